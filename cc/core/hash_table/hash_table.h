@@ -1,0 +1,146 @@
+// A table of embedding rows under int64 keys, for dynamic vocabularies: the interface that the CPU and the GPU share.
+//
+// For each key it keeps a row [embedding | slot 0 | slot 1 | …] of (1 + slots) * dim floats, the key's frequency (how often
+// it was seen in training) and its last-use step. Rows never move; growth rehashes the index alone. A table starts small
+// and needs no capacity. It never drops, overwrites or zeroes a row by itself: it grows, or fails with ResourceExhausted
+// and is as it was before the call.
+//
+// Every method takes a batch, may be called from any thread at any time, and may use `pf`'s threads. Duplicate keys within
+// a batch are fine unless a method says otherwise. Every int64 is a valid key.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_HASH_TABLE_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_HASH_TABLE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cc/core/base/function_ref.h"
+#include "cc/core/base/parallel_for.h"
+#include "cc/core/base/status.h"
+#include "cc/core/hash_table/table_options.h"
+
+namespace tf_booster {
+
+// Keys of a batch, borrowed. `fields` is null when all keys belong to field 0.
+struct KeyBatch {
+  const int64_t* keys = nullptr;
+  const uint32_t* fields = nullptr;
+  int64_t size = 0;
+};
+
+// Where a row lives. It stays valid until the row is erased or evicted; a method that takes handles checks each one against
+// its key and probes again where it is stale, so a handle is a shortcut and never a source of wrong rows.
+using RowHandle = int64_t;
+inline constexpr RowHandle kNoRow = -1;
+
+struct TableStats {
+  int64_t rows = 0;             // Admitted rows.
+  int64_t pending = 0;          // Keys that were seen and not admitted yet.
+  int64_t evicted = 0;          // Rows removed by eviction since the table was made.
+  int64_t step = 0;             // Updates so far, the clock of last-use steps.
+  int64_t index_capacity = 0;   // Entries that the index has room for.
+  int64_t bytes = 0;            // Memory of index and slabs.
+};
+
+// A whole table as arrays, in no promised order; row i of every array belongs to the same key.
+struct TableContents {
+  std::vector<int64_t> keys;
+  std::vector<uint32_t> fields;
+  std::vector<float> values;              // rows * dim
+  std::vector<std::vector<float>> slots;  // Each rows * dim.
+  std::vector<int64_t> frequencies;
+  std::vector<int64_t> last_steps;
+  std::vector<int64_t> pending_keys;
+  std::vector<uint32_t> pending_fields;
+  std::vector<int64_t> pending_counts;
+  int64_t step = 0;
+  std::vector<uint64_t> seeds;  // One a field.
+};
+
+// The same, borrowed: where Export writes and Import reads. A null `fields` stands for all 0 (Import) or not wanted (Export).
+template <class I64, class U32, class F32>
+struct BasicContentsRef {
+  int64_t rows = 0;
+  int64_t pending = 0;
+  I64* keys = nullptr;
+  U32* fields = nullptr;
+  F32* values = nullptr;
+  std::vector<F32*> slots;  // Import: empty, or a null entry, starts that slot at its initial value.
+  I64* frequencies = nullptr;  // Import: null means 1.
+  I64* last_steps = nullptr;   // Import: null means `step`.
+  I64* pending_keys = nullptr;
+  U32* pending_fields = nullptr;
+  I64* pending_counts = nullptr;
+  int64_t step = 0;
+  std::vector<uint64_t> seeds;  // One a field. Import: empty keeps the table's own.
+};
+using ContentsOut = BasicContentsRef<int64_t, uint32_t, float>;
+using ContentsIn = BasicContentsRef<const int64_t, const uint32_t, const float>;
+
+// One training step's update of distinct keys.
+struct UpdateBatch {
+  KeyBatch keys;                       // Distinct.
+  const int64_t* counts = nullptr;     // Sightings of each key in the training batch, at least 1; null: 1 each.
+  const RowHandle* handles = nullptr;  // As FindHandles gave them; null: probe.
+};
+
+// Called with up to `n` admitted keys at a time: positions[j] is the key's place in the batch and rows[j] its row
+// [embedding | slots]. Calls may come from several threads at once, each key in exactly one of them.
+using RowUpdateFn = FunctionRef<void(const int64_t* positions, float* const* rows, int64_t n)>;
+
+class HashTable {
+ public:
+  virtual ~HashTable() = default;
+
+  virtual const TableOptions& options() const = 0;
+
+  // out[i] (dim floats) = embedding of key i; for an unknown or pending key the value that an insert would give. Inserts
+  // nothing, counts nothing. `found`, if not null, gets 1 for admitted keys and 0 for others.
+  virtual Status Find(const KeyBatch& keys, float* out, uint8_t* found, ParallelFor& pf) const = 0;
+
+  // handles[i] = the row of key i, or kNoRow. Inserts nothing, counts nothing.
+  virtual Status FindHandles(const KeyBatch& keys, RowHandle* handles, ParallelFor& pf) const = 0;
+
+  // out[i] (dim floats) = embedding of keys.keys[codes[i] - 1] through its handle; code 0 gives zeros, and a key without a
+  // row its initial value. Only the low 40 bits of a code count. A code above keys.size is InvalidArgument.
+  virtual Status Gather(const KeyBatch& keys, const RowHandle* handles, const int64_t* codes, int64_t num_codes,
+                        float* out, ParallelFor& pf) const = 0;
+
+  // As Find, but inserts missing keys (past the admission filter) with their initial values first. Frequencies of inserted
+  // keys start at 1, those of others do not change.
+  virtual Status FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf) = 0;
+
+  // Embedding of key i = values[i]; inserts missing keys, whose slots start at their initial values. Of duplicates, the last.
+  virtual Status InsertOrAssign(const KeyBatch& keys, const float* values, ParallelFor& pf) = 0;
+
+  // Removes keys, pending ones too; unknown keys are fine. `erased`, if not null, gets how many rows were removed.
+  virtual Status Erase(const KeyBatch& keys, int64_t* erased, ParallelFor& pf) = 0;
+
+  // One step: advances the clock, counts the sightings, admits the keys that reach min_frequency with this batch (all
+  // sightings of the batch are counted first), sets last-use steps, calls `update` on the rows of all admitted keys, and
+  // then evicts by the fields' policies. Where a batch's new rows do not fit, nothing of all this happens.
+  virtual Status Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFor& pf) = 0;
+
+  // Makes room for `rows` rows in all.
+  virtual Status Reserve(int64_t rows, ParallelFor& pf) = 0;
+
+  // A consistent picture of the table. `allocate` is called once with the counts and `step` filled in and sets the arrays'
+  // addresses (or leaves null what is not wanted, or returns an error); no update happens meanwhile.
+  virtual Status Export(FunctionRef<Status(ContentsOut*)> allocate, ParallelFor& pf) const = 0;
+
+  // Up to `limit` rows from place `*cursor` (0 at first) on, for reading a large table piecemeal; `*cursor` moves on, and is
+  // -1 at the end. Rows that are neither inserted nor erased meanwhile are seen exactly once.
+  virtual Status ExportBatch(int64_t* cursor, int64_t limit, TableContents* out) const = 0;
+
+  // Replaces the whole table. Keys must be distinct (InvalidArgument otherwise), within a limit, and fit. On error the table
+  // is as it was.
+  virtual Status Import(const ContentsIn& contents, ParallelFor& pf) = 0;
+
+  virtual void Clear() = 0;
+  virtual TableStats Stats() const = 0;
+  virtual int64_t FieldSize(uint32_t field) const = 0;  // Admitted rows of one field.
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_HASH_TABLE_H_
