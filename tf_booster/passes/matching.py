@@ -1,0 +1,80 @@
+"""A small pattern language over graph tensors.
+
+    found = match(Op("Mul", Op("Neg", Bind("grad")), Bind("lr")), tensor)
+
+gives the bound tensors by name, or None. A name that is bound twice must be the same tensor both times.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, Optional, Union
+
+import numpy as np
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Bind:
+    """Any tensor, remembered under `name`."""
+
+    name: str
+
+
+class Op:
+    """The first output of an op of the given type whose leading inputs match `inputs`; Identity in front is looked through."""
+
+    def __init__(self, op_type: str, *inputs: "Pattern"):
+        self.op_type = op_type
+        self.inputs = inputs
+
+
+Pattern = Union[Bind, Op]
+
+
+def match(pattern: Pattern, tensor: tf.Tensor) -> Optional[Dict[str, tf.Tensor]]:
+    """Binds the names of `pattern` to the tensors that make up `tensor`, or returns None."""
+    bound: Dict[str, tf.Tensor] = {}
+    return bound if _match(pattern, tensor, bound) else None
+
+
+def _match(pattern: Pattern, tensor: tf.Tensor, bound: Dict[str, tf.Tensor]) -> bool:
+    if isinstance(pattern, Bind):
+        known = bound.setdefault(pattern.name, tensor)
+        return known is tensor or known.ref() == tensor.ref()
+    if pattern.op_type != "Identity":
+        tensor = skip_identity(tensor)
+    op = tensor.op
+    if op.type != pattern.op_type or tensor.value_index != 0 or len(op.inputs) < len(pattern.inputs):
+        return False
+    return all(_match(p, t, bound) for p, t in zip(pattern.inputs, op.inputs))
+
+
+def skip_identity(tensor: tf.Tensor) -> tf.Tensor:
+    """The tensor that a chain of Identity ops passes on."""
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+def uniform_value(tensor: tf.Tensor) -> Optional[float]:
+    """The value that every element of `tensor` has, where that follows from constants; None where it does not.
+
+    TensorFlow's optimizers make the initial values of their slots of these few ops.
+    """
+    op = tensor.op
+    if op.type == "Const":
+        values = tf.make_ndarray(op.get_attr("value"))
+        return float(values.flat[0]) if values.size and np.all(values == values.flat[0]) else None
+    if op.type == "Fill":
+        return uniform_value(op.inputs[1])
+    if op.type in ("Identity", "Cast", "Reshape", "BroadcastTo"):
+        return uniform_value(op.inputs[0])
+    if op.type in ("ZerosLike", "OnesLike"):
+        return 0.0 if op.type == "ZerosLike" else 1.0
+    if op.type in ("Add", "AddV2", "Mul"):
+        left, right = (uniform_value(t) for t in op.inputs)
+        if left is None or right is None:
+            return None
+        return float(np.float32(left) * np.float32(right) if op.type == "Mul" else np.float32(left) + np.float32(right))
+    return None
