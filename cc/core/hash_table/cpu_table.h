@@ -1,0 +1,28 @@
+// The hash table in host memory. docs/design/hash_table.md explains it; table_layout.h draws it.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_CPU_TABLE_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_CPU_TABLE_H_
+
+#include <memory>
+
+#include "cc/core/base/status.h"
+#include "cc/core/hash_table/hash_table.h"
+#include "cc/core/hash_table/table_options.h"
+
+namespace tf_booster {
+
+class Allocator;
+class MemoryProbe;
+
+// What tests change and users do not.
+struct CpuTableConfig {
+  int bucket_entries = 4;            // Entries of an index bucket: 4 (one cache line) or 1.
+  Allocator* allocator = nullptr;    // Where index and rows live; null: HostAllocator().
+  MemoryProbe* memory = nullptr;     // How much memory is left; null: the machine and its cgroups.
+};
+
+// Makes an empty table, or says which option is wrong (InvalidArgument). What `config` points to must outlive the table.
+Status NewCpuTable(TableOptions options, std::unique_ptr<HashTable>* table, const CpuTableConfig& config = {});
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_CPU_TABLE_H_
