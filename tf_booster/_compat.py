@@ -1,0 +1,70 @@
+"""The only file that touches private TensorFlow or asks for its version. Each function says what it stands on.
+
+Sections: graph surgery, control flow and functions, Estimator and MonitoredSession. Add a section for another area.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, List, Sequence, Tuple
+
+import tensorflow as tf
+from tensorflow.python.framework import ops as _ops
+
+# --- Graph surgery (tf_booster/passes/graph_view.py is the only caller) ---
+
+
+def update_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
+    """Makes `tensor` the input `index` of `op`. TensorFlow checks shapes here, but no dtypes."""
+    if op.inputs[index].dtype.base_dtype != tensor.dtype.base_dtype:
+        raise TypeError(
+            f"Input {index} of op '{op.name}' ({op.type}) is {op.inputs[index].dtype.name}, "
+            f"but '{tensor.name}' is {tensor.dtype.name}."
+        )
+    op._update_input(index, tensor)  # pylint: disable=protected-access
+
+
+def set_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operation]) -> None:
+    """Makes `control_inputs` the control inputs of `op`."""
+    op._remove_all_control_inputs()  # pylint: disable=protected-access
+    if control_inputs:
+        op._add_control_inputs(list(control_inputs))  # pylint: disable=protected-access
+
+
+def control_outputs(op: tf.Operation) -> List[tf.Operation]:
+    """The ops that wait on `op`."""
+    return list(op._control_outputs)  # pylint: disable=protected-access
+
+
+def is_finalized(graph: tf.Graph) -> bool:
+    """Whether `graph` takes no more ops."""
+    return bool(graph.finalized)
+
+
+# --- Control flow and functions ---
+
+
+def in_control_flow(op: tf.Operation) -> bool:
+    """Whether `op` stands inside a v1 tf.cond or tf.while_loop."""
+    return op._get_control_flow_context() is not None  # pylint: disable=protected-access
+
+
+def is_function_graph(graph: tf.Graph) -> bool:
+    """Whether `graph` is the body of a tf.function, of a v2 cond or while, or of a dataset's function."""
+    return bool(getattr(graph, "building_function", False)) or not type(graph) is _ops.Graph
+
+
+# --- Estimator and MonitoredSession ---
+
+
+def estimator_class() -> Any:
+    """The class whose `_call_model_fn` every Estimator, v1 or v2, runs; None where tensorflow_estimator is missing."""
+    try:
+        from tensorflow_estimator.python.estimator import estimator  # pylint: disable=import-outside-toplevel
+    except ImportError:
+        return None
+    return estimator.Estimator
+
+
+def scaffold_class() -> Any:
+    """The class whose `finalize` every MonitoredSession runs."""
+    return tf.compat.v1.train.Scaffold
