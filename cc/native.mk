@@ -1,0 +1,110 @@
+# Builds the native library and the C++ tests. Called by the Makefile and by setup.py, from the repository's root:
+#
+#   make -f cc/native.mk lib                  tf_booster/libtf_booster_ops.so
+#   make -f cc/native.mk test                 builds and runs every cc/**/*_test.cc
+#   make -f cc/native.mk test SANITIZE=thread the same for cc/core, under a sanitizer
+#
+# Sources are found by globs: a new file needs no line here. With -k, a source that does not compile leaves its last good
+# object in place, the library is linked from what there is, and make fails at the end.
+PYTHON ?= python3
+BUILD ?= build/native$(if $(SANITIZE),-$(SANITIZE))
+LIB ?= tf_booster/libtf_booster_ops.so
+CXX ?= g++
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+find = $(sort $(shell find $(1) -name '$(2)' -not -path '*/fuzz/*' 2>/dev/null))
+NOT_LIB := %_test.cc %_bench.cc
+CORE_SOURCES := $(filter-out $(NOT_LIB),$(call find,cc/core,*.cc))
+TF_SOURCES := $(filter-out $(NOT_LIB),$(call find,cc/tf,*.cc))
+CUDA_SOURCES := $(filter-out %_test.cu %_bench.cu,$(call find,cc,*.cu))
+TEST_SOURCES := $(call find,$(if $(SANITIZE),cc/core,cc),*_test.cc)
+
+# TensorFlow: asked once, kept in a file. A sanitizer build is of cc/core only and needs none.
+ifndef SANITIZE
+ifneq ($(filter-out clean,$(or $(MAKECMDGOALS),lib)),)
+TF_ERROR := $(shell $(PYTHON) cc/tf/find_tensorflow.py $(BUILD)/tensorflow.mk 2>&1 || echo failed)
+ifneq ($(TF_ERROR),)
+$(error $(patsubst %failed,%,$(TF_ERROR)))
+endif
+include $(BUILD)/tensorflow.mk
+endif
+endif
+
+# CUDA 12 or later makes both cards' code and PTX for later ones; without nvcc, or without CUDA sources, nothing changes.
+NVCC ?= $(firstword $(wildcard $(addsuffix /bin/nvcc,$(CUDA_HOME) /usr/local/cuda)) $(shell command -v nvcc 2>/dev/null))
+ifneq ($(CUDA_SOURCES),)
+CUDA_VERSION := $(shell $(or $(NVCC),false) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+ifeq ($(shell test $(firstword $(subst ., ,$(CUDA_VERSION) 0)) -ge 12 && echo yes),yes)
+CUDA_OBJECTS := $(CUDA_SOURCES:%=$(BUILD)/%.o)
+CUDA_LDFLAGS := -L$(abspath $(dir $(realpath $(NVCC)))/../lib64) -L/usr/local/cuda/lib64 -lcudart_static -ldl -lrt -lpthread
+CUDA_DEFINES := -DTF_BOOSTER_CUDA=1
+endif
+endif
+NVCCFLAGS := -std=c++17 -O3 -Xcompiler=-fPIC,-mavx,-ffp-contract=off,-fno-math-errno --fmad=false --expt-relaxed-constexpr \
+  -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=[sm_90,compute_90]
+
+# -mavx, which TensorFlow's wheels need too. No contraction to fused multiply-add: updates must equal TensorFlow's own within
+# 4 ulp and themselves on every compiler. -fno-semantic-interposition lets gcc inline across functions in spite of -fPIC.
+OPTIMIZE ?= -O3
+CXXFLAGS := -std=c++17 $(OPTIMIZE) -mavx -ffp-contract=off -fno-math-errno -fPIC -fno-semantic-interposition -pthread -Wall \
+  $(CUDA_DEFINES) $(if $(SANITIZE),-g -fno-omit-frame-pointer -fsanitize=$(SANITIZE)) $(or $(TF_DEFINES),-D_GLIBCXX_USE_CXX11_ABI=1)
+TF_CXXFLAGS := $(addprefix -isystem ,$(TF_INCLUDES)) -Wno-sign-compare -Wno-deprecated-declarations
+
+CORE_OBJECTS := $(CORE_SOURCES:%=$(BUILD)/%.o)
+TF_OBJECTS := $(TF_SOURCES:%=$(BUILD)/%.o)
+OBJECTS := $(CORE_OBJECTS) $(TF_OBJECTS) $(CUDA_OBJECTS) $(BUILD)/build_info.o
+TESTS := $(TEST_SOURCES:%.cc=$(BUILD)/%)
+KEEP_GOING := $(findstring k,$(firstword -$(MAKEFLAGS)))
+
+.PHONY: lib tests test force
+lib: $(LIB)
+	$(if $(KEEP_GOING),@test ! -s $(BUILD)/failed || { echo "not compiled:"; sort -u $(BUILD)/failed; exit 1; })
+tests: $(TESTS)
+
+# Objects depend on what they were built with, the library on which objects there are.
+kept = mkdir -p $(@D) && printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' > $@
+$(BUILD)/flags: force
+	@$(call kept,$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) $(TF_VERSION) $(CUDA_VERSION))
+	@: > $(BUILD)/failed
+$(BUILD)/objects: force
+	@$(call kept,$(OBJECTS))
+
+# $(1): the command without its output. The object appears whole or not at all.
+compile = @mkdir -p $(@D); echo "$(notdir $(firstword $(1))) $<"; $(1) -c $< -o $@.new && mv -f $@.new $@ $(if $(KEEP_GOING),|| echo '  $<' >> $(BUILD)/failed)
+$(CORE_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
+	$(call compile,$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
+$(TF_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
+	$(call compile,$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
+$(CUDA_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
+	$(call compile,$(NVCC) $(NVCCFLAGS) $(CUDA_DEFINES) -I. -MMD -MP -MF $@.d -MT $@)
+
+# What the library was built for, as text inside it: tf_booster/_native.py reads it before it loads the library.
+$(BUILD)/build_info.o: $(BUILD)/flags
+	@printf 'extern "C" { extern const char tf_booster_build_info[]; const char tf_booster_build_info[] = "tf_booster_build_info:tensorflow=%s;cuda=%s;"; }\n' \
+	  '$(TF_VERSION)' '$(if $(CUDA_OBJECTS),$(CUDA_VERSION))' > $(BUILD)/build_info.cc
+	@$(CXX) -fPIC -c $(BUILD)/build_info.cc -o $@
+
+# Replaced by rename, so that processes that have the old one loaded keep it.
+$(LIB): $(OBJECTS) $(BUILD)/objects
+	@echo "link $@"
+	@$(CXX) -shared -pthread -o $@.new $(if $(KEEP_GOING),$$(ls $(OBJECTS) 2>/dev/null),$(OBJECTS)) $(CUDA_LDFLAGS) $(TF_LDFLAGS) \
+	  -Wl,--as-needed -Wl,--no-undefined && mv -f $@.new $@
+
+# Tests of cc/core link cc/core alone, which proves that it needs no TensorFlow.
+$(BUILD)/cc/core/%_test: cc/core/%_test.cc $(CORE_OBJECTS) $(BUILD)/flags
+	@mkdir -p $(@D); echo "$(CXX) $<"
+	@$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@ $< $(CORE_OBJECTS) -o $@
+$(BUILD)/cc/tf/%_test: cc/tf/%_test.cc $(OBJECTS) $(BUILD)/flags
+	@mkdir -p $(@D); echo "$(CXX) $<"
+	@$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@ $< $(OBJECTS) $(CUDA_LDFLAGS) $(TF_LDFLAGS) \
+	  -Wl,-rpath,$(TF_DIR) -o $@
+
+test: $(TESTS)
+	@cc/run_tests.sh $(TESTS)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
