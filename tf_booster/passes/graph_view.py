@@ -1,0 +1,139 @@
+"""The only graph surgery: everything that edits a graph's edges or collections is here."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set
+
+import tensorflow as tf
+
+from tf_booster import _compat
+
+
+class GraphView:
+    """A graph with the questions and edits that passes need. Ops cannot be removed from a graph, only cut off."""
+
+    def __init__(self, graph: tf.Graph):
+        self.graph = graph
+
+    # --- Questions ---
+
+    def ops(self, *types: str) -> List[tf.Operation]:
+        """All ops of the given types, in the order in which they were made."""
+        return [op for op in self.graph.get_operations() if op.type in types]
+
+    def functions_with(self, *types: str) -> Dict[str, str]:
+        """Functions of the graph (tf.function, v2 control flow, tf.data) that hold an op of these types -> that type."""
+        found = {}
+        for function in self.graph.as_graph_def().library.function:
+            for node in function.node_def:
+                if node.op in types:
+                    found[function.signature.name] = node.op
+        return found
+
+    def variables(self, handle_op: tf.Operation) -> List[Any]:
+        """The Variable objects on `handle_op` (a VarHandleOp) in the graph's collections, each once."""
+        found: Dict[int, Any] = {}
+        for name in self.graph.get_all_collection_keys():
+            for item in self.graph.get_collection(name):
+                if variable_handle_op(item) is handle_op:
+                    found.setdefault(id(item), item)
+        return list(found.values())
+
+    def in_collection(self, name: str, handle_op: tf.Operation) -> bool:
+        """Whether a Variable on `handle_op` is in the collection."""
+        return any(variable_handle_op(item) is handle_op for item in self.graph.get_collection(name))
+
+    @staticmethod
+    def downstream(ops: Iterable[tf.Operation]) -> Set[tf.Operation]:
+        """`ops` and all that follows from them over data and control edges."""
+        seen: Set[tf.Operation] = set()
+        stack = list(ops)
+        while stack:
+            op = stack.pop()
+            if op in seen:
+                continue
+            seen.add(op)
+            for output in op.outputs:
+                stack.extend(output.consumers())
+            stack.extend(_compat.control_outputs(op))
+        return seen
+
+    @staticmethod
+    def control_outputs(op: tf.Operation) -> List[tf.Operation]:
+        """The ops that wait on `op`."""
+        return _compat.control_outputs(op)
+
+    # --- Edits ---
+
+    @contextlib.contextmanager
+    def inserting(self, device: Optional[str], control_inputs: Sequence[tf.Operation] = ()) -> Iterator[None]:
+        """Ops made inside get this device and these control inputs, and nothing of the scopes around the caller."""
+        with self.graph.as_default(), self.graph.name_scope(None), tf.control_dependencies(None), tf.device(None):
+            with tf.device(device), tf.control_dependencies(list(control_inputs)):
+                yield
+
+    def redirect(
+        self, old: tf.Tensor, new: tf.Tensor, consumers: Optional[Callable[[tf.Operation], bool]] = None
+    ) -> int:
+        """Makes the consumers of `old` (those that `consumers` accepts) read `new`. Returns how many edges moved."""
+        moved = 0
+        for op in _distinct(old.consumers()):
+            if op is new.op or (consumers is not None and not consumers(op)):
+                continue
+            for index, tensor in enumerate(op.inputs):
+                if tensor is old:
+                    _compat.update_input(op, index, new)
+                    moved += 1
+        return moved
+
+    def redirect_control(self, old: Sequence[tf.Operation], new: tf.Operation) -> int:
+        """Makes the ops that wait on one of `old`, and are not in it, wait on `new` instead. Returns how many."""
+        replaced = set(old)
+        waiting = _distinct(op for o in old for op in _compat.control_outputs(o))
+        moved = 0
+        for op in waiting:
+            if op in replaced or op is new:
+                continue
+            kept = [c for c in op.control_inputs if c not in replaced]
+            _compat.set_control_inputs(op, _distinct(kept + [new]))
+            moved += 1
+        return moved
+
+    def remove_variables(self, handle_ops: Iterable[tf.Operation]) -> int:
+        """Takes the Variables on `handle_ops` out of every collection. Returns how many entries went."""
+        gone = set(handle_ops)
+        removed = 0
+        for name in self.graph.get_all_collection_keys():
+            items = self.graph.get_collection_ref(name)
+            kept = [item for item in items if variable_handle_op(item) not in gone]
+            removed += len(items) - len(kept)
+            items[:] = kept
+        return removed
+
+    def add_to_collection(self, name: str, item: Any) -> None:
+        """Adds `item` to the collection."""
+        self.graph.add_to_collection(name, item)
+
+
+def update_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
+    """Makes `tensor`, of the same dtype, the input `index` of `op`."""
+    _compat.update_input(op, index, tensor)
+
+
+def add_control_input(op: tf.Operation, before: tf.Operation) -> None:
+    """Makes `op` wait on `before`."""
+    if before not in op.control_inputs:
+        _compat.set_control_inputs(op, [*op.control_inputs, before])
+
+
+def variable_handle_op(item: Any) -> Optional[tf.Operation]:
+    """The VarHandleOp of a resource Variable; None for anything else."""
+    if not isinstance(item, tf.Variable):
+        return None
+    handle = getattr(item, "handle", None)
+    return handle.op if isinstance(handle, tf.Tensor) and hasattr(handle, "op") else None
+
+
+def _distinct(ops: Iterable[tf.Operation]) -> List[tf.Operation]:
+    return list(dict.fromkeys(ops))
