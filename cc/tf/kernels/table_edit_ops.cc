@@ -1,0 +1,59 @@
+// TfBoosterTableInsertOrAssign, …Erase and …Clear.
+#include "cc/tf/kernels/table_kernel.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf_booster {
+
+using tensorflow::OpKernel;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+
+class TableInsertOrAssignOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    TableCall call(ctx);
+    OP_REQUIRES_OK(ctx, call.Open());
+    const Tensor& keys = ctx->input(1);
+    const Tensor& values = ctx->input(2);
+    OP_REQUIRES_OK(ctx, call.CheckVector(keys, "keys"));
+    OP_REQUIRES_OK(ctx, call.CheckRows(values, "values", keys.NumElements(), "keys"));
+    OP_REQUIRES_OK(ctx, call.Convert(call.table().InsertOrAssign(KeysOf(keys), values.flat<float>().data(),
+                                                                 call.parallel_for())));
+  }
+};
+
+class TableEraseOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    TableCall call(ctx);
+    OP_REQUIRES_OK(ctx, call.Open());
+    const Tensor& keys = ctx->input(1);
+    OP_REQUIRES_OK(ctx, call.CheckVector(keys, "keys"));
+    Tensor* erased = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &erased));
+    int64_t count = 0;
+    OP_REQUIRES_OK(ctx, call.Convert(call.table().Erase(KeysOf(keys), &count, call.parallel_for())));
+    erased->scalar<int64_t>()() = count;
+  }
+};
+
+class TableClearOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    TableCall call(ctx);
+    OP_REQUIRES_OK(ctx, call.Open());
+    call.table().Clear();
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableInsertOrAssign").Device(tensorflow::DEVICE_CPU), TableInsertOrAssignOp);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableErase").Device(tensorflow::DEVICE_CPU), TableEraseOp);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableClear").Device(tensorflow::DEVICE_CPU), TableClearOp);
+
+}  // namespace tf_booster

@@ -1,0 +1,51 @@
+// TfBoosterTableFind and TfBoosterTableFindOrInsert: embeddings of ids, without and with inserting.
+#include "cc/tf/kernels/table_kernel.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf_booster {
+namespace {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+static_assert(sizeof(bool) == sizeof(uint8_t), "found is written as bytes");
+
+}  // namespace
+
+// With `insert`, FindOrInsert, which has no output `found`.
+template <bool insert>
+class TableFindOp : public tensorflow::OpKernel {
+ public:
+  explicit TableFindOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dim", &dim_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    TableCall call(ctx);
+    OP_REQUIRES_OK(ctx, call.Open());
+    OP_REQUIRES_OK(ctx, call.CheckDim(dim_));
+    const Tensor& keys = ctx->input(1);
+    TensorShape shape = keys.shape();
+    OP_REQUIRES_OK(ctx, shape.AddDimWithStatus(dim_));
+    Tensor* values = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &values));
+    float* out = values->flat<float>().data();
+    if constexpr (insert) {
+      OP_REQUIRES_OK(ctx, call.Convert(call.table().FindOrInsert(KeysOf(keys), out, call.parallel_for())));
+    } else {
+      Tensor* found = nullptr;
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(1, keys.shape(), &found));
+      uint8_t* flags = reinterpret_cast<uint8_t*>(found->flat<bool>().data());
+      OP_REQUIRES_OK(ctx, call.Convert(call.table().Find(KeysOf(keys), out, flags, call.parallel_for())));
+    }
+  }
+
+ private:
+  int64_t dim_ = 0;
+};
+
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableFind").Device(tensorflow::DEVICE_CPU), TableFindOp<false>);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableFindOrInsert").Device(tensorflow::DEVICE_CPU), TableFindOp<true>);
+
+}  // namespace tf_booster

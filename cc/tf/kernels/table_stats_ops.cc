@@ -1,0 +1,47 @@
+// TfBoosterTableSize and TfBoosterTableStats.
+#include "cc/tf/kernels/table_kernel.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf_booster {
+
+using tensorflow::OpKernel;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+
+class TableSizeOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    TableCall call(ctx);
+    OP_REQUIRES_OK(ctx, call.Open());
+    Tensor* size = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &size));
+    size->scalar<int64_t>()() = call.table().Stats().rows;
+  }
+};
+
+class TableStatsOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    TableCall call(ctx);
+    OP_REQUIRES_OK(ctx, call.Open());
+    Tensor* out = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {6}, &out));
+    const TableStats stats = call.table().Stats();
+    auto row = out->vec<int64_t>();
+    row(0) = stats.rows;
+    row(1) = stats.pending;
+    row(2) = stats.evicted;
+    row(3) = stats.step;
+    row(4) = stats.index_capacity;
+    row(5) = stats.bytes;
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableSize").Device(tensorflow::DEVICE_CPU), TableSizeOp);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableStats").Device(tensorflow::DEVICE_CPU), TableStatsOp);
+
+}  // namespace tf_booster
