@@ -1,6 +1,6 @@
 """The only file that touches private TensorFlow or asks for its version. Each function says what it stands on.
 
-Sections: graph surgery, control flow and functions, Estimator and MonitoredSession. Add a section for another area.
+Sections: graph surgery, control flow and functions, Estimator and MonitoredSession, feature columns. Add a section for another area.
 """
 
 from __future__ import annotations
@@ -8,7 +8,11 @@ from __future__ import annotations
 from typing import Any, Iterable, List, Sequence, Tuple
 
 import tensorflow as tf
+from tensorflow.python.feature_column import feature_column as _fc_v1
+from tensorflow.python.feature_column import feature_column_v2 as _fc_v2
+from tensorflow.python.feature_column import serialization as _fc_serialization
 from tensorflow.python.framework import ops as _ops
+from tensorflow.python.training.saving import saveable_object as _saveable_object
 
 # --- Graph surgery (tf_booster/passes/graph_view.py is the only caller) ---
 
@@ -68,3 +72,23 @@ def estimator_class() -> Any:
 def scaffold_class() -> Any:
     """The class whose `finalize` every MonitoredSession runs."""
     return tf.compat.v1.train.Scaffold
+
+
+# --- Savers and checkpoints ---
+
+# What tf.compat.v1.train.Saver saves beside Variables; entries of the collection SAVEABLE_OBJECTS. Public in TensorFlow 1 only.
+SaveableObject = _saveable_object.SaveableObject
+SaveSpec = _saveable_object.SaveSpec
+
+
+# --- Feature columns ---
+
+
+def categorical_column_bases() -> Tuple[type, type]:
+    """The classes that TensorFlow's feature columns, v2 and v1, ask a categorical column to be."""
+    return _fc_v2.CategoricalColumn, _fc_v1._CategoricalColumn  # pylint: disable=protected-access
+
+
+def register_feature_column(cls: type) -> type:
+    """Lets Keras layers and Estimators that are made from a config find the column's class by its name."""
+    return _fc_serialization.register_feature_column(cls)

@@ -122,7 +122,7 @@ class TableSpec:
     trainable: bool = True
 
     @classmethod
-    def create(cls, what: str, name: str, dim: int, initializer: InitializerSpec, seed: Optional[int] = None,
+    def create(cls, what: str, name: str, dim: int, initializer: Optional[InitializerSpec], seed: Optional[int] = None,
                min_frequency: int = 0, eviction: Optional[Mapping[str, Any]] = None, max_rows: Optional[int] = None,
                trainable: bool = True) -> TableSpec:
         """Checks what a user wrote. `what` opens the messages, e.g. "get_hash_table".
@@ -136,6 +136,10 @@ class TableSpec:
             raise TypeError(f"{what}: trainable is {trainable!r}, wanted True or False")
         return cls(name=name, dim=_checked_int(what, "embedding_dim", dim, 1), initializer=initializer, seed=seed,
                    min_frequency=min_frequency, eviction=eviction, max_rows=max_rows, trainable=trainable)
+
+    def replace(self, **changes: Any) -> TableSpec:
+        """A copy with other values of some fields."""
+        return dataclasses.replace(self, **changes)
 
     def differences(self, other: TableSpec) -> str:
         """'dim is 8 there and 16 here, …' for each field in which the other spec differs; '' when equal."""
