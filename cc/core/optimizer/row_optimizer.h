@@ -1,0 +1,45 @@
+// An optimizer as the host sees it: applies one step to rows [embedding | slot 0 | slot 1 | …] of (1 + num_slots) * dim
+// floats. The formulas themselves are one a file beside this one, element-wise and shared with the device.
+#ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_ROW_OPTIMIZER_H_
+#define TF_BOOSTER_CC_CORE_OPTIMIZER_ROW_OPTIMIZER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "cc/core/optimizer/adagrad.h"
+#include "cc/core/optimizer/adagrad_v2.h"
+#include "cc/core/optimizer/adam.h"
+#include "cc/core/optimizer/centered_rmsprop.h"
+#include "cc/core/optimizer/ftrl.h"
+#include "cc/core/optimizer/gradient_descent.h"
+#include "cc/core/optimizer/keras_momentum.h"
+#include "cc/core/optimizer/momentum.h"
+#include "cc/core/optimizer/rmsprop.h"
+
+namespace tf_booster {
+
+class RowOptimizer {
+ public:
+  virtual ~RowOptimizer() = default;
+
+  // As in the op's name TfBoosterTableApply<name>, for error messages.
+  virtual const char* name() const = 0;
+  virtual int num_slots() const = 0;
+
+  // One step on each of n rows: rows[i] with the gradient grads[i] (dim floats). Any thread; the rows are the caller's to guard.
+  virtual void ApplyRows(float* const* rows, const float* const* grads, int64_t n, int64_t dim) const = 0;
+};
+
+std::unique_ptr<RowOptimizer> MakeRowOptimizer(const GradientDescentOptions& options);
+std::unique_ptr<RowOptimizer> MakeRowOptimizer(const MomentumOptions& options);
+std::unique_ptr<RowOptimizer> MakeRowOptimizer(const KerasMomentumOptions& options);
+std::unique_ptr<RowOptimizer> MakeRowOptimizer(const AdagradOptions& options);
+std::unique_ptr<RowOptimizer> MakeRowOptimizer(const AdagradV2Options& options);
+std::unique_ptr<RowOptimizer> MakeRowOptimizer(const AdamOptions& options);
+std::unique_ptr<RowOptimizer> MakeRowOptimizer(const FtrlOptions& options);
+std::unique_ptr<RowOptimizer> MakeRowOptimizer(const RMSPropOptions& options);
+std::unique_ptr<RowOptimizer> MakeRowOptimizer(const CenteredRMSPropOptions& options);
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_OPTIMIZER_ROW_OPTIMIZER_H_
