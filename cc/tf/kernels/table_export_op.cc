@@ -22,12 +22,13 @@ class TableExportOp : public tensorflow::OpKernel {
     TableCall call(ctx);
     OP_REQUIRES_OK(ctx, call.Open());
     OP_REQUIRES_OK(ctx, call.CheckDim(dim_));
-    OP_REQUIRES(ctx, num_slots_ == call.resource().num_slots(),
+    OP_REQUIRES(ctx, num_slots_ == 0 || num_slots_ == call.resource().num_slots(),
                 tensorflow::errors::InvalidArgument(call.Where(), "num_slots is ", num_slots_, ", but the table has ",
-                                                    call.resource().num_slots(), " slots; give the op the same"));
+                                                    call.resource().num_slots(), " slots; give the op the same, or 0"));
     // TensorFlow's own error must come back from the callback as it was, so it is kept here.
     TfStatus allocated;
     const auto allocate = [&](ContentsOut* out) {
+      out->slots.assign(call.resource().num_slots(), nullptr);
       allocated = Allocate(ctx, call.resource().config().optimizer, out);
       return allocated.ok() ? Status() : Status(StatusCode::kInternal, "outputs were not allocated");
     };
@@ -58,8 +59,7 @@ class TableExportOp : public tensorflow::OpKernel {
     };
     TF_RETURN_IF_ERROR(vector(contents->rows, &contents->keys));
     TF_RETURN_IF_ERROR(matrix(&contents->values));
-    contents->slots.assign(num_slots_, nullptr);
-    for (float*& slot : contents->slots) TF_RETURN_IF_ERROR(matrix(&slot));
+    for (int64_t slot = 0; slot < num_slots_; ++slot) TF_RETURN_IF_ERROR(matrix(&contents->slots[slot]));
     TF_RETURN_IF_ERROR(vector(contents->rows, &contents->frequencies));
     TF_RETURN_IF_ERROR(vector(contents->rows, &contents->last_steps));
     TF_RETURN_IF_ERROR(vector(contents->pending, &contents->pending_keys));

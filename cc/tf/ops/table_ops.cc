@@ -216,7 +216,11 @@ REGISTER_OP("TfBoosterTableExport")
       for (int i = 0; i < 3; ++i) c->set_output(out++, c->Scalar());
       return OkStatus();
     })
-    .Doc("A consistent picture of the whole table; row i of every [rows, …] output belongs to keys[i].");
+    .Doc(R"doc(
+A consistent picture of the whole table; row i of every [rows, …] output belongs to keys[i].
+
+num_slots: the table's, or 0 to leave the slots out (before the rewrite nobody knows how many there are).
+)doc");
 
 REGISTER_OP("TfBoosterTableRestore")
     .Input("table: resource")
