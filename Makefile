@@ -1,20 +1,68 @@
-# make demo, make test: everything, from a bare machine. make help lists the rest.
+# make demo, make test: everything, from a bare machine with Python 3.9 to 3.11, g++ and make. `make help` lists the rest.
 .DEFAULT_GOAL := help
-PYTHON ?= $(firstword $(wildcard .venv/bin/python) python3)
+VENV := .venv/bin/python
+# For `lib` and `test-cc` alone; any Python that has a TensorFlow serves.
+PYTHON ?= $(firstword $(wildcard $(VENV)) python3)
 JOBS ?= $(shell nproc)
 
 # One build at a time: the lock is held for the whole of it.
 NATIVE = +@mkdir -p build && flock build/.lock $(MAKE) --no-print-directory -f cc/native.mk PYTHON=$(PYTHON) \
   $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
+IN_VENV = +@$(MAKE) --no-print-directory PYTHON=$(VENV)
 
-.PHONY: help lib test-cc
+.PHONY: help venv build lib test test-cc test-py test-asan test-tsan demo bench lint format clean
 help:
 	@sed -n 's/^## //p' Makefile
 
-## make lib         the native library (incremental); -k goes on past sources that do not compile
+## make build       .venv with pinned TensorFlow, Horovod and this package; the native library
+build: venv
+	$(IN_VENV) lib
+venv:
+	@mkdir -p build && flock build/.venv.lock tools/make_venv.sh
+
+## make demo        trains a DeepFM plain and boosted, and writes demo/report.html
+demo: build
+	@$(VENV) examples/demo.py $(ARGS)
+
+## make test        all tests, C++ and Python
+test: build
+	$(IN_VENV) test-cc
+	$(IN_VENV) test-py
+
+## make bench       all benchmarks, or BENCH=name
+bench: build
+	@$(VENV) -m benchmarks $(BENCH) $(ARGS)
+
+## make lib         the native library alone (incremental); -k goes on past sources that do not compile
 lib:
 	$(NATIVE) lib
 
 ## make test-cc     builds and runs the C++ tests
 test-cc:
 	$(NATIVE) test
+
+## make test-py     runs the Python tests; ARGS="-k name" chooses
+test-py:
+	@$(PYTHON) -m pytest $(ARGS)
+
+## make test-asan   C++ tests of cc/core under AddressSanitizer and UndefinedBehaviorSanitizer; test-tsan: ThreadSanitizer
+test-asan:
+	$(NATIVE) test SANITIZE=address,undefined OPTIMIZE=-O1
+test-tsan:
+	$(NATIVE) test SANITIZE=thread OPTIMIZE=-O1
+
+CC_FILES = $(shell find cc -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+## make lint        checks the format of C++ (clang-format) and Python (ruff), and Python's lint
+lint:
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m ruff check .
+	@clang-format --dry-run -Werror $(CC_FILES)
+
+## make format      formats C++ and Python
+format:
+	@$(PYTHON) -m ruff format .
+	@$(PYTHON) -m ruff check --fix .
+	@clang-format -i $(CC_FILES)
+
+clean:
+	rm -rf build tf_booster/*.so demo

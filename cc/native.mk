@@ -52,7 +52,7 @@ NVCCFLAGS := -std=c++17 -O3 -Xcompiler=-fPIC,-mavx,-ffp-contract=off,-fno-math-e
 # 4 ulp and themselves on every compiler. -fno-semantic-interposition lets gcc inline across functions in spite of -fPIC.
 OPTIMIZE ?= -O3
 CXXFLAGS := -std=c++17 $(OPTIMIZE) -mavx -ffp-contract=off -fno-math-errno -fPIC -fno-semantic-interposition -pthread -Wall \
-  $(CUDA_DEFINES) $(if $(SANITIZE),-g -fno-omit-frame-pointer -fsanitize=$(SANITIZE)) $(or $(TF_DEFINES),-D_GLIBCXX_USE_CXX11_ABI=1)
+  $(CUDA_DEFINES) $(if $(SANITIZE),-g -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=all) $(or $(TF_DEFINES),-D_GLIBCXX_USE_CXX11_ABI=1)
 TF_CXXFLAGS := $(addprefix -isystem ,$(TF_INCLUDES)) -Wno-sign-compare -Wno-deprecated-declarations
 
 CORE_OBJECTS := $(CORE_SOURCES:%=$(BUILD)/%.o)
