@@ -1,17 +1,20 @@
 """The only file that touches private TensorFlow or asks for its version. Each function says what it stands on.
 
-Sections: graph surgery, control flow and functions, Estimator and MonitoredSession, feature columns. Add a section for another area.
+Sections: graph surgery, control flow and functions, Estimator and MonitoredSession, Savers and
+checkpoints, feature columns. Add a section for another area.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 import tensorflow as tf
 from tensorflow.python.feature_column import feature_column as _fc_v1
 from tensorflow.python.feature_column import feature_column_v2 as _fc_v2
 from tensorflow.python.feature_column import serialization as _fc_serialization
 from tensorflow.python.framework import ops as _ops
+from tensorflow.python.ops import resources as _resources
+from tensorflow.python.ops import variable_scope as _variable_scope
 from tensorflow.python.training.saving import saveable_object as _saveable_object
 
 # --- Graph surgery (tf_booster/passes/graph_view.py is the only caller) ---
@@ -79,6 +82,31 @@ def scaffold_class() -> Any:
 # What tf.compat.v1.train.Saver saves beside Variables; entries of the collection SAVEABLE_OBJECTS. Public in TensorFlow 1 only.
 SaveableObject = _saveable_object.SaveableObject
 SaveSpec = _saveable_object.SaveSpec
+
+
+def checkpoint_utils() -> Any:
+    """The module whose `_init_from_checkpoint` every init_from_checkpoint and warm start ends in."""
+    from tensorflow.python.training import checkpoint_utils as module  # pylint: disable=import-outside-toplevel
+
+    return module
+
+
+def warm_starting_util() -> Any:
+    """The module whose `_warm_start_var_with_vocab` serves the entries of WarmStartSettings' var_name_to_vocab_info."""
+    from tensorflow.python.training import warm_starting_util as module  # pylint: disable=import-outside-toplevel
+
+    return module
+
+
+def variables_by_name() -> Dict[str, Any]:
+    """The Variables that tf.compat.v1.get_variable made in the default graph, each part of a partitioned one by itself."""
+    store = _variable_scope._get_default_variable_store()  # pylint: disable=protected-access
+    return dict(store._vars)  # pylint: disable=protected-access
+
+
+def register_shared_resource(handle: tf.Tensor, create: tf.Operation, is_initialized: tf.Tensor) -> None:
+    """Makes Scaffold's default init op run `create`, unless the session restores a checkpoint."""
+    _resources.register_resource(handle, create, is_initialized)
 
 
 # --- Feature columns ---

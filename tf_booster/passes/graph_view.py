@@ -22,13 +22,13 @@ class GraphView:
         """All ops of the given types, in the order in which they were made."""
         return [op for op in self.graph.get_operations() if op.type in types]
 
-    def functions_with(self, *types: str) -> Dict[str, str]:
-        """Functions of the graph (tf.function, v2 control flow, tf.data) that hold an op of these types -> that type."""
+    def functions_with(self, *types: str) -> Dict[str, tf.compat.v1.NodeDef]:
+        """Functions of the graph (tf.function, v2 control flow, tf.data) that hold an op of these types -> one such op."""
         found = {}
         for function in self.graph.as_graph_def().library.function:
             for node in function.node_def:
                 if node.op in types:
-                    found[function.signature.name] = node.op
+                    found[function.signature.name] = node
         return found
 
     def variables(self, handle_op: tf.Operation) -> List[Any]:
@@ -99,6 +99,13 @@ class GraphView:
             _compat.set_control_inputs(op, _distinct(kept + [new]))
             moved += 1
         return moved
+
+    def cut_control(self, ops: Sequence[tf.Operation]) -> int:
+        """Makes nothing wait on `ops` any more. Returns how many ops waited."""
+        waiting = _distinct(op for o in ops for op in _compat.control_outputs(o))
+        for op in waiting:
+            _compat.set_control_inputs(op, [c for c in op.control_inputs if c not in ops])
+        return len(waiting)
 
     def remove_variables(self, handle_ops: Iterable[tf.Operation]) -> int:
         """Takes the Variables on `handle_ops` out of every collection. Returns how many entries went."""

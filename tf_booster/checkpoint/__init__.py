@@ -1,0 +1,1 @@
+"""Hash tables in TensorFlow's checkpoints: saving, restoring, warm starts."""

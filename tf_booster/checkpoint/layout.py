@@ -1,0 +1,56 @@
+"""The names of a table's tensors in a checkpoint, and what a table's resource op says of the table.
+
+    <table>/keys            int64 [n]          <table>/pending_keys    int64 [p]
+    <table>/values          float [n, dim]     <table>/pending_counts  int64 [p]
+    <table>/slots/<slot>    float [n, dim]     <table>/step            int64 []
+    <table>/frequencies     int64 [n]          <table>/seed            int64 []
+    <table>/last_use_steps  int64 [n]          <table>/optimizer       string []
+
+n rows in no promised order; p keys that were seen and not admitted yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any, FrozenSet, Iterable, List, Tuple
+
+import tensorflow as tf
+
+_FIELDS = ("keys", "values", "frequencies", "last_use_steps", "pending_keys", "pending_counts", "step", "seed", "optimizer")
+
+
+def named_tensors(checkpoint_name: str, handle: tf.Tensor, exported: Any) -> List[Tuple[str, tf.Tensor]]:
+    """Pairs of name in the checkpoint and tensor, for the outputs of one TableExport of the table `handle`."""
+    pairs = [(f"{checkpoint_name}/{field}", getattr(exported, field)) for field in _FIELDS]
+    slots = zip(slot_names(handle), exported.slots)
+    return pairs + [(f"{checkpoint_name}/slots/{slot}", tensor) for slot, tensor in slots]
+
+
+def reserved_names(checkpoint_name: str) -> FrozenSet[str]:
+    """What a table has in every checkpoint; its slots are under `<table>/slots/`."""
+    return frozenset(f"{checkpoint_name}/{field}" for field in _FIELDS)
+
+
+def tables_among(names: Iterable[str]) -> List[str]:
+    """The tables in a checkpoint that has tensors of these names."""
+    names = set(names)
+    return sorted(name[: -len("/keys")] for name in names if name.endswith("/keys") and f"{name[:-5]}/values" in names)
+
+
+def seed_name(checkpoint_name: str) -> str:
+    """The smallest tensor that every saved table has."""
+    return f"{checkpoint_name}/seed"
+
+
+def table_name(handle: tf.Tensor) -> str:
+    """The name of the table that `handle`, the output of a TfBoosterHashTable op, gives."""
+    return tf.compat.as_str(handle.op.get_attr("table_name"))
+
+
+def dim(handle: tf.Tensor) -> int:
+    """Columns of the table's embeddings."""
+    return handle.op.get_attr("dim")
+
+
+def slot_names(handle: tf.Tensor) -> List[str]:
+    """The optimizer slots of the table's rows, in row order."""
+    return [tf.compat.as_str(name) for name in handle.op.get_attr("slot_names")]

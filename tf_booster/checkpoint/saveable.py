@@ -1,0 +1,87 @@
+"""A hash table as an entry of TensorFlow's Saver.
+
+Every Saver that is built from the graph's collections contains what stands in SAVEABLE_OBJECTS, Estimator's own, deferred
+and sharded one too. It saves the tensors that an object lists, and to restore reads all of them with one RestoreV2, then
+hands them to `SaveableObject.restore`. That does not do for a table: a checkpoint that was written under another optimizer has no
+tensors for this one's slots, and n rows need not pass through the graph. So TableRestore reads the checkpoint by itself,
+and the RestoreV2 is told to read something small in place of the table.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence
+
+import tensorflow as tf
+
+from tf_booster import _compat, _native
+from tf_booster.checkpoint import layout
+from tf_booster.passes import graph_view
+
+
+class TableSaveable(_compat.SaveableObject):
+    """The whole of one table: keys, values, slots, frequencies, last-use steps, pending counts, step, seed.
+
+    Args:
+      table: the rewritten table; its `handle` is the output of a TfBoosterHashTable op.
+      checkpoint_name: what the names in the checkpoint begin with; the table's name by default.
+    """
+
+    def __init__(self, table: Any, checkpoint_name: Optional[str] = None):
+        handle = table.handle
+        self.checkpoint_name = checkpoint_name or layout.table_name(handle)
+        # What a Saver does with each tensor on the way in. RestoreV2 is asked for the dtypes that the specs tell, so each
+        # spec tells the dtype of what is read in its place: the seed's, int64.
+        specs = [
+            _compat.SaveSpec(lambda tensor=tensor: tensor, "", name, dtype=tf.int64, device=handle.device)
+            for name, tensor in layout.named_tensors(self.checkpoint_name, handle, _export(handle))
+        ]
+        # The name of an op of the graph: MetaGraphs keep the collection as names, and read it back as ops.
+        super().__init__(handle, specs, handle.op.name)
+
+    @property
+    def handle(self) -> tf.Tensor:
+        """The table's resource."""
+        return self.op
+
+    def restore(self, restored_tensors: Sequence[tf.Tensor], restored_shapes: Optional[list]) -> tf.Operation:
+        """The op that restores the table; called by the Saver with the outputs of its RestoreV2, which are not used.
+
+        Raises:
+          ValueError: the Saver reads with another op than RestoreV2, so the checkpoint's name cannot be found.
+        """
+        del restored_shapes  # A table takes as many rows as there are.
+        readers = list(dict.fromkeys(tensor.op for tensor in restored_tensors))
+        for reader in readers:
+            if reader.type != "RestoreV2":
+                raise ValueError(
+                    f"TableSaveable '{self.checkpoint_name}': the Saver restores with op '{reader.name}' ({reader.type}), "
+                    "wanted RestoreV2; leave `builder` of tf.compat.v1.train.Saver at its default"
+                )
+        restored = restore_op(self.handle, readers[0].inputs[0], self.checkpoint_name)
+        for reader in readers:
+            self._read_little(reader)
+            # The table first: its errors name what is wrong, and nothing is assigned before they are raised.
+            graph_view.add_control_input(reader, restored)
+        return restored
+
+    def _read_little(self, reader: tf.Operation) -> None:
+        own = {spec.name for spec in self.specs}
+        names: List[str] = [tf.compat.as_str(name) for name in tf.get_static_value(reader.inputs[1])]
+        seed = layout.seed_name(self.checkpoint_name)
+        little = tf.constant([seed if name in own else name for name in names], name="tensor_names")
+        graph_view.update_input(reader, 1, little)
+
+
+def restore_op(
+    handle: tf.Tensor, prefix: tf.Tensor, checkpoint_name: str, name: Optional[str] = None
+) -> tf.Operation:
+    """An op that replaces the table by the one under `checkpoint_name` in the V2 checkpoint `prefix` (string scalar)."""
+    with handle.graph.as_default(), tf.device(handle.device):
+        return _native.ops().tf_booster_table_restore(handle, prefix, checkpoint_name=checkpoint_name, name=name)
+
+
+def _export(handle: tf.Tensor) -> Any:
+    with handle.graph.as_default(), tf.control_dependencies(None), tf.device(handle.device):
+        return _native.ops().tf_booster_table_export(
+            handle, dim=layout.dim(handle), num_slots=len(layout.slot_names(handle)), name=f"{handle.op.name}_export"
+        )

@@ -1,0 +1,199 @@
+"""Savers that were built before the rewrite: their ops save and restore the table in place of its stand-in.
+
+A SaverDef holds names: of the placeholder for the checkpoint's name, of the tensor that gives it back after the save, and
+of the op that waits for the whole restore. These three stay. Behind them, each SaveV2 and RestoreV2 that has a part of a
+stand-in is replaced by one that has not, and the table's own ops stand beside it.
+
+Savers that are not built yet need nothing: they take what the collections hold when they are built.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ContextManager, Dict, Iterable, List, NamedTuple, Optional, Sequence
+
+import tensorflow as tf
+
+from tf_booster.checkpoint import layout
+from tf_booster.checkpoint.saveable import TableSaveable, restore_op
+from tf_booster.passes.graph_view import GraphView
+
+
+class Replaced(NamedTuple):
+    """A table and the VarHandleOps that stand for it.
+
+    table: the rewritten table, with `handle`. Not looked at by check_built_savers.
+    stand_ins: one, or the parts of a partitioned Variable.
+    slots: of the stand-ins' optimizer slots.
+    """
+
+    name: str
+    table: Any
+    stand_ins: Sequence[tf.Operation]
+    slots: Sequence[tf.Operation]
+
+
+def check_built_savers(view: GraphView, replaced: Iterable[Replaced]) -> None:
+    """Raises where rewrite_built_savers could not do its work; changes nothing.
+
+    Raises:
+      ValueError: a Saver writes the V1 format, lists nothing but slots of tables, or would write one name twice.
+    """
+    owners = _Owners(replaced)
+    for op in view.ops("Save", "SaveSlices"):
+        for handle in map(_variable_read_by, op.inputs):
+            if handle in owners:
+                raise ValueError(
+                    f"Saver op '{op.name}' ({op.type}) writes '{handle.name}', a hash table, in the V1 format; wanted V2: "
+                    "leave `write_version` of tf.compat.v1.train.Saver at its default"
+                )
+    for op in view.ops("SaveV2"):
+        save = _SavedTensors(op)
+        if any(handle in owners for handle in save.handles):
+            save.check(owners)
+
+
+def rewrite_built_savers(view: GraphView, replaced: Iterable[Replaced]) -> List[str]:
+    """Replaces stand-ins and their slots in all Savers that the graph has ops of; returns the names of the ops it replaced.
+
+    A Saver that lists a stand-in, under its own or another name, saves and restores the whole table under that name. A slot
+    that is listed without its table is left out, with a warning: a slot's rows mean nothing without their keys.
+    """
+    owners = _Owners(replaced)
+    saves = [op for op in view.ops("SaveV2") if _rewrite_save(view, op, owners)]
+    restores = [op for op in view.ops("RestoreV2") if _rewrite_restore(view, op, owners)]
+    return [op.name for op in saves + restores]
+
+
+class _Owners:
+    """Which table a Variable's handle belongs to."""
+
+    def __init__(self, replaced: Iterable[Replaced]):
+        self.of_stand_in: Dict[tf.Operation, Replaced] = {}
+        self.of_slot: Dict[tf.Operation, Replaced] = {}
+        for entry in replaced:
+            self.of_stand_in.update((handle, entry) for handle in entry.stand_ins)
+            self.of_slot.update((handle, entry) for handle in entry.slots)
+
+    def __contains__(self, handle: Optional[tf.Operation]) -> bool:
+        return handle in self.of_stand_in or handle in self.of_slot
+
+    def listed(self, names: Sequence[str], handles: Sequence[Optional[tf.Operation]]) -> Dict[str, Replaced]:
+        """The tables whose stand-ins are among `handles`: name in the checkpoint -> table."""
+        tables = {}
+        for name, handle in zip(names, handles):
+            if handle in self.of_stand_in:
+                entry = self.of_stand_in[handle]
+                is_own_name = name in (handle.name, handle.name.rsplit("/part_", 1)[0])
+                tables[entry.name if is_own_name else name] = entry
+        return tables
+
+
+class _SavedTensors:
+    """The inputs of a SaveV2."""
+
+    def __init__(self, op: tf.Operation):
+        self.op = op
+        self.names, self.slices = _strings(op.inputs[1]), _strings(op.inputs[2])
+        self.tensors = list(op.inputs)[3:]
+        self.handles = [_variable_read_by(tensor) for tensor in self.tensors]
+
+    def check(self, owners: _Owners) -> None:
+        """Raises ValueError where nothing would be left, or one name would be written twice."""
+        tables = owners.listed(self.names, self.handles)
+        kept = [name for name, handle in zip(self.names, self.handles) if handle not in owners]
+        if not tables and not kept:
+            raise ValueError(
+                f"Saver op '{self.op.name}': var_list has only optimizer slots of hash tables ({', '.join(self.names)}); "
+                "list the tables, their slots are saved with them"
+            )
+        for table in tables:
+            twice = [name for name in kept if name in layout.reserved_names(table) or name.startswith(f"{table}/slots/")]
+            if twice:
+                raise ValueError(
+                    f"Saver op '{self.op.name}': {', '.join(sorted(twice))} would be in the checkpoint twice, as part of hash "
+                    f"table '{table}' and as a Variable; rename one of the two"
+                )
+
+
+def _rewrite_save(view: GraphView, op: tf.Operation, owners: _Owners) -> bool:
+    save = _SavedTensors(op)
+    if not any(handle in owners for handle in save.handles):
+        return False
+    tables = owners.listed(save.names, save.handles)
+    _warn_of_lone_slots(save, tables, owners)
+    entries = [e for e, h in zip(zip(save.names, save.slices, save.tensors), save.handles) if h not in owners]
+    for name, entry in tables.items():
+        entries.extend((spec.name, "", spec.tensor) for spec in TableSaveable(entry.table, name).specs)
+    names, slices, tensors = zip(*entries)
+    with _beside(view, op):
+        new = tf.raw_ops.SaveV2(prefix=op.inputs[0], tensor_names=list(names), shape_and_slices=list(slices),
+                                tensors=list(tensors), name=f"{op.name}_of_tables")
+    view.redirect_control([op], new)
+    return True
+
+
+def _rewrite_restore(view: GraphView, op: tf.Operation, owners: _Owners) -> bool:
+    names, slices = _strings(op.inputs[1]), _strings(op.inputs[2])
+    assigns = [_assigns_of(output) for output in op.outputs]
+    handles = [next((a.inputs[0].op for a in ops if a.inputs[0].op in owners), None) for ops in assigns]
+    if not any(handle is not None for handle in handles):
+        return False
+    restores = {}
+    for name, entry in owners.listed(names, handles).items():
+        with _beside(view, op):
+            restores[entry.name] = restore_op(entry.table.handle, op.inputs[0], name, f"{op.name}_of_table")
+    for ops, handle in zip(assigns, handles):
+        if handle is not None:
+            entry = owners.of_stand_in.get(handle) or owners.of_slot[handle]
+            if entry.name in restores:
+                view.redirect_control(ops, restores[entry.name])
+            else:
+                view.cut_control(ops)
+    kept = [i for i, handle in enumerate(handles) if handle is None]
+    if kept:
+        # The tables first: their errors say more, and come before anything is assigned.
+        with _beside(view, op, list(restores.values())):
+            new = tf.raw_ops.RestoreV2(prefix=op.inputs[0], tensor_names=[names[i] for i in kept],
+                                       shape_and_slices=[slices[i] for i in kept],
+                                       dtypes=[op.outputs[i].dtype for i in kept], name=f"{op.name}_of_the_rest")
+        for i, output in zip(kept, new):
+            view.redirect(op.outputs[i], output)
+    return True
+
+
+def _warn_of_lone_slots(save: _SavedTensors, tables: Dict[str, Replaced], owners: _Owners) -> None:
+    saved = {entry.name for entry in tables.values()}
+    for name, handle in zip(save.names, save.handles):
+        entry = owners.of_slot.get(handle)
+        if entry is not None and entry.name not in saved:
+            tf.compat.v1.logging.warning(
+                "Saver op '%s' lists '%s', an optimizer slot of hash table '%s', without the table; it is left out. List the "
+                "table: its slots are saved with it.", save.op.name, name, entry.name)
+
+
+def _beside(view: GraphView, op: tf.Operation, control_inputs: Sequence[tf.Operation] = ()) -> ContextManager:
+    return view.inserting(op.device, [*op.control_inputs, *control_inputs])
+
+
+def _variable_read_by(tensor: tf.Tensor) -> Optional[tf.Operation]:
+    """The VarHandleOp whose value `tensor` is, as a Saver reads it."""
+    op = tensor.op
+    while op.type in ("Identity", "ReadVariableOp"):
+        op = op.inputs[0].op
+    return op if op.type == "VarHandleOp" else None
+
+
+def _assigns_of(restored: tf.Tensor) -> List[tf.Operation]:
+    """The AssignVariableOps that take `restored`, as a Saver places them."""
+    found, todo = [], list(restored.consumers())
+    while todo:
+        op = todo.pop()
+        if op.type == "AssignVariableOp":
+            found.append(op)
+        elif op.type in ("Identity", "Reshape"):
+            todo.extend(op.outputs[0].consumers())
+    return found
+
+
+def _strings(tensor: tf.Tensor) -> List[str]:
+    return [tf.compat.as_str(value) for value in tf.get_static_value(tensor)]
