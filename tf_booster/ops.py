@@ -1,4 +1,5 @@
 """Ops that are useful on their own."""
+
 from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional

@@ -66,8 +66,9 @@ def test_graph(name, shape):
 def test_graph_of_a_partitioned_variable(name):
     make, wanted, _ = SUPPORTED[name]
     with tf.Graph().as_default():
-        (variable,) = v1.get_variable("v", [1, 4], initializer=make(), partitioner=v1.fixed_size_partitioner(1),
-                                      use_resource=True)
+        (variable,) = v1.get_variable(
+            "v", [1, 4], initializer=make(), partitioner=v1.fixed_size_partitioner(1), use_resource=True
+        )
         read = from_initial_value_op(variable.initial_value.op, "test")
     assert same(read.spec, wanted)
 
@@ -109,7 +110,9 @@ class OwnZeros(tf.keras.initializers.Zeros):
     ],
 )
 def test_others_are_refused_by_name(initializer):
-    with pytest.raises(ValueError, match="get_hash_table 'user': initializer is .* wanted one of zeros, ones, constant"):
+    with pytest.raises(
+        ValueError, match="get_hash_table 'user': initializer is .* wanted one of zeros, ones, constant"
+    ):
         from_initializer(initializer, "get_hash_table 'user'")
 
 
@@ -129,5 +132,8 @@ def test_a_constant_must_be_one_number():
     ],
 )
 def test_graphs_of_others_are_refused_by_name(build, op_type):
-    with tf.Graph().as_default(), pytest.raises(ValueError, match=f"Table 't': the initial value comes from {op_type} "):
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(ValueError, match=f"Table 't': the initial value comes from {op_type} "),
+    ):
         from_initial_value_op(build().op, "Table 't'")

@@ -55,7 +55,7 @@ def test_eviction_as_users_write_it_and_back(eviction, policy, limit):
         ({"eviction": "lru"}, TypeError, "eviction is 'lru', wanted {\"max_idle_steps\": n} or"),
         ({"eviction": {}}, ValueError, "eviction is {}, wanted"),
         ({"eviction": {"max_rows": 3}}, ValueError, "eviction is {'max_rows': 3}, wanted"),
-        ({"eviction": {"max_idle_steps": 3, "max_rows": 3}}, ValueError, "wanted {\"max_idle_steps\": n} or"),
+        ({"eviction": {"max_idle_steps": 3, "max_rows": 3}}, ValueError, 'wanted {"max_idle_steps": n} or'),
         ({"eviction": {"max_rows": 3, "order": "fifo"}}, ValueError, "order is 'fifo', wanted 'lru' or 'lfu'"),
         ({"eviction": {"max_idle_steps": 0}}, ValueError, "max_idle_steps is 0, wanted an integer from 1"),
         (

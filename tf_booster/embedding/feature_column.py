@@ -1,8 +1,9 @@
 """A categorical column whose ids need no vocabulary, for use below TensorFlow's own embedding_column and the like.
 
-TensorFlow makes the Variable, of shape [1, dimension] since the column has one bucket; the rewrite puts a hash table in its
-place, with the settings that the column leaves in the graph.
+TensorFlow makes the Variable, of shape [1, dimension] since the column has one bucket; the rewrite puts a hash table in
+its place, with the settings that the column leaves in the graph.
 """
+
 from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
@@ -18,16 +19,22 @@ from tf_booster.embedding.table_spec import EvictionSpec, check_settings
 _CategoricalColumn, _CategoricalColumnV1 = _compat.categorical_column_bases()
 
 
-def categorical_column_with_hash_table(key: str, dtype: tf.DType = tf.int64, min_frequency: int = 0,
-                                       eviction: Optional[Mapping[str, Any]] = None, max_rows: Optional[int] = None,
-                                       seed: Optional[int] = None) -> HashTableCategoricalColumn:
+def categorical_column_with_hash_table(
+    key: str,
+    dtype: tf.DType = tf.int64,
+    min_frequency: int = 0,
+    eviction: Optional[Mapping[str, Any]] = None,
+    max_rows: Optional[int] = None,
+    seed: Optional[int] = None,
+) -> HashTableCategoricalColumn:
     """A column of ids without a vocabulary; wrap it in TensorFlow's embedding_column, or give it to a linear model.
 
-    Each Variable that TensorFlow makes for the column (one an embedding_column, one for the columns of shared_embeddings,
-    one in a linear model) becomes a hash table of its own, which takes these settings and the Variable's initializer.
+    Each Variable that TensorFlow makes for the column (one an embedding_column, one for the columns of
+    shared_embeddings, one in a linear model) becomes a hash table of its own, which takes these settings and the
+    Variable's initializer.
 
-    Every int64 is a valid id in a sparse feature. In a dense one, -1 and "" stand for a missing value and are dropped, as
-    in TensorFlow's own columns. Strings are hashed by tf.strings.to_hash_bucket_fast into [0, 2^63 - 1).
+    Every int64 is a valid id in a sparse feature. In a dense one, -1 and "" stand for a missing value and are dropped,
+    as in TensorFlow's own columns. Strings are hashed by tf.strings.to_hash_bucket_fast into [0, 2^63 - 1).
 
     Args:
       key: of the feature, a Tensor or SparseTensor.
@@ -44,8 +51,9 @@ def categorical_column_with_hash_table(key: str, dtype: tf.DType = tf.int64, min
     if dtype not in KEY_DTYPES:
         raise ValueError(f"{what}: dtype is {dtype.name}, wanted int64, int32 or string")
     seed, min_frequency, eviction, max_rows = check_settings(what, seed, min_frequency, eviction, max_rows)
-    return HashTableCategoricalColumn(key=key, dtype=dtype, min_frequency=min_frequency, eviction=eviction,
-                                      max_rows=max_rows, seed=seed)
+    return HashTableCategoricalColumn(
+        key=key, dtype=dtype, min_frequency=min_frequency, eviction=eviction, max_rows=max_rows, seed=seed
+    )
 
 
 class _Fields(NamedTuple):
@@ -57,7 +65,7 @@ class _Fields(NamedTuple):
     seed: Optional[int]
 
 
-# The methods below are what TensorFlow's CategoricalColumn asks for; those with an underscore are v1's names of the same.
+# The methods below are what TensorFlow's CategoricalColumn asks for; those with an underscore are v1's.
 @_compat.register_feature_column
 class HashTableCategoricalColumn(_CategoricalColumn, _CategoricalColumnV1, _Fields):
     """See categorical_column_with_hash_table."""
@@ -100,8 +108,9 @@ class HashTableCategoricalColumn(_CategoricalColumn, _CategoricalColumnV1, _Fiel
     def get_sparse_tensors(self, transformation_cache: Any, state_manager: Any) -> Tuple[tf.SparseTensor, None]:
         return _CategoricalColumn.IdWeightPair(transformation_cache.get(self, state_manager), None)
 
-    def _get_sparse_tensors(self, inputs: Any, weight_collections: Any = None,
-                            trainable: Any = None) -> Tuple[tf.SparseTensor, None]:
+    def _get_sparse_tensors(
+        self, inputs: Any, weight_collections: Any = None, trainable: Any = None
+    ) -> Tuple[tf.SparseTensor, None]:
         return _CategoricalColumn.IdWeightPair(inputs.get(self), None)
 
     def get_config(self) -> Dict[str, Any]:
@@ -110,8 +119,9 @@ class HashTableCategoricalColumn(_CategoricalColumn, _CategoricalColumnV1, _Fiel
         return config
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None,
-                    columns_by_name: Any = None) -> HashTableCategoricalColumn:
+    def from_config(
+        cls, config: Mapping[str, Any], custom_objects: Any = None, columns_by_name: Any = None
+    ) -> HashTableCategoricalColumn:
         return categorical_column_with_hash_table(**config)
 
     def _to_codes(self, feature: Any) -> tf.SparseTensor:
@@ -119,12 +129,22 @@ class HashTableCategoricalColumn(_CategoricalColumn, _CategoricalColumnV1, _Fiel
         check_building_graph(what)
         sparse = _to_sparse(feature)
         if sparse.dtype not in KEY_DTYPES or (sparse.dtype == tf.string) != (self.dtype == tf.string):
-            raise ValueError(f"{what}: the feature is {sparse.dtype.name}, but the column's dtype is {self.dtype.name}; make "
-                             "them agree")
+            raise ValueError(
+                f"{what}: the feature is {sparse.dtype.name}, but the column's dtype is {self.dtype.name}; make "
+                "them agree"
+            )
         codes = to_codes(self.key, to_int64_keys(sparse.values), "categorical_column_with_hash_table")
-        registry.add_column(codes.graph, registry.ColumnSettings(
-            op_name=codes.op.name, key=self.key, seed=self.seed, min_frequency=self.min_frequency, eviction=self.eviction,
-            max_rows=self.max_rows))
+        registry.add_column(
+            codes.graph,
+            registry.ColumnSettings(
+                op_name=codes.op.name,
+                key=self.key,
+                seed=self.seed,
+                min_frequency=self.min_frequency,
+                eviction=self.eviction,
+                max_rows=self.max_rows,
+            ),
+        )
         return tf.SparseTensor(sparse.indices, codes, sparse.dense_shape)
 
 

@@ -1,4 +1,5 @@
 """Making a hash table, and what can be asked of one besides lookups."""
+
 from __future__ import annotations
 
 from typing import Any, Dict, Mapping, NamedTuple, Optional
@@ -16,7 +17,8 @@ KEY_DTYPES = (tf.int64, tf.int32, tf.string)
 class ExportedTable(NamedTuple):
     """A consistent picture of a whole table; row i of each [n, …] tensor belongs to keys[i].
 
-    Of string ids the keys are the hashes. A key that the admission filter still holds back is in pending_keys, not in keys.
+    Of string ids the keys are the hashes. A key that the admission filter still holds back is in pending_keys, not in
+    keys.
     """
 
     keys: tf.Tensor  # int64 [n].
@@ -32,7 +34,8 @@ class ExportedTable(NamedTuple):
 class HashTable:
     """A table of embeddings, one row for each key that training has met; made by get_hash_table.
 
-    Until the graph is rewritten, a small Variable of shape [1, embedding_dim] stands for it in TensorFlow's collections.
+    Until the graph is rewritten, a small Variable of shape [1, embedding_dim] stands for it in TensorFlow's
+    collections.
     """
 
     def __init__(self, spec: TableSpec, key_dtype: tf.DType, variable: tf.Variable):
@@ -67,7 +70,7 @@ class HashTable:
 
     @property
     def variable(self) -> tf.Variable:
-        """What stands for the table in an optimizer's `var_list`, in `tf.gradients` and in a Saver. Its value means nothing."""
+        """Stands for the table in an optimizer's `var_list`, in `tf.gradients` and in a Saver; its value means nothing."""
         return self._variable
 
     @property
@@ -84,22 +87,32 @@ class HashTable:
         rewritten = registry.rewritten(self.graph).get(self.name)
         slot_names = rewritten.slot_names if rewritten else ()
         out = _native.ops().tf_booster_table_export(handle, dim=self.embedding_dim, num_slots=len(slot_names))
-        return ExportedTable(keys=out.keys, values=out.values, frequencies=out.frequencies,
-                             last_use_steps=out.last_use_steps, pending_keys=out.pending_keys,
-                             pending_counts=out.pending_counts, step=out.step, slots=dict(zip(slot_names, out.slots)))
+        return ExportedTable(
+            keys=out.keys,
+            values=out.values,
+            frequencies=out.frequencies,
+            last_use_steps=out.last_use_steps,
+            pending_keys=out.pending_keys,
+            pending_counts=out.pending_counts,
+            step=out.step,
+            slots=dict(zip(slot_names, out.slots)),
+        )
 
     def find(self, keys: Any) -> Any:
         """Reads embeddings outside of training: (values float32 keys.shape + [embedding_dim], found bool keys.shape).
 
-        Of an unknown key the values are those that its row would start with. Nothing is inserted, and no gradient flows.
+        Of an unknown key the values are those that its row would start with. Nothing is inserted, and no gradient
+        flows.
         """
-        return _native.ops().tf_booster_table_find(self._handle("find"), self.to_keys(keys, "find"),
-                                                   dim=self.embedding_dim)
+        return _native.ops().tf_booster_table_find(
+            self._handle("find"), self.to_keys(keys, "find"), dim=self.embedding_dim
+        )
 
     def insert_or_assign(self, keys: Any, values: Any) -> tf.Operation:
         """Sets the embeddings of keys [n] to values [n, embedding_dim], past the admission filter."""
-        return _native.ops().tf_booster_table_insert_or_assign(self._handle("insert_or_assign"),
-                                                               self.to_keys(keys, "insert_or_assign"), values)
+        return _native.ops().tf_booster_table_insert_or_assign(
+            self._handle("insert_or_assign"), self.to_keys(keys, "insert_or_assign"), values
+        )
 
     def erase(self, keys: Any) -> tf.Tensor:
         """Removes keys [n]; unknown ones are fine. Gives the number of rows removed: int64 scalar."""
@@ -126,8 +139,10 @@ class HashTable:
         """Raises unless ops of this table can be added to the default graph."""
         check_building_graph(f"{what} {self.name!r}")
         if tf.compat.v1.get_default_graph() is not self.graph:
-            raise ValueError(f"{what} {self.name!r}: the table belongs to another graph; call get_hash_table in each graph, "
-                             "in the model_fn for an Estimator")
+            raise ValueError(
+                f"{what} {self.name!r}: the table belongs to another graph; call get_hash_table in each graph, "
+                "in the model_fn for an Estimator"
+            )
 
     def _handle(self, what: str) -> tf.Tensor:
         self.check_graph(what)
@@ -140,10 +155,18 @@ class HashTable:
         return f"<tf_booster.HashTable {self.name!r}, embedding_dim={self.embedding_dim}>"
 
 
-def get_hash_table(name: str, embedding_dim: int, initializer: Any = None, dtype: tf.DType = tf.float32,
-                   key_dtype: tf.DType = tf.int64, min_frequency: int = 0,
-                   eviction: Optional[Mapping[str, Any]] = None, max_rows: Optional[int] = None,
-                   seed: Optional[int] = None, trainable: bool = True) -> HashTable:
+def get_hash_table(
+    name: str,
+    embedding_dim: int,
+    initializer: Any = None,
+    dtype: tf.DType = tf.float32,
+    key_dtype: tf.DType = tf.int64,
+    min_frequency: int = 0,
+    eviction: Optional[Mapping[str, Any]] = None,
+    max_rows: Optional[int] = None,
+    seed: Optional[int] = None,
+    trainable: bool = True,
+) -> HashTable:
     """Makes the hash table `name` in the default graph, or returns it if the graph has it.
 
     It takes any id without a vocabulary: a key's row is made when training first meets it.
@@ -151,8 +174,8 @@ def get_hash_table(name: str, embedding_dim: int, initializer: Any = None, dtype
     Args:
       name: of the table, within the current variable scope; it opens the names of the table's tensors in checkpoints.
       embedding_dim: columns of an embedding, at least 1.
-      initializer: of new rows: zeros, ones, constant, random_uniform, random_normal or truncated_normal, as TensorFlow's
-        v1, v2 or Keras initializer; by default truncated_normal(0, 1 / sqrt(embedding_dim)).
+      initializer: of new rows: zeros, ones, constant, random_uniform, random_normal or truncated_normal, as
+        TensorFlow's v1, v2 or Keras initializer; by default truncated_normal(0, 1 / sqrt(embedding_dim)).
       dtype: of the embeddings, tf.float32.
       key_dtype: of the ids: tf.int64 (takes int32 and string ids too), tf.int32 or tf.string.
       min_frequency: a key is admitted when training has met it so often; until then it keeps its initial value.
@@ -173,7 +196,9 @@ def get_hash_table(name: str, embedding_dim: int, initializer: Any = None, dtype
     check_building_graph(what)
     scope = tf.compat.v1.get_variable_scope()
     full_name = f"{scope.name}/{name}" if scope.name else name
-    spec = _read_spec(what, full_name, embedding_dim, initializer, dtype, min_frequency, eviction, max_rows, seed, trainable)
+    spec = _read_spec(
+        what, full_name, embedding_dim, initializer, dtype, min_frequency, eviction, max_rows, seed, trainable
+    )
     key_dtype = tf.as_dtype(key_dtype)
     if key_dtype not in KEY_DTYPES:
         raise ValueError(f"{what}: key_dtype is {key_dtype.name}, wanted int64, int32 or string")
@@ -186,11 +211,14 @@ def get_hash_table(name: str, embedding_dim: int, initializer: Any = None, dtype
         return table
     differences = table.spec.differences(spec)
     if table.key_dtype != key_dtype:
-        differences = ", ".join(filter(None, [
-            differences, f"key_dtype is {table.key_dtype.name} there and {key_dtype.name} here"]))
+        differences = ", ".join(
+            filter(None, [differences, f"key_dtype is {table.key_dtype.name} there and {key_dtype.name} here"])
+        )
     if differences:
-        raise ValueError(f"{what}: the graph has a table {full_name!r} with other settings: {differences}; "
-                         "use the same settings, or another name")
+        raise ValueError(
+            f"{what}: the graph has a table {full_name!r} with other settings: {differences}; "
+            "use the same settings, or another name"
+        )
     return table
 
 
@@ -198,8 +226,17 @@ def _read_spec(what, full_name, embedding_dim, initializer, dtype, min_frequency
     dtype = tf.as_dtype(dtype)
     if dtype != tf.float32:
         raise ValueError(f"{what}: dtype is {dtype.name}, wanted float32; cast what the lookup returns")
-    spec = TableSpec.create("get_hash_table", full_name, embedding_dim, initializer=None, seed=seed, min_frequency=min_frequency,
-                            eviction=eviction, max_rows=max_rows, trainable=trainable)
+    spec = TableSpec.create(
+        "get_hash_table",
+        full_name,
+        embedding_dim,
+        initializer=None,
+        seed=seed,
+        min_frequency=min_frequency,
+        eviction=eviction,
+        max_rows=max_rows,
+        trainable=trainable,
+    )
     if initializer is None:
         return spec.replace(initializer=InitializerSpec.default(spec.dim))
     read = from_initializer(initializer, what)
@@ -208,36 +245,54 @@ def _read_spec(what, full_name, embedding_dim, initializer, dtype, min_frequency
 
 def _make_stand_in(what: str, scope: tf.compat.v1.VariableScope, name: str, spec: TableSpec) -> tf.Variable:
     if scope.reuse is True:
-        raise ValueError(f"{what}: the variable scope {scope.name!r} has reuse=True, but the graph has no table "
-                         f"{spec.name!r}; make it once with reuse=tf.compat.v1.AUTO_REUSE or False")
+        raise ValueError(
+            f"{what}: the variable scope {scope.name!r} has reuse=True, but the graph has no table "
+            f"{spec.name!r}; make it once with reuse=tf.compat.v1.AUTO_REUSE or False"
+        )
     if scope.regularizer is not None:
-        raise ValueError(f"{what}: the variable scope {scope.name!r} has a regularizer, which would need every row at every "
-                         "step; make the table outside of that scope, or regularize what the lookup returns")
+        raise ValueError(
+            f"{what}: the variable scope {scope.name!r} has a regularizer, which would need every row at every "
+            "step; make the table outside of that scope, or regularize what the lookup returns"
+        )
     if any(variable.op.name == spec.name for variable in tf.compat.v1.global_variables()):
         raise ValueError(f"{what}: the graph has a Variable {spec.name!r} that is no hash table; use another name")
     with tf.compat.v1.variable_scope(scope, auxiliary_name_scope=False) as inner:
         # A partitioned or cached stand-in would put ops between it and its lookups that say nothing for a table.
         inner.set_partitioner(None)
         inner.set_caching_device(None)
-        variable = tf.compat.v1.get_variable(name, [1, spec.dim], tf.float32, tf.compat.v1.zeros_initializer(),
-                                             trainable=spec.trainable, use_resource=True)
+        variable = tf.compat.v1.get_variable(
+            name,
+            [1, spec.dim],
+            tf.float32,
+            tf.compat.v1.zeros_initializer(),
+            trainable=spec.trainable,
+            use_resource=True,
+        )
     if not isinstance(variable, tf.Variable) or variable.op.name != spec.name or variable.shape != [1, spec.dim]:
-        raise ValueError(f"{what}: wanted a Variable {spec.name!r} to stand for the table, but the variable scope gave "
-                         f"{variable!r}; make the table outside of a scope with a custom_getter, under a name that no op has")
+        raise ValueError(
+            f"{what}: wanted a Variable {spec.name!r} to stand for the table, but the variable scope gave "
+            f"{variable!r}; make the table outside of a scope with a custom_getter, under a name that no op has"
+        )
     return variable
 
 
 def check_building_graph(what: str) -> None:
     """Raises RuntimeError, with the remedy, where no table can be used: eagerly, and inside of a function's body."""
     if tf.executing_eagerly():
-        raise RuntimeError(f"{what}: hash tables live in a graph, and this is eager execution; call it in an Estimator's "
-                           "model_fn, or under `with tf.Graph().as_default():`")
+        raise RuntimeError(
+            f"{what}: hash tables live in a graph, and this is eager execution; call it in an Estimator's "
+            "model_fn, or under `with tf.Graph().as_default():`"
+        )
     if _compat.is_function_graph(tf.compat.v1.get_default_graph()):
-        raise RuntimeError(f"{what}: this is the body of a tf.function, a dataset's function, a tf.cond or a tf.while_loop; "
-                           "use the table outside of it and pass the embeddings in")
+        raise RuntimeError(
+            f"{what}: this is the body of a tf.function, a dataset's function, a tf.cond or a tf.while_loop; "
+            "use the table outside of it and pass the embeddings in"
+        )
     if tf.distribute.has_strategy():
-        raise RuntimeError(f"{what}: a tf.distribute strategy is active, and would copy what stands for the table; run "
-                           "several processes under Horovod in its place")
+        raise RuntimeError(
+            f"{what}: a tf.distribute strategy is active, and would copy what stands for the table; run "
+            "several processes under Horovod in its place"
+        )
 
 
 def check_keys_dtype(what: str, found: tf.DType, key_dtype: tf.DType) -> None:
@@ -245,8 +300,10 @@ def check_keys_dtype(what: str, found: tf.DType, key_dtype: tf.DType) -> None:
     if found not in KEY_DTYPES:
         raise TypeError(f"{what}: ids are {found.name}, wanted int64, int32 or string; cast them with tf.cast")
     if key_dtype not in (tf.int64, found):
-        raise TypeError(f"{what}: ids are {found.name}, but the table's key_dtype is {key_dtype.name}; make the table with "
-                        f"key_dtype=tf.int64, or give it {key_dtype.name} ids")
+        raise TypeError(
+            f"{what}: ids are {found.name}, but the table's key_dtype is {key_dtype.name}; make the table with "
+            f"key_dtype=tf.int64, or give it {key_dtype.name} ids"
+        )
 
 
 def to_int64_keys(ids: tf.Tensor) -> tf.Tensor:

@@ -1,7 +1,9 @@
 """Reads what TensorFlow's initializers say, so that the table can draw the same distribution for each key.
 
-A row of a table is made when its key is first seen, so the table cannot run an initializer's ops; it needs kind and numbers.
+A row of a table is made when its key is first seen, so the table cannot run an initializer's ops; it needs kind and
+numbers.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -13,10 +15,13 @@ import tensorflow as tf
 
 from tf_booster.embedding.table_spec import InitializerSpec
 
-SUPPORTED = ("zeros, ones, constant (one number), random_uniform, random_normal and truncated_normal, as "
-             "tf.compat.v1.*_initializer, tf.*_initializer or tf.keras.initializers.*")
+SUPPORTED = (
+    "zeros, ones, constant (one number), random_uniform, random_normal and truncated_normal, as "
+    "tf.compat.v1.*_initializer, tf.*_initializer or tf.keras.initializers.*"
+)
 
-# What TensorFlow puts into an op's `seed` when the user gave an initializer a seed and the graph none; the user's is `seed2`.
+# What TensorFlow puts into an op's `seed` when the user gave an initializer a seed and the graph none; the user's is
+# `seed2`.
 _DEFAULT_GRAPH_SEED = 87654321
 
 
@@ -66,8 +71,10 @@ class _Config:
             if found is not None and found.size == 1:
                 value = found.item()
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            raise ValueError(f"{self._what}: initializer {self._initializer!r} has {argument} = {value!r}, wanted a number "
-                             "that is known when the graph is built; each key's row is drawn alike")
+            raise ValueError(
+                f"{self._what}: initializer {self._initializer!r} has {argument} = {value!r}, wanted a number "
+                "that is known when the graph is built; each key's row is drawn alike"
+            )
         return value
 
 
@@ -84,7 +91,9 @@ _READERS = {
     "Constant": lambda config: InitializerSpec("constant", config.number("value")),
     "RandomUniform": _uniform,
     "RandomNormal": lambda config: InitializerSpec("normal", config.number("mean"), config.number("stddev")),
-    "TruncatedNormal": lambda config: InitializerSpec("truncated_normal", config.number("mean"), config.number("stddev")),
+    "TruncatedNormal": lambda config: InitializerSpec(
+        "truncated_normal", config.number("mean"), config.number("stddev")
+    ),
 }
 
 
@@ -117,11 +126,11 @@ class _Affine(NamedTuple):
 def from_initial_value_op(op: tf.Operation, what: str) -> ReadInitializer:
     """Reads an initializer back from the subgraph that computes a Variable's initial value.
 
-    For Variables that TensorFlow's own code made from an initializer (embedding_column, linear_model). TensorFlow builds
-    its draws as draw * scale + offset; any chain of such ops on constants is read.
+    For Variables that TensorFlow's own code made from an initializer (embedding_column, linear_model). TensorFlow
+    builds its draws as draw * scale + offset; any chain of such ops on constants is read.
 
-    The seed is returned where the graph shows that the user gave it: an op's seed without a seed of the graph. The seed of
-    a stateless op may be a random number that Keras drew in this process, and must not decide the rows of a table.
+    The seed is returned where the graph shows that the user gave it: an op's seed without a seed of the graph. The seed
+    of a stateless op may be a random number that Keras drew in this process, and must not decide the rows of a table.
 
     Args:
       op: computes the initial value, e.g. the value input of the AssignVariableOp in the Variable's initializer.

@@ -1,8 +1,9 @@
 """Lookups in hash tables, built of TensorFlow's own ops on the table's stand-in, so that gradients flow as ever.
 
-Ids pass one op, StandInIds, whose output is codes: small positive numbers that name the keys of one probe, 0 for "no id".
-docs/design/tables_in_graphs.md says why.
+Ids pass one op, StandInIds, whose output is codes: small positive numbers that name the keys of one probe, 0 for
+"no id". docs/design/tables_in_graphs.md says why.
 """
+
 from __future__ import annotations
 
 from typing import Any, Optional, Tuple, Union
@@ -26,8 +27,8 @@ def embedding_lookup(table: HashTable, ids: Any, name: Optional[str] = None) -> 
       name: of the ops.
 
     Returns:
-      float32, ids.shape + [embedding_dim]; ragged if the ids are. A key that the table does not have gives the value that
-      its row would start with.
+      float32, ids.shape + [embedding_dim]; ragged if the ids are. A key that the table does not have gives the value
+      that its row would start with.
 
     Raises:
       TypeError: the ids are sparse or of another dtype.
@@ -36,17 +37,24 @@ def embedding_lookup(table: HashTable, ids: Any, name: Optional[str] = None) -> 
     if isinstance(ids, tf.RaggedTensor):
         return tf.ragged.map_flat_values(lambda flat: embedding_lookup(table, flat, name), ids)
     if isinstance(ids, tf.SparseTensor):
-        raise TypeError(f"embedding_lookup {table.name!r}: ids are a SparseTensor; use embedding_lookup_sparse, which combines "
-                        "the embeddings of a row")
+        raise TypeError(
+            f"embedding_lookup {table.name!r}: ids are a SparseTensor; use embedding_lookup_sparse, which combines "
+            "the embeddings of a row"
+        )
     table.check_graph("embedding_lookup")
     with tf.compat.v1.name_scope(name, "embedding_lookup"):
         codes = to_codes(table.name, table.to_keys(ids, "embedding_lookup"), "embedding_lookup")
         return tf.nn.embedding_lookup(table.variable, codes)
 
 
-def embedding_lookup_sparse(table: HashTable, sp_ids: Union[tf.SparseTensor, tf.RaggedTensor],
-                            sp_weights: Union[None, tf.SparseTensor, tf.RaggedTensor] = None, combiner: str = "mean",
-                            max_norm: Optional[float] = None, name: Optional[str] = None) -> tf.Tensor:
+def embedding_lookup_sparse(
+    table: HashTable,
+    sp_ids: Union[tf.SparseTensor, tf.RaggedTensor],
+    sp_weights: Union[None, tf.SparseTensor, tf.RaggedTensor] = None,
+    combiner: str = "mean",
+    max_norm: Optional[float] = None,
+    name: Optional[str] = None,
+) -> tf.Tensor:
     """Looks up the embeddings of each row's ids and combines them, as tf.nn.embedding_lookup_sparse does.
 
     Rows without ids give zeros, trailing ones too. Every id is valid, negative ones too.
@@ -65,8 +73,8 @@ def embedding_lookup_sparse(table: HashTable, sp_ids: Union[tf.SparseTensor, tf.
 
     Raises:
       TypeError: sp_ids is not sparse or ragged, sp_weights is of another kind, or a dtype is wrong.
-      ValueError: combiner is unknown, sp_ids has fewer than 2 dimensions, or the shapes of weights and ids differ; when it
-        runs, InvalidArgumentError where their indices differ.
+      ValueError: combiner is unknown, sp_ids has fewer than 2 dimensions, or the shapes of weights and ids differ; when
+        it runs, InvalidArgumentError where their indices differ.
     """
     _check_table("embedding_lookup_sparse", table)
     what = f"embedding_lookup_sparse {table.name!r}"
@@ -77,12 +85,13 @@ def embedding_lookup_sparse(table: HashTable, sp_ids: Union[tf.SparseTensor, tf.
         sp_ids, sp_weights = _checked_sparse(what, sp_ids, sp_weights)
         codes = to_codes(table.name, table.to_keys(sp_ids.values, "embedding_lookup_sparse"), "embedding_lookup_sparse")
         rows, outer_shape = _as_matrix(sp_ids)
-        # Code 0 in an empty row reads as zeros and trains nothing; the Select below keeps its gradient out of global norms.
+        # Code 0 in an empty row reads as zeros and trains nothing; the Select keeps its gradient out of global norms.
         ids, row_is_empty = tf.sparse.fill_empty_rows(tf.SparseTensor(rows.indices, codes, rows.dense_shape), 0)
         weights = None
         if sp_weights is not None:
             weights, _ = tf.sparse.fill_empty_rows(
-                tf.SparseTensor(rows.indices, sp_weights.values, rows.dense_shape), 1.0)
+                tf.SparseTensor(rows.indices, sp_weights.values, rows.dense_shape), 1.0
+            )
         combined = tf.nn.embedding_lookup_sparse(table.variable, ids, weights, combiner=combiner, max_norm=max_norm)
         combined = tf.where(row_is_empty[:, tf.newaxis], tf.zeros_like(combined), combined)
         if outer_shape is not None:
@@ -92,28 +101,36 @@ def embedding_lookup_sparse(table: HashTable, sp_ids: Union[tf.SparseTensor, tf.
 
 
 def to_codes(table_name: str, keys: tf.Tensor, what: str) -> tf.Tensor:
-    """Passes int64 keys of any shape through the op that stands for the table's probe; the codes have the same shape."""
+    """Passes int64 keys of any shape through the op that stands for the table's probe; the codes have their shape."""
     codes = _native.ops().tf_booster_stand_in_ids(keys, table_name=table_name)
     if _compat.in_control_flow(codes.op):
-        raise RuntimeError(f"{what} {table_name!r}: this is the body of a tf.cond or a tf.while_loop; look the ids up outside of "
-                           "it and pass the embeddings in")
+        raise RuntimeError(
+            f"{what} {table_name!r}: this is the body of a tf.cond or a tf.while_loop; look the ids up outside of "
+            "it and pass the embeddings in"
+        )
     return codes
 
 
 def _check_table(what: str, table: HashTable) -> None:
     if not isinstance(table, HashTable):
-        raise TypeError(f"{what}: table is {table!r}, wanted what tf_booster.get_hash_table returns; for a Variable use "
-                        f"tf.nn.{what}")
+        raise TypeError(
+            f"{what}: table is {table!r}, wanted what tf_booster.get_hash_table returns; for a Variable use "
+            f"tf.nn.{what}"
+        )
 
 
 def _checked_sparse(what: str, sp_ids: Any, sp_weights: Any) -> Tuple[tf.SparseTensor, Optional[tf.SparseTensor]]:
     """Both as SparseTensors with equal indices."""
     if not isinstance(sp_ids, (tf.SparseTensor, tf.RaggedTensor)):
-        raise TypeError(f"{what}: sp_ids is {sp_ids!r}, wanted a SparseTensor or a RaggedTensor; for a dense tensor use "
-                        "embedding_lookup, or tf.sparse.from_dense")
+        raise TypeError(
+            f"{what}: sp_ids is {sp_ids!r}, wanted a SparseTensor or a RaggedTensor; for a dense tensor use "
+            "embedding_lookup, or tf.sparse.from_dense"
+        )
     if sp_weights is not None and type(sp_weights) is not type(sp_ids):
-        raise TypeError(f"{what}: sp_weights is {type(sp_weights).__name__} and sp_ids {type(sp_ids).__name__}, wanted the "
-                        "same kind")
+        raise TypeError(
+            f"{what}: sp_weights is {type(sp_weights).__name__} and sp_ids {type(sp_ids).__name__}, wanted the "
+            "same kind"
+        )
     if sp_weights is not None and sp_weights.dtype != tf.float32:
         raise TypeError(f"{what}: sp_weights are {sp_weights.dtype.name}, wanted float32; cast them with tf.cast")
     if isinstance(sp_ids, tf.RaggedTensor):
@@ -126,15 +143,18 @@ def _checked_sparse(what: str, sp_ids: Any, sp_weights: Any) -> Tuple[tf.SparseT
     if not sp_ids.shape.is_compatible_with(sp_weights.shape):
         raise ValueError(f"{what}: sp_weights has shape {sp_weights.shape} and sp_ids {sp_ids.shape}, wanted the same")
     if sp_weights.indices is not sp_ids.indices:
-        same = tf.debugging.assert_equal(sp_weights.indices, sp_ids.indices,
-                                         message=f"{what}: sp_weights and sp_ids have other indices, wanted one weight an id")
+        same = tf.debugging.assert_equal(
+            sp_weights.indices,
+            sp_ids.indices,
+            message=f"{what}: sp_weights and sp_ids have other indices, wanted one weight an id",
+        )
         with tf.control_dependencies([same]):
             sp_weights = tf.SparseTensor(sp_ids.indices, tf.identity(sp_weights.values), sp_ids.dense_shape)
     return sp_ids, sp_weights
 
 
 def _as_matrix(sparse: tf.SparseTensor) -> Tuple[tf.SparseTensor, Optional[tf.Tensor]]:
-    """(the same values in a matrix whose rows are combined, the dimensions that its rows were; None where they were one)."""
+    """(the same values as a matrix whose rows are combined, the dimensions that its rows were; None for a matrix)."""
     if sparse.shape.rank == 2:
         return sparse, None
     outer = sparse.dense_shape[:-1]

@@ -1,15 +1,16 @@
-"""What a graph knows of its hash tables: between the user's code, which makes them, and the rewrite, which replaces them.
+"""What a graph knows of its hash tables, between the user's code, which makes them, and the rewrite, which replaces them.
 
-The entries live in collections of the graph itself, so they go when it goes. Their keys are tuples: TensorFlow writes only
-collections with string keys into a MetaGraph, and would warn of entries that it cannot serialize.
+The entries live in collections of the graph itself, so they go when it goes. Their keys are tuples: TensorFlow writes
+only collections with string keys into a MetaGraph, and would warn of entries that it cannot serialize.
 """
+
 from __future__ import annotations
 
 from typing import Any, Dict, NamedTuple, Optional
 
 import tensorflow as tf
 
-from tf_booster.embedding.table_spec import EvictionSpec
+from tf_booster.embedding.table_spec import EvictionSpec, TableSpec
 
 _TABLES = ("tf_booster", "tables")
 _COLUMNS = ("tf_booster", "columns")
@@ -32,7 +33,11 @@ class RewrittenTable(NamedTuple):
 
     name: str
     handle: tf.Tensor  # The resource, output of the TfBoosterHashTable op.
-    slot_names: tuple
+    slot_names: tuple  # Of the optimizer, in row order; empty where nothing updates the table.
+    slot_initial_values: tuple
+    optimizer: str  # As the attr `optimizer` of the op; '' for none.
+    spec: TableSpec  # Its seed is set.
+    num_probes: int  # Their groups are 0 to num_probes - 1.
 
 
 def add_table(graph: tf.Graph, table: Any) -> None:
@@ -56,8 +61,9 @@ def columns(graph: tf.Graph) -> Dict[str, ColumnSettings]:
 
 
 def add_rewritten(graph: tf.Graph, table: RewrittenTable) -> None:
-    """Notes, for t.size() and the like, that a table now has its real resource."""
-    graph.add_to_collection(_REWRITTEN, table)
+    """Notes, for t.size() and the like, that a table now has its real resource; an entry of the same name goes."""
+    entries = graph.get_collection_ref(_REWRITTEN)
+    entries[:] = [*(entry for entry in entries if entry.name != table.name), table]
 
 
 def rewritten(graph: tf.Graph) -> Dict[str, RewrittenTable]:

@@ -1,4 +1,5 @@
 """What a hash table is told when it is made, checked once, in the form in which the ops want it."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -38,7 +39,8 @@ class InitializerSpec:
     def __post_init__(self):
         if self.kind not in INITIALIZER_KINDS:
             raise ValueError(
-                f"InitializerSpec: kind is {self.kind!r}, wanted one of {', '.join(sorted(INITIALIZER_KINDS))}")
+                f"InitializerSpec: kind is {self.kind!r}, wanted one of {', '.join(sorted(INITIALIZER_KINDS))}"
+            )
         for label, value in zip(INITIALIZER_KINDS[self.kind], (self.a, self.b)):
             if label is not None:
                 _check_finite(f"InitializerSpec {self.kind!r}", label, value)
@@ -55,8 +57,11 @@ class InitializerSpec:
         return cls("truncated_normal", 0.0, 1.0 / math.sqrt(dim))
 
     def __str__(self) -> str:
-        arguments = [f"{label}={value:g}"
-                     for label, value in zip(INITIALIZER_KINDS[self.kind], (self.a, self.b)) if label is not None]
+        arguments = [
+            f"{label}={value:g}"
+            for label, value in zip(INITIALIZER_KINDS[self.kind], (self.a, self.b))
+            if label is not None
+        ]
         return f"{self.kind}({', '.join(arguments)})"
 
 
@@ -122,9 +127,18 @@ class TableSpec:
     trainable: bool = True
 
     @classmethod
-    def create(cls, what: str, name: str, dim: int, initializer: Optional[InitializerSpec], seed: Optional[int] = None,
-               min_frequency: int = 0, eviction: Optional[Mapping[str, Any]] = None, max_rows: Optional[int] = None,
-               trainable: bool = True) -> TableSpec:
+    def create(
+        cls,
+        what: str,
+        name: str,
+        dim: int,
+        initializer: Optional[InitializerSpec],
+        seed: Optional[int] = None,
+        min_frequency: int = 0,
+        eviction: Optional[Mapping[str, Any]] = None,
+        max_rows: Optional[int] = None,
+        trainable: bool = True,
+    ) -> TableSpec:
         """Checks what a user wrote. `what` opens the messages, e.g. "get_hash_table".
 
         Raises: TypeError or ValueError naming argument, found, wanted and remedy.
@@ -134,8 +148,16 @@ class TableSpec:
         seed, min_frequency, eviction, max_rows = check_settings(what, seed, min_frequency, eviction, max_rows)
         if not isinstance(trainable, bool):
             raise TypeError(f"{what}: trainable is {trainable!r}, wanted True or False")
-        return cls(name=name, dim=_checked_int(what, "embedding_dim", dim, 1), initializer=initializer, seed=seed,
-                   min_frequency=min_frequency, eviction=eviction, max_rows=max_rows, trainable=trainable)
+        return cls(
+            name=name,
+            dim=_checked_int(what, "embedding_dim", dim, 1),
+            initializer=initializer,
+            seed=seed,
+            min_frequency=min_frequency,
+            eviction=eviction,
+            max_rows=max_rows,
+            trainable=trainable,
+        )
 
     def replace(self, **changes: Any) -> TableSpec:
         """A copy with other values of some fields."""
@@ -146,8 +168,9 @@ class TableSpec:
         there, here = dataclasses.asdict(self), dataclasses.asdict(other)
         there.update(initializer=str(self.initializer), eviction=self.eviction.to_dict())
         here.update(initializer=str(other.initializer), eviction=other.eviction.to_dict())
-        return ", ".join(f"{field} is {there[field]} there and {here[field]} here"
-                         for field in there if there[field] != here[field])
+        return ", ".join(
+            f"{field} is {there[field]} there and {here[field]} here" for field in there if there[field] != here[field]
+        )
 
 
 def check_name(what: str, name: str) -> None:
@@ -155,12 +178,15 @@ def check_name(what: str, name: str) -> None:
     if not isinstance(name, str):
         raise TypeError(f"{what}: name is {name!r}, wanted a string")
     if not _NAME.match(name):
-        raise ValueError(f"{what}: name is {name!r}, wanted letters, digits and any of _.-/ that begin with a letter, "
-                         "a digit or a dot; it becomes the name of a Variable")
+        raise ValueError(
+            f"{what}: name is {name!r}, wanted letters, digits and any of _.-/ that begin with a letter, "
+            "a digit or a dot; it becomes the name of a Variable"
+        )
 
 
-def check_settings(what: str, seed: Optional[int], min_frequency: int, eviction: Optional[Mapping[str, Any]],
-                   max_rows: Optional[int]) -> Tuple[Optional[int], int, EvictionSpec, Optional[int]]:
+def check_settings(
+    what: str, seed: Optional[int], min_frequency: int, eviction: Optional[Mapping[str, Any]], max_rows: Optional[int]
+) -> Tuple[Optional[int], int, EvictionSpec, Optional[int]]:
     """Checks the settings that tables and feature columns share, and returns them with the eviction parsed."""
     if seed is not None:
         seed = _checked_int(what, "seed", seed, -INT64_MAX - 1)
@@ -170,8 +196,9 @@ def check_settings(what: str, seed: Optional[int], min_frequency: int, eviction:
         max_rows = _checked_int(what, "max_rows", max_rows, 1)
         if parsed.policy in EVICTION_ORDERS and max_rows <= parsed.limit:
             raise ValueError(
-                f"{what}: max_rows is {max_rows} and eviction's max_rows {parsed.limit}; rows leave after a step, so the "
-                "limit that raises must leave room for one step's new keys: make it larger, or leave it out")
+                f"{what}: max_rows is {max_rows} and eviction's max_rows {parsed.limit}; rows leave after a step, "
+                "so the limit that raises must leave room for one step's new keys: make it larger, or leave it out"
+            )
     return seed, min_frequency, parsed, max_rows
 
 
