@@ -1,0 +1,40 @@
+"""tf_booster: faster training for TensorFlow Estimators.
+
+    import tensorflow as tf
+    import tf_booster
+
+    tf.enable_gpu_booster()
+
+`import tf_booster` registers tf.enable_gpu_booster and tf.compat.v1.enable_gpu_booster and changes nothing else.
+"""
+
+from __future__ import annotations
+
+import tensorflow as _tf
+
+from tf_booster import feature_column
+from tf_booster.embedding.hash_table import HashTable, get_hash_table
+from tf_booster.embedding.lookup import embedding_lookup, embedding_lookup_sparse
+from tf_booster.enable import disable_gpu_booster, enable_gpu_booster, rewrite_graph
+from tf_booster.ops import unique
+from tf_booster.passes.base import RewriteError
+from tf_booster.report import report
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "HashTable",
+    "RewriteError",
+    "disable_gpu_booster",
+    "embedding_lookup",
+    "embedding_lookup_sparse",
+    "enable_gpu_booster",
+    "feature_column",
+    "get_hash_table",
+    "report",
+    "rewrite_graph",
+    "unique",
+]
+
+_tf.enable_gpu_booster = enable_gpu_booster
+_tf.compat.v1.enable_gpu_booster = enable_gpu_booster

@@ -1,0 +1,88 @@
+"""The one line: switching tf_booster on and off."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from tf_booster import _native, log
+from tf_booster import options as _options
+from tf_booster import report as reports
+from tf_booster.estimator import patches
+from tf_booster.passes import pipelines
+
+_enabled: Optional[_options.Options] = None
+
+
+def enable_gpu_booster(**options: Any) -> None:
+    """Makes TensorFlow rewrite each graph, when it is finished, to faster ops.
+
+    Again with the same options nothing happens; other options hold for the graphs that are not rewritten yet.
+
+    Args:
+      **options: see tf_booster/options.py; an unknown one is an error that lists the known ones.
+
+    Raises:
+      TypeError, ValueError: an option or value that does not exist, or that this version cannot honour.
+      ImportError: the native library is missing or was built for another TensorFlow; says how to build it.
+    """
+    global _enabled
+    wanted = _options.parse(options)
+    if wanted == _enabled:
+        return
+    _native.ops()
+    if _enabled is None:
+        _say_device(wanted)
+    else:
+        log.warning(f"enabled again; graphs that are not rewritten yet get the new options: {_difference(_enabled, wanted)}")
+    _enabled = wanted
+    patches.install(_rewrite)
+
+
+def disable_gpu_booster() -> None:
+    """Gives TensorFlow back as it was. Graphs that are rewritten stay so."""
+    global _enabled
+    _enabled = None
+    patches.uninstall()
+
+
+def enabled_options() -> Optional[_options.Options]:
+    """The options that hold now; None while tf_booster is off."""
+    return _enabled
+
+
+def rewrite_graph(graph: Optional[tf.Graph] = None) -> reports.Report:
+    """Rewrites a finished graph by hand, for a plain tf.compat.v1.Session. Make the session, or run it, after this.
+
+    An edit after a `session.run` is silently ignored by that session, and TensorFlow does not tell which graphs were run.
+    Works whether tf_booster is enabled or not, with the options of enable_gpu_booster or the defaults. A second call
+    changes nothing.
+
+    Args:
+      graph: the default graph if None.
+
+    Returns:
+      The report of what was done.
+
+    Raises:
+      RewriteError (a ValueError): the graph is finalized, or a table is used in a way that cannot be served; the message
+        names table, op and remedy, and the graph is as it was.
+    """
+    return pipelines.rewrite(graph, _enabled or _options.Options())
+
+
+def _rewrite(graph: tf.Graph) -> None:
+    rewrite_graph(graph)
+
+
+def _say_device(options: _options.Options) -> None:
+    if options.device == "cpu" or tf.config.list_physical_devices("GPU"):
+        log.once("tables live in host memory and are updated on the CPU; other ops stay where TensorFlow places them.")
+    else:
+        log.once("there is no GPU that TensorFlow can use; everything runs on the CPU.")
+
+
+def _difference(old: _options.Options, new: _options.Options) -> str:
+    names = [name for name in vars(new) if getattr(old, name) != getattr(new, name)]
+    return ", ".join(f"{name}={getattr(new, name)!r} (was {getattr(old, name)!r})" for name in names)

@@ -1,0 +1,1 @@
+"""Where Estimator and MonitoredSession hand their finished graphs over."""

@@ -1,0 +1,80 @@
+"""The two places where a finished graph is rewritten, and how they are put in and taken out.
+
+The start of `Scaffold.finalize` sees every graph that a MonitoredSession runs: train, evaluate, predict, train_and_evaluate,
+and MonitoredTrainingSession without an Estimator. `Estimator.export_saved_model` makes a plain Session, so there the
+graph is rewritten when the model function has returned, before the Saver is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any, Callable, List, Tuple
+
+import tensorflow as tf
+
+from tf_booster import _compat
+
+Rewrite = Callable[[tf.Graph], Any]
+
+_installed: List[Tuple[type, str, Any]] = []
+_exporting = threading.local()
+
+
+def install(rewrite: Rewrite) -> None:
+    """Makes TensorFlow call `rewrite(graph)` on each finished graph. Does nothing when it already does."""
+    if _installed:
+        return
+    _replace(_compat.scaffold_class(), "finalize", lambda original: _finalize(original, rewrite))
+    estimator = _compat.estimator_class()
+    if estimator is not None:
+        _replace(estimator, "_call_model_fn", lambda original: _call_model_fn(original, rewrite))
+        _replace(estimator, "_add_meta_graph_for_mode", _add_meta_graph_for_mode)
+
+
+def uninstall() -> None:
+    """Puts TensorFlow's own methods back."""
+    while _installed:
+        owner, name, original = _installed.pop()
+        setattr(owner, name, original)
+
+
+def _replace(owner: type, name: str, wrap: Callable[[Any], Any]) -> None:
+    original = owner.__dict__[name]
+    setattr(owner, name, wrap(original))
+    _installed.append((owner, name, original))
+
+
+def _finalize(original: Any, rewrite: Rewrite) -> Any:
+    @functools.wraps(original)
+    def finalize(self: Any) -> Any:
+        graph = tf.compat.v1.get_default_graph()
+        # A session that is made anew after an error finds the graph finalized, and rewritten.
+        if not _compat.is_finalized(graph):
+            rewrite(graph)
+        return original(self)
+
+    return finalize
+
+
+def _call_model_fn(original: Any, rewrite: Rewrite) -> Any:
+    @functools.wraps(original)
+    def _call_model_fn(self: Any, features: Any, labels: Any, mode: Any, config: Any) -> Any:
+        spec = original(self, features=features, labels=labels, mode=mode, config=config)
+        if getattr(_exporting, "depth", 0):
+            rewrite(tf.compat.v1.get_default_graph())
+        return spec
+
+    return _call_model_fn
+
+
+def _add_meta_graph_for_mode(original: Any) -> Any:
+    @functools.wraps(original)
+    def _add_meta_graph_for_mode(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _exporting.depth = getattr(_exporting, "depth", 0) + 1
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            _exporting.depth -= 1
+
+    return _add_meta_graph_for_mode

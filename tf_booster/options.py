@@ -1,0 +1,104 @@
+"""The options of enable_gpu_booster: their names, their values, and which of them this version can honour."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+from typing import Any, Callable, Dict, Optional, Tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Checked options. Values that are not the default and that this version cannot honour do not get this far."""
+
+    device: str = "auto"
+    horovod: Any = "auto"
+    fuse_tables: Any = "auto"
+    fuse_variables: Any = "auto"
+    fuse_sparse_variables: bool = False
+    fast_parser: Any = "auto"
+    pipeline: str = "off"
+    prefetch_to_device: Any = "auto"
+    xla: str = "off"
+    gradient_reduction: str = "average"
+    lr_scaling: Optional[str] = None
+    warmup_steps: int = 0
+    shard_input: Any = "auto"
+    partition: str = "hash"
+    lazy_adam: bool = False
+    deterministic: bool = False
+    check_numerics: bool = False
+    seed: Optional[int] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rule:
+    """What an option may be, and what of that this version honours."""
+
+    known: Tuple[Any, ...] = ()
+    kind: Optional[Callable[[Any], bool]] = None
+    wanted: str = ""
+    honoured: Optional[Tuple[Any, ...]] = None  # None: all of it.
+
+    def describe(self) -> str:
+        return self.wanted or ", ".join(repr(value) for value in self.known)
+
+    def accepts(self, value: Any) -> bool:
+        # `1 == True`, so types are compared too.
+        return any(type(value) is type(k) and value == k for k in self.known) or bool(self.kind and self.kind(value))
+
+    def honours(self, value: Any) -> bool:
+        return self.honoured is None or any(type(value) is type(k) and value == k for k in self.honoured)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+_SWITCH = ("auto", True, False)
+_ON_OFF = (True, False)
+
+_RULES: Dict[str, _Rule] = {
+    "device": _Rule(("auto", "gpu", "cpu"), honoured=("auto", "cpu")),
+    "horovod": _Rule(_SWITCH, honoured=("auto", False)),
+    "fuse_tables": _Rule(_SWITCH, honoured=("auto", False)),
+    "fuse_variables": _Rule(_SWITCH, honoured=("auto", False)),
+    "fuse_sparse_variables": _Rule(_ON_OFF, honoured=(False,)),
+    "fast_parser": _Rule(_SWITCH, honoured=("auto", False)),
+    "pipeline": _Rule(("off", "exact", "async"), honoured=("off",)),
+    "prefetch_to_device": _Rule(_SWITCH, honoured=("auto", False)),
+    "xla": _Rule(("off", "auto"), honoured=("off",)),
+    "gradient_reduction": _Rule(("average", "sum"), honoured=("average",)),
+    "lr_scaling": _Rule((None, "linear"), honoured=(None,)),
+    "warmup_steps": _Rule(
+        kind=lambda v: _is_int(v) and v >= 0, wanted="an integer of at least 0", honoured=(0,)
+    ),
+    "shard_input": _Rule(("auto", False)),
+    "partition": _Rule(("hash", "mod"), honoured=("hash",)),
+    "lazy_adam": _Rule(_ON_OFF, honoured=(False,)),
+    "deterministic": _Rule(_ON_OFF, honoured=(False,)),
+    "check_numerics": _Rule(_ON_OFF),
+    "seed": _Rule((None,), lambda v: _is_int(v) and -(2**63) <= v < 2**63, "None or an integer of 64 bits"),
+}
+
+
+def parse(options: Dict[str, Any]) -> Options:
+    """Checks `options` and fills in the defaults.
+
+    Raises:
+      TypeError: an option that does not exist; lists the known ones.
+      ValueError: a value that does not exist, or one that this version cannot honour; lists those that it can.
+    """
+    for name, value in options.items():
+        rule = _RULES.get(name)
+        if rule is None:
+            raise TypeError(f"enable_gpu_booster: unknown option '{name}'; known options: {', '.join(sorted(_RULES))}")
+        if not rule.accepts(value):
+            raise ValueError(f"enable_gpu_booster: option '{name}' is {value!r}; wanted {rule.describe()}")
+        if not rule.honours(value):
+            can = ", ".join(repr(v) for v in rule.honoured)
+            raise ValueError(
+                f"enable_gpu_booster: option '{name}' is {value!r}, which this version of tf_booster cannot do yet; "
+                f"it can do {can}"
+            )
+    return Options(**{name: int(v) if _is_int(v) else v for name, v in options.items()})

@@ -1,0 +1,61 @@
+"""The pass that puts hash tables in place of their stand-ins. docs/design/tables_in_graphs.md tells the whole story."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from tf_booster.checkpoint import savers
+from tf_booster.embedding import registry
+from tf_booster.passes import table_edit
+from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.graph_view import GraphView, variable_handle_op
+from tf_booster.passes.table_plan import STAND_IN_IDS, STAND_IN_TABLE, plan_rewrite
+
+
+class HashTables(Pass):
+    """Finds the lookups and updates of tables and makes them table ops.
+
+    Args:
+      seed: of tables that have none of their own; None takes the graph's.
+      check_numerics: whether NaN and infinity in a gradient are an error.
+    """
+
+    name = "hash_tables"
+
+    def __init__(self, seed: Optional[int] = None, check_numerics: bool = False):
+        self._seed, self._check_numerics = seed, check_numerics
+
+    def requires(self, view: GraphView) -> bool:
+        """Whether the graph has lookups, or tables, that are not rewritten yet."""
+        known = registry.rewritten(view.graph)
+        if any(name not in known for name in registry.tables(view.graph)) or _live_stand_ins(view):
+            return True
+        return bool(view.functions_with(STAND_IN_IDS, STAND_IN_TABLE))
+
+    def run(self, view: GraphView) -> PassResult:
+        """Raises RewriteError, before any edit, for what a table cannot serve."""
+        result = PassResult(self.name)
+        plan = plan_rewrite(view, self._seed)
+        fresh = [table for table in plan.tables if table.existing is None]
+        try:
+            savers.check_built_savers(view, table_edit.replaced_variables(fresh, [None] * len(fresh)))
+        except ValueError as error:
+            raise RewriteError(str(error)) from error
+        table_edit.execute(view, plan, self._check_numerics, result)
+        return result
+
+    def ensures(self, view: GraphView) -> None:
+        """No stand-in is used any more, and no Variable of a table is in a collection."""
+        left = _live_stand_ins(view)
+        if left:
+            raise RewriteError(f"Op '{left[0].name}' ({left[0].type}) is still in use after the rewrite.")
+        gone = set(registry.rewritten(view.graph))
+        for name in view.graph.get_all_collection_keys():
+            for item in view.graph.get_collection(name):
+                handle_op = variable_handle_op(item)
+                if handle_op is not None and handle_op.name in gone:
+                    raise RewriteError(f"Variable '{handle_op.name}' is still in collection '{name}' after the rewrite.")
+
+
+def _live_stand_ins(view: GraphView) -> list:
+    return [op for op in view.ops(STAND_IN_IDS, STAND_IN_TABLE) if op.outputs[0].consumers()]
