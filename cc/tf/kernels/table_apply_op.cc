@@ -1,0 +1,60 @@
+#include "cc/tf/kernels/table_apply_op.h"
+
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_booster {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using TfStatus = tensorflow::Status;
+
+TableApplyOpBase::TableApplyOpBase(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+  OP_REQUIRES_OK(ctx, ctx->GetAttr("N", &num_probes_));
+  OP_REQUIRES_OK(ctx, ctx->GetAttr("check_numerics", &check_numerics_));
+}
+
+void TableApplyOpBase::Compute(OpKernelContext* ctx) {
+  TableCall call(ctx);
+  OP_REQUIRES_OK(ctx, call.Open());
+  OP_REQUIRES_OK(ctx, CheckTable(call));
+  SparseApplyBatch batch;
+  OP_REQUIRES_OK(ctx, ReadBatch(ctx, call, &batch));
+  std::unique_ptr<RowOptimizer> optimizer;
+  OP_REQUIRES_OK(ctx, MakeOptimizer(ctx, call, 3 + 3 * num_probes_, &optimizer));
+  OP_REQUIRES_OK(ctx, call.Convert(SparseApply(call.table(), batch, *optimizer, call.parallel_for())));
+}
+
+TfStatus TableApplyOpBase::CheckTable(const TableCall& call) const {
+  const std::string& found = call.resource().config().optimizer;
+  if (found == optimizer_name()) return tensorflow::OkStatus();
+  return tensorflow::errors::InvalidArgument(call.Where(), "the table's rows carry the slots of optimizer '", found,
+                                             "', but the op needs those of '", optimizer_name(),
+                                             "'; train a table with one optimizer");
+}
+
+// Inputs: table, keys of each probe, counts of each, handles of each, indices, grad, hyperparameters.
+TfStatus TableApplyOpBase::ReadBatch(OpKernelContext* ctx, const TableCall& call, SparseApplyBatch* batch) const {
+  for (int i = 0; i < num_probes_; ++i) {
+    const Tensor& keys = ctx->input(1 + i);
+    const Tensor& counts = ctx->input(1 + num_probes_ + i);
+    const Tensor& handles = ctx->input(1 + 2 * num_probes_ + i);
+    const int64_t size = keys.NumElements();
+    TF_RETURN_IF_ERROR(call.CheckVector(keys, "keys"));
+    TF_RETURN_IF_ERROR(call.CheckVector(counts, "counts", size, "keys"));
+    TF_RETURN_IF_ERROR(call.CheckVector(handles, "handles", size, "keys"));
+    batch->probes.push_back(
+        {keys.flat<int64_t>().data(), counts.flat<int64_t>().data(), handles.flat<int64_t>().data(), size});
+  }
+  const Tensor& indices = ctx->input(1 + 3 * num_probes_);
+  const Tensor& grad = ctx->input(2 + 3 * num_probes_);
+  TF_RETURN_IF_ERROR(call.CheckVector(indices, "indices"));
+  TF_RETURN_IF_ERROR(call.CheckRows(grad, "grad", indices.NumElements(), "indices"));
+  batch->codes = indices.flat<int64_t>().data();
+  batch->grads = grad.flat<float>().data();
+  batch->num_codes = indices.NumElements();
+  batch->grad_dim = call.resource().dim();
+  batch->check_numerics = check_numerics_;
+  return tensorflow::OkStatus();
+}
+
+}  // namespace tf_booster
