@@ -1,8 +1,10 @@
-"""The two places where a finished graph is rewritten, and how they are put in and taken out.
+"""The places where TensorFlow is hooked into, and how the hooks are put in and taken out.
 
 The start of `Scaffold.finalize` sees every graph that a MonitoredSession runs: train, evaluate, predict, train_and_evaluate,
 and MonitoredTrainingSession without an Estimator. `Estimator.export_saved_model` makes a plain Session, so there the
 graph is rewritten when the model function has returned, before the Saver is made.
+
+init_from_checkpoint, and with it WarmStartSettings, names Variables before the rewrite; what it says of tables is kept for it.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from typing import Any, Callable, List, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.checkpoint import warm_start
 
 Rewrite = Callable[[tf.Graph], Any]
 
-_installed: List[Tuple[type, str, Any]] = []
+_installed: List[Tuple[Any, str, Any]] = []  # Class or module, name in it, TensorFlow's own.
 _exporting = threading.local()
 
 
@@ -30,6 +33,8 @@ def install(rewrite: Rewrite) -> None:
     if estimator is not None:
         _replace(estimator, "_call_model_fn", lambda original: _call_model_fn(original, rewrite))
         _replace(estimator, "_add_meta_graph_for_mode", _add_meta_graph_for_mode)
+    _replace(_compat.checkpoint_utils(), "_init_from_checkpoint", _init_from_checkpoint)
+    _replace(_compat.warm_starting_util(), "_warm_start_var_with_vocab", _warm_start_var_with_vocab)
 
 
 def uninstall() -> None:
@@ -39,7 +44,7 @@ def uninstall() -> None:
         setattr(owner, name, original)
 
 
-def _replace(owner: type, name: str, wrap: Callable[[Any], Any]) -> None:
+def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
     original = owner.__dict__[name]
     setattr(owner, name, wrap(original))
     _installed.append((owner, name, original))
@@ -78,3 +83,20 @@ def _add_meta_graph_for_mode(original: Any) -> Any:
             _exporting.depth -= 1
 
     return _add_meta_graph_for_mode
+
+
+def _init_from_checkpoint(original: Any) -> Any:
+    @functools.wraps(original)
+    def _init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: Any) -> None:
+        warm_start.init_from_checkpoint(original, ckpt_dir_or_file, assignment_map)
+
+    return _init_from_checkpoint
+
+
+def _warm_start_var_with_vocab(original: Any) -> Any:
+    @functools.wraps(original)
+    def _warm_start_var_with_vocab(var: Any, *args: Any, **kwargs: Any) -> Any:
+        warm_start.refuse_vocabulary(var)
+        return original(var, *args, **kwargs)
+
+    return _warm_start_var_with_vocab

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Tuple
 import tensorflow as tf
 
 from tf_booster import _native
-from tf_booster.checkpoint import savers
+from tf_booster.checkpoint import savers, warm_start
 from tf_booster.checkpoint.saveable import TableSaveable
 from tf_booster.embedding import registry
 from tf_booster.passes.base import PassResult
@@ -39,6 +39,9 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, result: Pa
         for request in table.handle_requests:
             view.redirect(request.outputs[0], entry.handle)
             view.redirect_control([request], entry.handle.op)
+        if table.existing is None:
+            started = warm_start.apply_requests(view, table.name, entry.handle, table.uses.initializers)
+            result.changes.extend([started] if started else [])
         _retire_variable(view, table, result)
         result.changes.append(_change(table))
         result.modified = True
@@ -141,8 +144,9 @@ def _replace_update(
     first = [g for g in gathers if g not in after and any(g.inputs[2].op is probe.keys.op for probe in used)]
     waits = dict.fromkeys(c for op in update.replaced for c in op.control_inputs if c not in replaced)
     apply_op = getattr(_native.ops(), f"tf_booster_table_apply_{_snake(update.op_name)}")
+    with view.inserting(DEVICE):
+        inputs = [tf.constant(value) if isinstance(value, float) else value for value in update.inputs]
     with view.inserting(DEVICE, [*waits, *first]):
-        inputs = [tf.convert_to_tensor(value, tf.float32) if isinstance(value, float) else value for value in update.inputs]
         new = apply_op(
             handle,
             [probe.keys for probe in used],
