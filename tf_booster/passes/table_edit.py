@@ -13,8 +13,9 @@ from tf_booster.checkpoint import savers, warm_start
 from tf_booster.checkpoint.saveable import TableSaveable
 from tf_booster.embedding import registry
 from tf_booster.passes.base import PassResult
-from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.graph_view import GraphView, update_input
 from tf_booster.passes.table_plan import RewritePlan, TablePlan
+from tf_booster.passes.variable_uses import SummaryInput
 
 DEVICE = "/device:CPU:0"
 
@@ -170,23 +171,30 @@ def _snake(op_name: str) -> str:
 def _retire_variable(view: GraphView, table: TablePlan, result: PassResult) -> None:
     if table.handle_op is None or table.existing is not None:
         return
-    shape = [1, table.spec.dim]
+    for place in table.uses.summary_inputs:
+        _answer_nan(view, table, place, result)
     with view.inserting(None):
-        nan = tf.fill(shape, float("nan"), name=f"{_scope(table)}/whole_table_as_nan") if table.uses.summary_reads else None
         ready = tf.constant(True, name=f"{_scope(table)}/is_ready")
-    for read in table.uses.summary_reads:
-        view.redirect(read.outputs[0], nan)
-        result.skipped.append(
-            (read.name, f"a summary of the whole table '{table.name}' shows NaN: a table has no fixed rows to summarise")
-        )
     for op in table.uses.shapes:
         with view.inserting(None):
-            view.redirect(op.outputs[0], tf.constant(shape, op.outputs[0].dtype))
+            view.redirect(op.outputs[0], tf.constant([1, table.spec.dim], op.outputs[0].dtype))
     for handle_op in (table.handle_op, *_slot_ops(table)):
         for op in handle_op.outputs[0].consumers():
             if op.type == "VarIsInitializedOp":
                 view.redirect(op.outputs[0], ready)
     view.remove_variables([table.handle_op, *_slot_ops(table)])
+
+
+def _answer_nan(view: GraphView, table: TablePlan, place: SummaryInput, result: PassResult) -> None:
+    """A scalar summary wants a scalar; a histogram takes any shape."""
+    value = place.op.inputs[place.index]
+    shape = value.shape.as_list() if value.shape.is_fully_defined() else [1]
+    with view.inserting(None):
+        nan = tf.fill(shape, tf.constant(float("nan"), value.dtype), name=f"{_scope(table)}/nan_for_summary")
+    update_input(place.op, place.index, nan)
+    result.skipped.append(
+        (place.op.name, f"a summary of the whole table '{table.name}' shows NaN: a table has no fixed rows to summarise")
+    )
 
 
 def _change(table: TablePlan) -> str:

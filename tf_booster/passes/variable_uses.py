@@ -8,7 +8,7 @@ Everything else needs the whole table as a tensor, or writes it, and is refused.
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Iterator, List
+from typing import AbstractSet, List
 
 import tensorflow as tf
 
@@ -19,15 +19,26 @@ from tf_booster.passes.matching import skip_identity
 _CALLS = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase", "PartitionedCall", "StatefulPartitionedCall",
           "Switch", "RefSwitch", "Enter", "RefEnter", "SymbolicGradient", "RemoteCall", "MapDefun")  # fmt: skip
 
+# Ends of reads that are not computations: saving, and reads that nothing uses (every Variable has one).
+_IDLE = ("Identity", "ReadVariableOp", "SaveV2", "SaveSlices", "Save")
+
+
+@dataclasses.dataclass(frozen=True)
+class SummaryInput:
+    """Input `index` of the summary op `op` is computed from the whole table."""
+
+    op: tf.Operation
+    index: int
+
 
 @dataclasses.dataclass
 class VariableUses:
-    """What the rewrite does with them: `readiness` becomes true, `shapes` a constant, `summary_reads` NaN."""
+    """What the rewrite does with them: `initializers` fill the table from a checkpoint where init_from_checkpoint asked for
+    it, `shapes` become a constant, `summary_inputs` NaN."""
 
     initializers: List[tf.Operation] = dataclasses.field(default_factory=list)
-    readiness: List[tf.Operation] = dataclasses.field(default_factory=list)
     shapes: List[tf.Operation] = dataclasses.field(default_factory=list)
-    summary_reads: List[tf.Operation] = dataclasses.field(default_factory=list)
+    summary_inputs: List[SummaryInput] = dataclasses.field(default_factory=list)
 
 
 def variable_uses(table: str, handle_op: tf.Operation, known: AbstractSet[tf.Operation]) -> VariableUses:
@@ -37,18 +48,23 @@ def variable_uses(table: str, handle_op: tf.Operation, known: AbstractSet[tf.Ope
     """
     uses = VariableUses()
     for op in dict.fromkeys(handle_op.outputs[0].consumers()):
-        if op in known:
+        if op in known or op.type == "VarIsInitializedOp":
             continue
-        if op.type == "VarIsInitializedOp":
-            uses.readiness.append(op)
-        elif op.type == "VariableShape":
+        if op.type == "VariableShape":
             uses.shapes.append(op)
         elif op.type == "AssignVariableOp":
-            _judge_assign(table, handle_op, op, uses)
+            _judge_assign(table, handle_op, op, uses.initializers)
         elif op.type == "ReadVariableOp":
-            _judge_read(table, op, uses)
-        else:
+            ends = _follow(op, uses.summary_inputs)
+            if ends:
+                raise RewriteError(
+                    f"Table '{table}': op '{op.name}' reads the whole table as one tensor, for op '{ends[0].name}' "
+                    f"({ends[0].type}); a table has no fixed rows. Regularise, average or print the looked-up embeddings "
+                    "instead, or use t.export()."
+                )
+        elif not (op.type in ("If", "StatelessIf") and not _follow(op, uses.summary_inputs)):
             raise _refusal(table, op)
+    uses.summary_inputs[:] = dict.fromkeys(uses.summary_inputs)
     return uses
 
 
@@ -57,27 +73,33 @@ def is_call(op: tf.Operation) -> bool:
     return op.type in _CALLS
 
 
-def _judge_assign(table: str, handle_op: tf.Operation, op: tf.Operation, uses: VariableUses) -> None:
+def _judge_assign(table: str, handle_op: tf.Operation, op: tf.Operation, initializers: List[tf.Operation]) -> None:
     if op.name == f"{handle_op.name}/Assign":
-        uses.initializers.append(op)
+        initializers.append(op)
     elif skip_identity(op.inputs[1]).op.type != "RestoreV2":
         raise RewriteError(
             f"Table '{table}': op '{op.name}' assigns to the whole table, which has no fixed rows to assign to; "
-            "take the assign out, or set rows by key with tf_booster's insert_or_assign."
+            "take the assign out, or set rows by key with the table's insert_or_assign."
         )
 
 
-def _judge_read(table: str, op: tf.Operation, uses: VariableUses) -> None:
-    ends = [end for end in _ends(op) if end.type not in ("Identity", "ReadVariableOp", "SaveV2", "SaveSlices", "Save")]
-    if not ends:
-        return
-    for end in ends:
-        if "Summary" not in end.type:
-            raise RewriteError(
-                f"Table '{table}': op '{op.name}' reads the whole table as one tensor, for op '{end.name}' ({end.type}); a table "
-                "has no fixed rows. Regularise, average or print the looked-up embeddings instead, or use t.export()."
-            )
-    uses.summary_reads.append(op)
+def _follow(start: tf.Operation, summary_inputs: List[SummaryInput]) -> List[tf.Operation]:
+    """Notes the summaries that follow from `start`, and returns the other ops at which what follows ends."""
+    ends, seen, work = [], {start}, [start]
+    while work:
+        op = work.pop()
+        followers = [(c, i) for t in op.outputs for c in t.consumers() for i, x in enumerate(c.inputs) if x is t]
+        followers += [(c, None) for c in GraphView.control_outputs(op)]
+        if not followers and op.type not in _IDLE:
+            ends.append(op)
+        for follower, index in followers:
+            is_value = index is not None and follower.inputs[index].dtype.is_floating
+            if "Summary" in follower.type and (index is None or is_value):
+                summary_inputs.extend([SummaryInput(follower, index)] if is_value else [])
+            elif follower not in seen:
+                seen.add(follower)
+                work.append(follower)
+    return ends
 
 
 def _refusal(table: str, op: tf.Operation) -> RewriteError:
@@ -95,10 +117,3 @@ def _refusal(table: str, op: tf.Operation) -> RewriteError:
         f"Table '{table}': op '{op.name}' ({op.type}) uses the table as a Variable in a way that a hash table cannot serve; use "
         "tf_booster.embedding_lookup, embedding_lookup_sparse or a feature column."
     )
-
-
-def _ends(op: tf.Operation) -> Iterator[tf.Operation]:
-    """The ops that follow from `op` and that nothing follows from."""
-    for follower in GraphView.downstream([op]):
-        if not any(output.consumers() for output in follower.outputs) and not GraphView.control_outputs(follower):
-            yield follower
