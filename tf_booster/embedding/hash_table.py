@@ -70,7 +70,7 @@ class HashTable:
 
     @property
     def variable(self) -> tf.Variable:
-        """Stands for the table in an optimizer's `var_list`, in `tf.gradients` and in a Saver; its value means nothing."""
+        """Stands for the table in an optimizer's `var_list`, `tf.gradients` and a Saver; its value means nothing."""
         return self._variable
 
     @property

@@ -1,4 +1,4 @@
-"""What a graph knows of its hash tables, between the user's code, which makes them, and the rewrite, which replaces them.
+"""What a graph knows of its hash tables, between the user's code that makes them and the rewrite that replaces them.
 
 The entries live in collections of the graph itself, so they go when it goes. Their keys are tuples: TensorFlow writes
 only collections with string keys into a MetaGraph, and would warn of entries that it cannot serialize.
