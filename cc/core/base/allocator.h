@@ -1,0 +1,27 @@
+// Where tables take their memory from. The GPU's tables bring an allocator of their own.
+#ifndef TF_BOOSTER_CC_CORE_BASE_ALLOCATOR_H_
+#define TF_BOOSTER_CC_CORE_BASE_ALLOCATOR_H_
+
+#include <cstddef>
+
+namespace tf_booster {
+
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+
+  // Zeroed memory aligned to 64 bytes, or null where there is none. Callable from any thread.
+  virtual void* Allocate(size_t bytes) = 0;
+
+  // Takes back what Allocate(bytes) gave; null is fine.
+  virtual void Free(void* memory, size_t bytes) = 0;
+};
+
+// Host memory. Blocks of 1 MiB and more are mapped: their pages are committed when they are first touched, so a block that
+// is larger than what is used of it costs addresses only. From 2 MiB on they are aligned for huge pages and ask for them: a
+// random row otherwise costs a TLB miss beside the cache miss.
+Allocator* HostAllocator();
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_BASE_ALLOCATOR_H_

@@ -1,0 +1,169 @@
+#include "cc/core/hash_table/cpu_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "cc/core/hash_table/admission.h"
+#include "cc/core/hash_table/cpu_table_impl.h"
+
+namespace tf_booster {
+namespace {
+
+// Rows of at most 16 MiB: what a row takes has to fit the arithmetic of slabs, and nobody means more.
+constexpr int64_t kMaxRowValues = int64_t{1} << 22;
+
+Status Invalid(const std::string& name, const std::string& what) {
+  return Status(StatusCode::kInvalidArgument, "Table '" + name + "': " + what);
+}
+
+Status CheckInitializer(const InitializerSpec& spec, const std::string& where) {
+  const bool known = spec.kind == InitializerKind::kConstant || spec.kind == InitializerKind::kUniform ||
+                     spec.kind == InitializerKind::kNormal || spec.kind == InitializerKind::kTruncatedNormal;
+  if (!known) return Invalid(where, "unknown initializer kind " + std::to_string(static_cast<int>(spec.kind)));
+  if (!std::isfinite(spec.a) || !std::isfinite(spec.b) || !std::isfinite(spec.b - spec.a)) {
+    return Invalid(where, "the initializer's arguments are not finite");
+  }
+  if (spec.kind == InitializerKind::kUniform && spec.a > spec.b) {
+    return Invalid(where, "uniform initializer: minimum " + std::to_string(spec.a) + " is above maximum " +
+                              std::to_string(spec.b));
+  }
+  return Status();
+}
+
+Status CheckEviction(const EvictionOptions& eviction, const std::string& where) {
+  if (eviction.max_idle_steps < 0 || eviction.max_rows < 0) return Invalid(where, "eviction limits must not be negative");
+  if (eviction.max_idle_steps > 0 && eviction.max_rows > 0) {
+    return Invalid(where, "eviction takes max_idle_steps or max_rows, not both");
+  }
+  if ((eviction.max_rows > 0) != (eviction.order != EvictionOrder::kNone)) {
+    return Invalid(where, "eviction takes max_rows and an order (lru or lfu) together");
+  }
+  return Status();
+}
+
+Status CheckOptions(const TableOptions& options) {
+  const int64_t slots = static_cast<int64_t>(options.slot_initial_values.size());
+  if (options.dim < 1) return Invalid(options.name, "dim is " + std::to_string(options.dim) + ", but must be at least 1");
+  if (options.dim > kMaxRowValues / (1 + slots)) {
+    return Invalid(options.name, "dim is " + std::to_string(options.dim) + ", but a row holds at most " +
+                                     std::to_string(kMaxRowValues) + " values, slots included");
+  }
+  if (options.fields.empty() || options.fields.size() >= kNoField) {
+    return Invalid(options.name, "it has " + std::to_string(options.fields.size()) + " fields, but needs at least 1");
+  }
+  for (const FieldOptions& field : options.fields) {
+    const std::string where = options.name + "', field '" + field.name;
+    TFB_RETURN_IF_ERROR(CheckInitializer(field.initializer, where));
+    TFB_RETURN_IF_ERROR(CheckEviction(field.eviction, where));
+    if (field.min_frequency < 0 || field.min_frequency > kMaxMinFrequency) {
+      return Invalid(where, "min_frequency is " + std::to_string(field.min_frequency) + ", but must be in [0, " +
+                                std::to_string(kMaxMinFrequency) + "]");
+    }
+    if (field.max_rows < 0) return Invalid(where, "max_rows is " + std::to_string(field.max_rows) + ", below 0");
+  }
+  return Status();
+}
+
+// Where epochs start: apart for each table, so that a handle of one table does not pass for one of another.
+uint32_t FirstEpoch() {
+  static std::atomic<uint64_t> tables{0};
+  return static_cast<uint32_t>(Mix64(++tables));
+}
+
+}  // namespace
+
+Status NewCpuTable(TableOptions options, std::unique_ptr<HashTable>* table, const CpuTableConfig& config) {
+  TFB_RETURN_IF_ERROR(CheckOptions(options));
+  if (config.bucket_entries != 4 && config.bucket_entries != 1) {
+    return Invalid(options.name, "bucket_entries is " + std::to_string(config.bucket_entries) + ", but must be 4 or 1");
+  }
+  CpuTableConfig filled = config;
+  if (filled.allocator == nullptr) filled.allocator = HostAllocator();
+  if (filled.memory == nullptr) filled.memory = MachineMemory();
+  *table = std::make_unique<CpuTable>(std::move(options), filled);
+  return Status();
+}
+
+CpuTable::CpuTable(TableOptions options, const CpuTableConfig& config)
+    : options_(std::move(options)), config_(config), state_(NewState({})), epoch_(FirstEpoch()) {}
+
+std::unique_ptr<TableState> CpuTable::NewState(const std::vector<uint64_t>& seeds) const {
+  return std::make_unique<TableState>(options_, seeds, config_.allocator, config_.bucket_entries);
+}
+
+Status CpuTable::CheckFields(const KeyBatch& keys) const {
+  if (keys.size < 0) return Invalid(options_.name, "a batch of " + std::to_string(keys.size) + " keys");
+  if (keys.fields == nullptr) return Status();
+  uint32_t greatest = 0;
+  for (int64_t i = 0; i < keys.size; ++i) greatest = std::max(greatest, keys.fields[i]);
+  if (greatest < options_.fields.size()) return Status();
+  return Invalid(options_.name, "a key is of field " + std::to_string(greatest) + ", but the table has " +
+                                    std::to_string(options_.fields.size()) + " fields");
+}
+
+Status CpuTable::Reserve(int64_t rows, ParallelFor& pf) {
+  std::lock_guard<std::mutex> lock(writer_);
+  return Guarded([&] {
+    const int64_t more = rows - state_->num_rows();
+    if (more <= 0) return Status();
+    // Stripes fill unevenly: four standard deviations over the mean hold all of them.
+    const double mean = static_cast<double>(more) / kStripes;
+    const int64_t of_stripe = static_cast<int64_t>(mean + 4 * std::sqrt(mean)) + 1;
+    StripedIndex& index = state_->index;
+    int64_t bytes = state_->rows.CommitBytes(more);
+    for (int s = 0; s < kStripes; ++s) bytes += index.GrowthBytes(s, of_stripe);
+    int64_t left = 0;
+    std::atomic<bool> ok{config_.memory->Grant(bytes, &left) && state_->rows.Reserve(more)};
+    if (ok) {
+      pf.Run(kStripes, bytes / kStripes, [&](int64_t begin, int64_t end) {
+        for (int64_t s = begin; s < end; ++s) {
+          if (!index.PrepareGrowth(static_cast<int>(s), of_stripe)) ok = false;
+        }
+      });
+    }
+    for (int s = 0; s < kStripes; ++s) {
+      RoomGuard guard(room_, RoomLock::kWriting);
+      if (ok) index.CommitGrowth(s);
+      index.DropGrowth(s);
+    }
+    if (ok) return Status();
+    return Status(StatusCode::kResourceExhausted, "Table '" + options_.name + "': room for " + std::to_string(rows) +
+                                                      " rows takes " + std::to_string(bytes) +
+                                                      " bytes more, which this machine or its cgroup does not have left");
+  });
+}
+
+void CpuTable::Clear() {
+  std::lock_guard<std::mutex> lock(writer_);
+  RoomGuard guard(room_, RoomLock::kWriting);
+  state_->index.Clear();
+  state_->rows.Clear();
+  for (FieldState& field : state_->fields) {
+    field.rows = 0;
+    field.queue.Clear();
+  }
+  state_->pending = 0;
+  state_->readable_end = kFirstRow;
+  ++epoch_;
+}
+
+TableStats CpuTable::Stats() const {
+  std::lock_guard<std::mutex> lock(writer_);
+  TableStats stats;
+  stats.rows = state_->num_rows();
+  stats.pending = state_->pending;
+  stats.evicted = evicted_;
+  stats.step = step_;
+  stats.index_capacity = state_->index.capacity();
+  stats.bytes = state_->index.bytes() + state_->rows.bytes();
+  for (const FieldState& field : state_->fields) stats.bytes += field.queue.bytes();
+  return stats;
+}
+
+int64_t CpuTable::FieldSize(uint32_t field) const {
+  RoomGuard guard(room_, RoomLock::kReading);
+  return field < state_->fields.size() ? state_->fields[field].rows.load() : 0;
+}
+
+}  // namespace tf_booster

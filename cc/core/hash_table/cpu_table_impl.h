@@ -1,0 +1,105 @@
+// The class behind NewCpuTable, for the files that implement it.
+//
+// Threads. One writer at a time holds `writer_`; what it does it may spread over pf's threads. It looks around freely, for
+// nobody else changes anything, and changes what readers can reach in the writing room only, a few thousand keys a visit.
+// Readers work in the reading room, likewise part by part. Nobody waits for other threads inside a room.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_CPU_TABLE_IMPL_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_CPU_TABLE_IMPL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "cc/core/base/room_lock.h"
+#include "cc/core/hash_table/cpu_table.h"
+#include "cc/core/hash_table/insertion.h"
+#include "cc/core/hash_table/memory_limit.h"
+#include "cc/core/hash_table/table_state.h"
+
+namespace tf_booster {
+
+// An array whose elements are not touched before they are written.
+template <class T>
+std::unique_ptr<T[]> NewUninitialized(int64_t size) {
+  return std::unique_ptr<T[]>(new T[size]);
+}
+
+inline uint32_t FieldOf(const KeyBatch& keys, int64_t i) { return keys.fields == nullptr ? 0 : keys.fields[i]; }
+
+class CpuTable final : public HashTable {
+ public:
+  CpuTable(TableOptions options, const CpuTableConfig& config);
+
+  const TableOptions& options() const override { return options_; }
+  Status Find(const KeyBatch& keys, float* out, uint8_t* found, ParallelFor& pf) const override;
+  Status FindHandles(const KeyBatch& keys, RowHandle* handles, ParallelFor& pf) const override;
+  Status Gather(const KeyBatch& keys, const RowHandle* handles, const int64_t* codes, int64_t num_codes, float* out,
+                ParallelFor& pf) const override;
+  Status FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf) override;
+  Status InsertOrAssign(const KeyBatch& keys, const float* values, ParallelFor& pf) override;
+  Status Erase(const KeyBatch& keys, int64_t* erased, ParallelFor& pf) override;
+  Status Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFor& pf) override;
+  Status Reserve(int64_t rows, ParallelFor& pf) override;
+  Status Export(FunctionRef<Status(ContentsOut*)> allocate, ParallelFor& pf) const override;
+  Status ExportBatch(int64_t* cursor, int64_t limit, TableContents* out) const override;
+  Status Import(const ContentsIn& contents, ParallelFor& pf) override;
+  void Clear() override;
+  TableStats Stats() const override;
+  int64_t FieldSize(uint32_t field) const override;
+
+ private:
+  // A handle is (epoch << 31) | row. The epoch changes whenever rows are freed; a handle of this epoch needs no check, one
+  // of another is compared with the key and field of the row's meta.
+  RowHandle HandleOf(uint32_t row) const { return static_cast<RowHandle>(uint64_t{epoch_} << 31 | row); }
+  uint32_t RowOf(const TableState& state, RowHandle handle, int64_t key, uint32_t field) const;
+
+  Status CheckFields(const KeyBatch& keys) const;
+  std::unique_ptr<TableState> NewState(const std::vector<uint64_t>& seeds) const;
+
+  // Body of Find and FindOrInsert for keys [begin, end), in a room or as the writer. `states`, if not null, gets each state.
+  void FindPart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, float* out, uint8_t* found,
+                uint32_t* states) const;
+  // States of keys [begin, end).
+  void LocatePart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, uint32_t* states) const;
+  // The same of a whole batch, as the writer; through handles where there are any.
+  void Locate(const KeyBatch& keys, const RowHandle* handles, uint32_t* states, ParallelFor& pf) const;
+
+  // Makes an Insertion of the keys that have no row by `states`, runs it, and puts the new rows into `states`.
+  // All keys are admitted with frequency 1; rows start at `values`.
+  Status InsertMissing(const KeyBatch& keys, const float* values, uint32_t* states, ParallelFor& pf);
+
+  Status CheckCounts(const UpdateBatch& batch) const;
+  void UpdateRows(const UpdateBatch& batch, const uint32_t* states, int64_t step, RowUpdateFn update, ParallelFor& pf);
+  void Evict(int64_t step);
+
+  Status CheckContents(const ContentsIn& contents) const;
+
+  // Runs a method's body; memory that ran out in it becomes a Status.
+  template <class Body>
+  Status Guarded(Body body) const {
+    try {
+      return body();
+    } catch (const std::bad_alloc&) {
+      return Status(StatusCode::kResourceExhausted,
+                    "Table '" + options_.name + "': no memory for the batch's own bookkeeping; use smaller batches, or "
+                    "give the process more memory");
+    }
+  }
+
+  const TableOptions options_;
+  const CpuTableConfig config_;
+  mutable std::mutex writer_;
+  mutable RoomLock room_;
+  std::unique_ptr<TableState> state_;  // Never null. Changed in the writing room.
+  uint32_t epoch_;                     // Changed in the writing room.
+  std::atomic<int64_t> step_{0};
+  std::atomic<int64_t> evicted_{0};
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_CPU_TABLE_IMPL_H_

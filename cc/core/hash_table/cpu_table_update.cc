@@ -1,0 +1,140 @@
+// One training step: count, admit, update, evict.
+#include <algorithm>
+#include <utility>
+
+#include "cc/core/hash_table/admission.h"
+#include "cc/core/hash_table/cpu_table_impl.h"
+
+namespace tf_booster {
+namespace {
+
+constexpr int64_t kKeysPerVisit = 1024;
+constexpr int64_t kMaxGroup = 64;
+constexpr int64_t kVictimsPerVisit = 512;
+
+// Rows that are handed to the update at once. While one group is updated the next one is fetched; both stay in a first-level
+// cache of 32 KiB.
+int64_t GroupSize(int64_t stride_bytes) { return std::clamp<int64_t>((8 << 10) / stride_bytes, 4, kMaxGroup); }
+
+// Up to kMaxGroup admitted keys.
+struct Group {
+  int64_t positions[kMaxGroup];
+  float* rows[kMaxGroup];
+  RowMeta* metas[kMaxGroup];
+  int64_t size = 0;
+
+  // Takes the next admitted keys from `*i` on and starts to fetch their rows and metas.
+  void Fill(const RowStore& store, const uint32_t* states, int64_t* i, int64_t end, int64_t limit) {
+    const int64_t values = store.layout().values();
+    for (size = 0; *i < end && size < limit; ++*i) {
+      const uint32_t row = states[*i];
+      if (!IsRow(row)) continue;
+      positions[size] = *i;
+      rows[size] = store.Values(row);
+      metas[size] = store.Meta(row);
+      __builtin_prefetch(metas[size], 1);
+      for (int64_t v = 0; v < values; v += 16) __builtin_prefetch(rows[size] + v, 1);
+      ++size;
+    }
+  }
+};
+
+int64_t AddSaturating(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
+
+}  // namespace
+
+Status CpuTable::CheckCounts(const UpdateBatch& batch) const {
+  if (batch.counts == nullptr) return Status();
+  for (int64_t i = 0; i < batch.keys.size; ++i) {
+    if (batch.counts[i] >= 1) continue;
+    return Status(StatusCode::kInvalidArgument, "Table '" + options_.name + "': key " +
+                                                    std::to_string(batch.keys.keys[i]) + " was seen " +
+                                                    std::to_string(batch.counts[i]) + " times; counts are at least 1");
+  }
+  return Status();
+}
+
+Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFor& pf) {
+  TFB_RETURN_IF_ERROR(CheckFields(batch.keys));
+  TFB_RETURN_IF_ERROR(CheckCounts(batch));
+  std::lock_guard<std::mutex> lock(writer_);
+  return Guarded([&] {
+    const KeyBatch& keys = batch.keys;
+    const int64_t step = step_ + 1;
+    const auto states = NewUninitialized<uint32_t>(keys.size);
+    Locate(keys, batch.handles, states.get(), pf);
+    std::vector<NewKey> missing;
+    for (int64_t i = 0; i < keys.size; ++i) {
+      if (IsRow(states[i])) continue;
+      const uint32_t field = FieldOf(keys, i), before = states[i];
+      const Admission admission =
+          Admit(PendingCount(before), batch.counts == nullptr ? 1 : batch.counts[i], options_.fields[field].min_frequency);
+      // UpdateRows adds the batch's own sightings to those before it.
+      missing.push_back({keys.keys[i], HashKey(keys.keys[i], field), i, PendingCount(before), step, field, before,
+                         admission.admitted ? kEmpty : admission.PendingState(), 0});
+    }
+    if (!missing.empty()) {
+      Insertion insertion(options_, state_.get(), config_.memory, std::move(missing));
+      TFB_RETURN_IF_ERROR(insertion.Prepare(/*distinct=*/true, pf));
+      insertion.FillRows(nullptr, nullptr, pf);
+      insertion.Publish(&room_, pf);
+      for (const NewKey& key : insertion.keys()) states[key.position] = insertion.RowOf(key);
+    }
+    step_ = step;
+    UpdateRows(batch, states.get(), step, update, pf);
+    Evict(step);
+    return Status();
+  });
+}
+
+void CpuTable::UpdateRows(const UpdateBatch& batch, const uint32_t* states, int64_t step, RowUpdateFn update,
+                          ParallelFor& pf) {
+  const RowStore& store = state_->rows;
+  const int64_t limit = GroupSize(store.layout().stride_bytes);
+  pf.Run(batch.keys.size, 20 + store.layout().values() / 4, [&](int64_t begin, int64_t end) {
+    Group groups[2];
+    for (int64_t visit = begin; visit < end; visit += kKeysPerVisit) {
+      RoomGuard guard(room_, RoomLock::kWriting);
+      const int64_t visit_end = std::min(end, visit + kKeysPerVisit);
+      int64_t i = visit;
+      groups[0].Fill(store, states, &i, visit_end, limit);
+      for (int turn = 0; groups[turn].size > 0; turn ^= 1) {
+        groups[turn ^ 1].Fill(store, states, &i, visit_end, limit);
+        const Group& group = groups[turn];
+        for (int64_t j = 0; j < group.size; ++j) {
+          RowMeta* meta = group.metas[j];
+          meta->frequency = AddSaturating(meta->frequency, batch.counts == nullptr ? 1 : batch.counts[group.positions[j]]);
+          meta->last_step = step;
+        }
+        update(group.positions, group.rows, group.size);
+      }
+    }
+  });
+}
+
+void CpuTable::Evict(int64_t step) {
+  bool any = false;
+  for (FieldState& field : state_->fields) {
+    if (!field.queue.enabled()) continue;
+    bool more = true;
+    while (more) {
+      RoomGuard guard(room_, RoomLock::kWriting);
+      for (int64_t n = 0; more && n < kVictimsPerVisit; ++n) {
+        const uint32_t row = field.queue.PopVictim(field.rows, step, state_->rows);
+        more = row != 0;
+        if (!more) break;
+        const RowMeta& meta = *state_->rows.Meta(row);
+        const uint64_t hash = HashKey(meta.key, meta.field);
+        state_->Remove(hash, state_->index.Find(hash, meta.key, meta.field));
+        state_->rows.Free(row);
+        ++evicted_;
+        any = true;
+      }
+    }
+  }
+  if (!any) return;
+  RoomGuard guard(room_, RoomLock::kWriting);
+  ++epoch_;
+}
+
+}  // namespace tf_booster

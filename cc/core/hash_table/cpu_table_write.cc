@@ -1,0 +1,128 @@
+// The writers that users call by name: FindOrInsert, InsertOrAssign, Erase.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "cc/core/hash_table/cpu_table_impl.h"
+#include "cc/core/hash_table/row_copy.h"
+
+namespace tf_booster {
+namespace {
+
+constexpr int64_t kKeysPerVisit = 2048;
+
+// Places of a batch, sorted by the stripe of their key and then by place: equal keys meet in one thread, in batch order.
+struct ByStripe {
+  std::vector<int64_t> places;
+  std::array<int64_t, kStripes + 1> begin{};
+
+  explicit ByStripe(const KeyBatch& keys) : places(keys.size) {
+    const auto stripe = [&](int64_t i) { return StripeOf(HashKey(keys.keys[i], FieldOf(keys, i))); };
+    for (int64_t i = 0; i < keys.size; ++i) ++begin[stripe(i) + 1];
+    std::partial_sum(begin.begin(), begin.end(), begin.begin());
+    std::array<int64_t, kStripes> next;
+    for (int s = 0; s < kStripes; ++s) next[s] = begin[s];
+    for (int64_t i = 0; i < keys.size; ++i) places[next[stripe(i)]++] = i;
+  }
+
+  // Calls visit(place) for all places, each stripe's in order by one thread, in the writing room.
+  template <class Visit>
+  void ForEach(RoomLock& room, int64_t cost_ns, ParallelFor& pf, Visit visit) const {
+    pf.Run(kStripes, cost_ns * static_cast<int64_t>(places.size()) / kStripes + 1, [&](int64_t first, int64_t last) {
+      for (int64_t p = begin[first]; p < begin[last]; p += kKeysPerVisit) {
+        RoomGuard guard(room, RoomLock::kWriting);
+        for (int64_t q = p; q < std::min(begin[last], p + kKeysPerVisit); ++q) visit(places[q]);
+      }
+    });
+  }
+};
+
+}  // namespace
+
+void CpuTable::Locate(const KeyBatch& keys, const RowHandle* handles, uint32_t* states, ParallelFor& pf) const {
+  pf.Run(keys.size, 10, [&](int64_t begin, int64_t end) {
+    if (handles == nullptr) return LocatePart(*state_, keys, begin, end, states);
+    for (int64_t i = begin; i < end; ++i) {
+      const bool fresh = handles[i] >= 0 && static_cast<uint32_t>(handles[i] >> 31) == epoch_;
+      const uint32_t row = fresh ? RowOf(*state_, handles[i], keys.keys[i], FieldOf(keys, i)) : 0;
+      if (row != 0) {
+        states[i] = row;
+      } else {
+        LocatePart(*state_, keys, i, i + 1, states);
+      }
+    }
+  });
+}
+
+Status CpuTable::InsertMissing(const KeyBatch& keys, const float* values, uint32_t* states, ParallelFor& pf) {
+  std::vector<NewKey> missing;
+  for (int64_t i = 0; i < keys.size; ++i) {
+    if (IsRow(states[i])) continue;
+    const uint32_t field = FieldOf(keys, i);
+    missing.push_back({keys.keys[i], HashKey(keys.keys[i], field), i, 1, step_, field, states[i], kEmpty, 0});
+  }
+  if (missing.empty()) return Status();
+  Insertion insertion(options_, state_.get(), config_.memory, std::move(missing));
+  TFB_RETURN_IF_ERROR(insertion.Prepare(/*distinct=*/false, pf));
+  insertion.FillRows(values, nullptr, pf);
+  insertion.Publish(&room_, pf);
+  for (const NewKey& key : insertion.keys()) states[key.position] = insertion.RowOf(key);
+  return Status();
+}
+
+Status CpuTable::FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf) {
+  TFB_RETURN_IF_ERROR(CheckFields(keys));
+  std::lock_guard<std::mutex> lock(writer_);
+  return Guarded([&] {
+    const auto states = NewUninitialized<uint32_t>(keys.size);
+    pf.Run(keys.size, 20 + options_.dim / 4, [&](int64_t begin, int64_t end) {
+      FindPart(*state_, keys, begin, end, out, nullptr, states.get());
+    });
+    return InsertMissing(keys, out, states.get(), pf);  // `out` has the initial values already.
+  });
+}
+
+Status CpuTable::InsertOrAssign(const KeyBatch& keys, const float* values, ParallelFor& pf) {
+  TFB_RETURN_IF_ERROR(CheckFields(keys));
+  std::lock_guard<std::mutex> lock(writer_);
+  return Guarded([&] {
+    const ByStripe by_stripe(keys);
+    const auto states = NewUninitialized<uint32_t>(keys.size);
+    Locate(keys, nullptr, states.get(), pf);
+    TFB_RETURN_IF_ERROR(InsertMissing(keys, values, states.get(), pf));
+    const int64_t dim = options_.dim;
+    by_stripe.ForEach(room_, 20 + dim / 4, pf, [&](int64_t i) {
+      std::memcpy(state_->rows.Values(states[i]), values + i * dim, dim * sizeof(float));
+    });
+    return Status();
+  });
+}
+
+Status CpuTable::Erase(const KeyBatch& keys, int64_t* erased, ParallelFor& pf) {
+  TFB_RETURN_IF_ERROR(CheckFields(keys));
+  std::lock_guard<std::mutex> lock(writer_);
+  return Guarded([&] {
+    const ByStripe by_stripe(keys);
+    const auto rows = NewUninitialized<uint32_t>(keys.size);
+    by_stripe.ForEach(room_, 50, pf, [&](int64_t i) {
+      const uint32_t field = FieldOf(keys, i);
+      const uint64_t hash = HashKey(keys.keys[i], field);
+      IndexEntry* entry = state_->index.Find(hash, keys.keys[i], field);
+      rows[i] = entry == nullptr ? 0 : state_->Remove(hash, entry);
+    });
+    int64_t count = 0;
+    RoomGuard guard(room_, RoomLock::kWriting);
+    for (int64_t i = 0; i < keys.size; ++i) {
+      if (rows[i] == 0) continue;
+      state_->rows.Free(rows[i]);
+      ++count;
+    }
+    epoch_ += count > 0;
+    if (erased != nullptr) *erased = count;
+    return Status();
+  });
+}
+
+}  // namespace tf_booster

@@ -1,0 +1,62 @@
+// Which rows of a field leave after a step. One heap entry a row, ordered by (score, hash); the score is the last-use step,
+// or the frequency for LFU. Both only grow, so an entry may be out of date without harm: it is brought up to date when it
+// comes to the top. A step that evicts nothing costs nothing, and a hit never touches the heap.
+//
+// The order is total (a hash is unique within a field), so the victims depend on the batches alone, not on threads.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_EVICTION_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_EVICTION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cc/core/hash_table/row_store.h"
+#include "cc/core/hash_table/table_options.h"
+
+namespace tf_booster {
+
+class EvictionQueue {
+ public:
+  EvictionQueue(const EvictionOptions& options, uint32_t field) : options_(options), field_(field) {}
+
+  bool enabled() const { return options_.max_idle_steps > 0 || options_.max_rows > 0; }
+
+  // Bytes that Reserve(more) will take.
+  int64_t GrowthBytes(int64_t more) const;
+  // Room for `more` Pushes; may throw std::bad_alloc and changes nothing then. `rows`: rows of the field, to drop entries of
+  // erased rows when they outnumber the others.
+  void Reserve(int64_t more, int64_t rows, const RowStore& store);
+  // A row that was just inserted.
+  void Push(uint32_t row, const RowStore& store);
+
+  // The next row to leave, or 0. The caller frees it before the next call. `rows`: rows of the field now.
+  uint32_t PopVictim(int64_t rows, int64_t step, const RowStore& store);
+
+  int64_t bytes() const { return static_cast<int64_t>(heap_.capacity() * sizeof(Entry)); }
+  void Clear() { heap_.clear(); }
+
+ private:
+  struct Entry {
+    int64_t score;
+    uint64_t hash;
+    uint32_t row;
+  };
+  // For std::push_heap, which keeps the greatest on top: the first to leave is the greatest.
+  static bool LeavesLater(const Entry& a, const Entry& b) {
+    return a.score != b.score ? a.score > b.score : a.hash != b.hash ? a.hash > b.hash : a.row > b.row;
+  }
+
+  int64_t Score(const RowMeta& meta) const {
+    return options_.order == EvictionOrder::kLfu ? meta.frequency : meta.last_step;
+  }
+  bool MustLeave(int64_t score, int64_t rows, int64_t step) const;
+  bool Belongs(const Entry& entry, const RowMeta& meta) const;
+  void DropStale(const RowStore& store);
+
+  EvictionOptions options_;
+  uint32_t field_;
+  std::vector<Entry> heap_;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_EVICTION_H_

@@ -1,0 +1,201 @@
+#include "cc/core/hash_table/insertion.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace tf_booster {
+namespace {
+
+// Keys that a thread enters before it lets readers in: about 100 us.
+constexpr uint32_t kKeysPerVisit = 2048;
+
+}  // namespace
+
+Insertion::Insertion(const TableOptions& options, TableState* state, MemoryProbe* memory, std::vector<NewKey> keys)
+    : options_(options), state_(state), memory_(memory), keys_(std::move(keys)), new_rows_(options.fields.size(), 0) {}
+
+Insertion::~Insertion() {
+  for (int s = 0; s < kStripes; ++s) state_->index.DropGrowth(s);
+}
+
+Status Insertion::Prepare(bool distinct, ParallelFor& pf) {
+  PartitionByStripe();
+  TFB_RETURN_IF_ERROR(Deduplicate(distinct, pf));
+  TFB_RETURN_IF_ERROR(CheckLimits());
+  TFB_RETURN_IF_ERROR(TakeMemory(pf));
+  for (uint32_t i = 0; i < keys_.size(); ++i) {
+    if (IsFirst(i) && keys_[i].state == kEmpty) keys_[i].state = state_->rows.Take();
+  }
+  return Status();
+}
+
+void Insertion::PartitionByStripe() {
+  std::array<uint32_t, kStripes> next{};
+  for (const NewKey& key : keys_) ++stripe_begin_[StripeOf(key.hash) + 1];
+  std::partial_sum(stripe_begin_.begin(), stripe_begin_.end(), stripe_begin_.begin());
+  std::copy(stripe_begin_.begin(), stripe_begin_.end() - 1, next.begin());
+  by_stripe_.resize(keys_.size());
+  for (uint32_t i = 0; i < keys_.size(); ++i) by_stripe_[next[StripeOf(keys_[i].hash)]++] = i;
+}
+
+// Each stripe's keys meet in a scratch hash set of places, at most half full.
+Status Insertion::Deduplicate(bool distinct, ParallelFor& pf) {
+  constexpr uint32_t kFree = 0xFFFFFFFFu;
+  std::array<int64_t, kStripes + 1> set_begin{};
+  for (int s = 0; s < kStripes; ++s) {
+    int64_t size = 2;
+    while (size < 2 * int64_t{stripe_begin_[s + 1] - stripe_begin_[s]}) size *= 2;
+    set_begin[s + 1] = set_begin[s] + size;
+  }
+  std::vector<uint32_t> sets(set_begin[kStripes], kFree);
+  std::atomic<int64_t> duplicate{-1};
+
+  pf.Run(kStripes, static_cast<int64_t>(keys_.size()), [&](int64_t begin, int64_t end) {
+    for (int64_t s = begin; s < end; ++s) {
+      uint32_t* set = sets.data() + set_begin[s];
+      const uint64_t mask = set_begin[s + 1] - set_begin[s] - 1;
+      for (uint32_t p = stripe_begin_[s]; p < stripe_begin_[s + 1]; ++p) {
+        NewKey& key = keys_[by_stripe_[p]];
+        uint64_t place = key.hash & mask;
+        while (set[place] != kFree && (keys_[set[place]].key != key.key || keys_[set[place]].field != key.field)) {
+          place = (place + 1) & mask;
+        }
+        if (set[place] == kFree) {
+          set[place] = by_stripe_[p];
+          new_entries_[s] += key.before == kEmpty;
+        } else {
+          duplicate = by_stripe_[p];
+        }
+        key.original = set[place];
+      }
+    }
+  });
+  if (!distinct || duplicate < 0) return Status();
+  return Status(StatusCode::kInvalidArgument, "Table '" + options_.name + "': key " +
+                                                  std::to_string(keys_[duplicate].key) +
+                                                  " occurs twice, but keys must be distinct; deduplicate them first");
+}
+
+Status Insertion::CheckLimits() {
+  for (uint32_t i = 0; i < keys_.size(); ++i) {
+    if (IsFirst(i) && keys_[i].state == kEmpty) ++new_rows_[keys_[i].field];
+  }
+  num_new_rows_ = std::accumulate(new_rows_.begin(), new_rows_.end(), int64_t{0});
+  for (size_t f = 0; f < new_rows_.size(); ++f) {
+    const FieldOptions& field = options_.fields[f];
+    const int64_t rows = state_->fields[f].rows;
+    if (field.max_rows == 0 || new_rows_[f] == 0 || rows + new_rows_[f] <= field.max_rows) continue;
+    return Status(StatusCode::kResourceExhausted,
+                  "Table '" + options_.name + "', field '" + field.name + "': it has " + std::to_string(rows) +
+                      " rows and the batch brings " + std::to_string(new_rows_[f]) + " new ones, but max_rows is " +
+                      std::to_string(field.max_rows) + "; raise max_rows, or choose an eviction policy");
+  }
+  return Status();
+}
+
+Status Insertion::Exhausted(int64_t wanted, int64_t left) const {
+  std::string what = "Table '" + options_.name + "': it has " + std::to_string(state_->num_rows()) +
+                     " rows and the batch brings " + std::to_string(num_new_rows_) + " new ones, which need " +
+                     std::to_string(wanted) + " bytes";
+  what += left >= 0 ? ", but only " + std::to_string(left) + " bytes are left on this machine or in its cgroup"
+                    : ", and the system refused them";
+  return Status(StatusCode::kResourceExhausted,
+                what + "; limit the table by max_rows or an eviction policy, or give the process more memory");
+}
+
+Status Insertion::TakeMemory(ParallelFor& pf) {
+  StripedIndex& index = state_->index;
+  int64_t bytes = state_->rows.CommitBytes(num_new_rows_);
+  int64_t index_bytes = 0;
+  for (int s = 0; s < kStripes; ++s) index_bytes += index.GrowthBytes(s, new_entries_[s]);
+  bytes += index_bytes;
+  for (size_t f = 0; f < new_rows_.size(); ++f) bytes += state_->fields[f].queue.GrowthBytes(new_rows_[f]);
+  int64_t left = -1;
+  if (bytes > 0 && !memory_->Grant(bytes, &left)) return Exhausted(bytes, left);
+
+  for (size_t f = 0; f < new_rows_.size(); ++f) {
+    if (new_rows_[f] > 0) state_->fields[f].queue.Reserve(new_rows_[f], state_->fields[f].rows, state_->rows);
+  }
+  if (!state_->rows.Reserve(num_new_rows_)) return Exhausted(bytes, -1);
+  std::atomic<bool> ok{true};
+  if (index_bytes > 0) {
+    // About 1 ns a byte: one cache miss for each entry that moves.
+    pf.Run(kStripes, index_bytes / kStripes, [&](int64_t begin, int64_t end) {
+      for (int64_t s = begin; s < end; ++s) {
+        if (!index.PrepareGrowth(static_cast<int>(s), new_entries_[s])) ok = false;
+      }
+    });
+  }
+  return ok ? Status() : Exhausted(bytes, -1);
+}
+
+void Insertion::FillRows(const float* values, const std::vector<const float*>* slots, ParallelFor& pf) {
+  const RowLayout& layout = state_->rows.layout();
+  const int64_t dim = layout.dim;
+  pf.Run(static_cast<int64_t>(keys_.size()), 50 + 5 * layout.values(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const NewKey& key = keys_[i];
+      if (!IsFirst(static_cast<uint32_t>(i)) || !IsRow(key.state)) continue;
+      float* row = state_->rows.Values(key.state);
+      if (values != nullptr) {
+        std::memcpy(row, values + key.position * dim, dim * sizeof(float));
+      } else {
+        InitialRow(state_->fields[key.field].initializer, key.key, dim, row);
+      }
+      for (int64_t s = 0; s < layout.slots; ++s) {
+        float* slot = row + (1 + s) * dim;
+        if (slots != nullptr && (*slots)[s] != nullptr) {
+          std::memcpy(slot, (*slots)[s] + key.position * dim, dim * sizeof(float));
+        } else {
+          std::fill_n(slot, dim, options_.slot_initial_values[s]);
+        }
+      }
+    }
+  });
+}
+
+void Insertion::Publish(RoomLock* room, ParallelFor& pf) {
+  pf.Run(kStripes, static_cast<int64_t>(keys_.size()) * 4, [&](int64_t begin, int64_t end) {
+    for (int64_t s = begin; s < end; ++s) PublishStripe(static_cast<int>(s), room);
+  });
+  // Only now may metas of new rows be looked at: before, they are not all written.
+  {
+    RoomGuard guard(*room, RoomLock::kWriting);
+    state_->readable_end = state_->rows.end();
+  }
+  for (size_t f = 0; f < new_rows_.size(); ++f) state_->fields[f].rows += new_rows_[f];
+  for (uint32_t i = 0; i < keys_.size(); ++i) {
+    if (IsFirst(i) && IsRow(keys_[i].state)) state_->fields[keys_[i].field].queue.Push(keys_[i].state, state_->rows);
+  }
+}
+
+void Insertion::PublishStripe(int s, RoomLock* room) {
+  constexpr uint32_t kAhead = 12;
+  const uint32_t end = stripe_begin_[s + 1];
+  int64_t pending = 0;
+  for (uint32_t visit = stripe_begin_[s]; visit < end; visit += kKeysPerVisit) {
+    RoomGuard guard(*room, RoomLock::kWriting);
+    state_->index.CommitGrowth(s);
+    for (uint32_t p = visit; p < std::min(end, visit + kKeysPerVisit); ++p) {
+      if (p + kAhead < end) state_->index.Prefetch(keys_[by_stripe_[p + kAhead]].hash);
+      const NewKey& key = keys_[by_stripe_[p]];
+      if (!IsFirst(by_stripe_[p])) continue;
+      if (IsRow(key.state)) {
+        *state_->rows.Meta(key.state) = {key.key, key.field, 0, key.frequency, key.last_step};
+      }
+      pending += IsPending(key.state) - IsPending(key.before);
+      if (key.before == kEmpty) {
+        state_->index.Insert(key.hash, key.key, key.field, key.state);
+      } else {
+        state_->index.Find(key.hash, key.key, key.field)->state = key.state;
+      }
+    }
+  }
+  state_->pending += pending;
+}
+
+}  // namespace tf_booster

@@ -1,0 +1,87 @@
+// How a batch's new keys get into a table, in three steps, of which only the first can fail and only the last is seen:
+//
+//   Prepare   deduplicates, checks limits and memory, takes all memory that is needed, takes row numbers
+//   FillRows  writes the initial values into rows that nobody can reach yet
+//   Publish   enters the keys, stripe by stripe, in the writing room
+//
+// Rows are numbered in batch order and each stripe is entered by one thread in batch order, so the table that results does
+// not depend on the number of threads. Only the table's one writer makes an Insertion.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_INSERTION_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_INSERTION_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cc/core/base/parallel_for.h"
+#include "cc/core/base/room_lock.h"
+#include "cc/core/base/status.h"
+#include "cc/core/hash_table/memory_limit.h"
+#include "cc/core/hash_table/table_state.h"
+
+namespace tf_booster {
+
+// An occurrence of a key that has no row.
+struct NewKey {
+  int64_t key;
+  uint64_t hash;
+  int64_t position;   // In the batch.
+  int64_t frequency;  // For the meta of a new row.
+  int64_t last_step;
+  uint32_t field;
+  uint32_t before;    // State in the index: kEmpty or pending.
+  uint32_t state;     // State to come: kEmpty for a row yet to be taken, or pending.
+  uint32_t original;  // Place in `keys` of the first occurrence; Prepare sets it.
+};
+
+class Insertion {
+ public:
+  // `keys` in batch order. What is borrowed must outlive this.
+  Insertion(const TableOptions& options, TableState* state, MemoryProbe* memory, std::vector<NewKey> keys);
+  ~Insertion();
+  Insertion(const Insertion&) = delete;
+  Insertion& operator=(const Insertion&) = delete;
+
+  // ResourceExhausted, or a std::bad_alloc, where the rows do not fit; InvalidArgument where `distinct` and two keys are
+  // equal. The table is as it was in all these cases.
+  Status Prepare(bool distinct, ParallelFor& pf);
+
+  // Writes embedding and slots of the new rows. Null `values`: initial values; else row `position` of [n, dim]. Null `slots`,
+  // or a null entry: the slot's initial value; else the same of slot s.
+  void FillRows(const float* values, const std::vector<const float*>* slots, ParallelFor& pf);
+
+  // Enters the keys. Cannot fail.
+  void Publish(RoomLock* room, ParallelFor& pf);
+
+  // The row of keys()[i], 0 for a pending one. After Prepare.
+  const std::vector<NewKey>& keys() const { return keys_; }
+  uint32_t RowOf(const NewKey& key) const {
+    const uint32_t state = keys_[key.original].state;
+    return IsRow(state) ? state : 0;
+  }
+
+ private:
+  void PartitionByStripe();
+  Status Deduplicate(bool distinct, ParallelFor& pf);
+  Status CheckLimits();
+  Status TakeMemory(ParallelFor& pf);
+  Status Exhausted(int64_t wanted, int64_t left) const;
+  void PublishStripe(int stripe, RoomLock* room);
+
+  bool IsFirst(uint32_t i) const { return keys_[i].original == i; }
+
+  const TableOptions& options_;
+  TableState* const state_;
+  MemoryProbe* const memory_;
+  std::vector<NewKey> keys_;
+  std::vector<uint32_t> by_stripe_;  // Places in keys_, sorted by stripe and then by place.
+  std::array<uint32_t, kStripes + 1> stripe_begin_{};
+  std::array<int64_t, kStripes> new_entries_{};
+  std::vector<int64_t> new_rows_;  // Of each field.
+  int64_t num_new_rows_ = 0;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_INSERTION_H_

@@ -1,0 +1,45 @@
+// Copies embeddings. memcpy of a length known at compile time is a few vector moves; called with a variable one it costs a
+// third of a find of a short row.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_COPY_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_COPY_H_
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace tf_booster {
+
+// kDim columns, or `dim` where kDim is 0.
+template <int64_t kDim>
+inline void CopyRow(float* to, const float* from, int64_t dim) {
+  if constexpr (kDim == 0) {
+    std::memcpy(to, from, dim * sizeof(float));
+  } else {
+    constexpr int64_t kStep = kDim % 8 == 0 ? 8 : kDim;  // 32 bytes, an AVX register.
+    for (int64_t i = 0; i < kDim; i += kStep) std::memcpy(to + i, from + i, kStep * sizeof(float));
+  }
+}
+
+// Calls body(constant), where constant.value is `dim` for dimensions that are common and 0 for others.
+template <class Body>
+inline void DispatchDim(int64_t dim, Body body) {
+  switch (dim) {
+    case 1: return body(std::integral_constant<int64_t, 1>());
+    case 4: return body(std::integral_constant<int64_t, 4>());
+    case 8: return body(std::integral_constant<int64_t, 8>());
+    case 16: return body(std::integral_constant<int64_t, 16>());
+    case 32: return body(std::integral_constant<int64_t, 32>());
+    case 64: return body(std::integral_constant<int64_t, 64>());
+    case 128: return body(std::integral_constant<int64_t, 128>());
+    default: return body(std::integral_constant<int64_t, 0>());
+  }
+}
+
+inline void PrefetchRow(const float* row, int64_t dim) {
+  constexpr int64_t kLine = 16;
+  for (int64_t i = 0; i < dim; i += kLine) __builtin_prefetch(row + i);
+}
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_COPY_H_

@@ -1,0 +1,57 @@
+#include "cc/core/hash_table/row_store.h"
+
+#include <algorithm>
+
+namespace tf_booster {
+
+bool RowStore::Reserve(int64_t more) {
+  const int64_t end = end_ + std::max<int64_t>(0, more - num_free_);
+  if (end > int64_t{kMaxRow} + 1) return false;
+  while (static_cast<int64_t>(SlabBegin(slabs_)) < end) {
+    const uint64_t rows = SlabBegin(slabs_);
+    void* values = allocator_->Allocate(rows * layout_.stride_bytes);
+    void* metas = values == nullptr ? nullptr : allocator_->Allocate(rows * sizeof(RowMeta));
+    if (metas == nullptr) {
+      allocator_->Free(values, rows * layout_.stride_bytes);
+      return false;
+    }
+    values_[slabs_] = reinterpret_cast<uintptr_t>(values) - rows * layout_.stride_bytes;
+    metas_[slabs_] = reinterpret_cast<uintptr_t>(metas) - rows * sizeof(RowMeta);
+    ++slabs_;
+  }
+  return true;
+}
+
+int64_t RowStore::CommitBytes(int64_t more) const {
+  return std::max<int64_t>(0, more - num_free_) * (layout_.stride_bytes + static_cast<int64_t>(sizeof(RowMeta)));
+}
+
+uint32_t RowStore::Take() {
+  if (first_free_ == 0) return end_++;
+  const uint32_t row = first_free_;
+  first_free_ = Meta(row)->next_free;
+  --num_free_;
+  return row;
+}
+
+void RowStore::Free(uint32_t row) {
+  RowMeta* meta = Meta(row);
+  meta->field = kNoField;
+  meta->next_free = first_free_;
+  first_free_ = row;
+  ++num_free_;
+}
+
+void RowStore::Clear() {
+  for (int k = 0; k < slabs_; ++k) {
+    const uint64_t rows = SlabBegin(k);
+    allocator_->Free(reinterpret_cast<void*>(values_[k] + rows * layout_.stride_bytes), rows * layout_.stride_bytes);
+    allocator_->Free(reinterpret_cast<void*>(metas_[k] + rows * sizeof(RowMeta)), rows * sizeof(RowMeta));
+  }
+  slabs_ = 0;
+  end_ = kFirstRow;
+  first_free_ = 0;
+  num_free_ = 0;
+}
+
+}  // namespace tf_booster

@@ -1,0 +1,69 @@
+// Rows and their metas in slabs that double and never move, and the rows that are free again.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_STORE_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_STORE_H_
+
+#include <array>
+#include <cstdint>
+
+#include "cc/core/base/allocator.h"
+#include "cc/core/hash_table/row_layout.h"
+#include "cc/core/hash_table/table_layout.h"
+
+namespace tf_booster {
+
+class RowStore {
+ public:
+  RowStore(Allocator* allocator, const RowLayout& layout) : allocator_(allocator), layout_(layout) {}
+  ~RowStore() { Clear(); }
+  RowStore(const RowStore&) = delete;
+  RowStore& operator=(const RowStore&) = delete;
+
+  const RowLayout& layout() const { return layout_; }
+
+  // Row r >= kFirstRow of a slab that exists. `values_[k]` points where row 0 would be if the slab went down so far, so that
+  // an address is one load, one multiplication and one addition.
+  float* Values(uint32_t row) const {
+    return reinterpret_cast<float*>(values_[SlabOf(row)] + static_cast<uintptr_t>(row) * layout_.stride_bytes);
+  }
+  RowMeta* Meta(uint32_t row) const {
+    return reinterpret_cast<RowMeta*>(metas_[SlabOf(row)] + static_cast<uintptr_t>(row) * sizeof(RowMeta));
+  }
+
+  // Makes slabs for `more` rows beyond those in use; false when there is no memory or no row number. What it made stays.
+  bool Reserve(int64_t more);
+
+  // Bytes that `more` new rows will commit: rows that were used before are committed already.
+  int64_t CommitBytes(int64_t more) const;
+
+  // One row, reserved before: the one freed last, or else the next new one. Its values and meta are whatever they were.
+  uint32_t Take();
+
+  // Marks a row as free. It needs no memory: free rows are a list through their metas.
+  void Free(uint32_t row);
+
+  uint32_t end() const { return end_; }  // Rows kFirstRow … end - 1 were taken at least once.
+  int64_t bytes() const { return CommittedBytes(end_); }
+  void Clear();
+
+ private:
+  static int SlabOf(uint32_t row) { return 27 - __builtin_clz(row); }
+  static uint64_t SlabBegin(int slab) { return uint64_t{kFirstRow} << slab; }  // Also the number of its rows.
+  int64_t CommittedBytes(uint32_t end) const {
+    return (int64_t{end} - kFirstRow) * (layout_.stride_bytes + static_cast<int64_t>(sizeof(RowMeta)));
+  }
+
+  static constexpr int kSlabs = 27;  // Rows 16 … 2^31 - 1.
+
+  Allocator* const allocator_;
+  const RowLayout layout_;
+  std::array<uintptr_t, kSlabs> values_{};
+  std::array<uintptr_t, kSlabs> metas_{};
+  int slabs_ = 0;
+  uint32_t end_ = kFirstRow;
+  uint32_t first_free_ = 0;  // 0: none.
+  int64_t num_free_ = 0;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_STORE_H_

@@ -1,0 +1,122 @@
+#include "cc/core/hash_table/striped_index.h"
+
+#include <algorithm>
+
+namespace tf_booster {
+namespace {
+
+// A stripe is rehashed before live entries and tombstones fill more than 4/5 of it: above, misses get long. The new one is
+// filled to at most 7/10, so that one full of tombstones does not come back at once.
+constexpr int64_t kMaxLoadTenths = 8;
+constexpr int64_t kNewLoadTenths = 7;
+constexpr int64_t kMinCapacity = 16;
+
+}  // namespace
+
+// A stripe without memory is one empty bucket that is only read: capacity 0 lets nothing in.
+IndexRef StripedIndex::EmptyRef() const {
+  alignas(64) static IndexEntry empty[4] = {};
+  return {empty, 0};
+}
+
+StripedIndex::StripedIndex(Allocator* allocator, int bucket_entries)
+    : allocator_(allocator), bucket_entries_(bucket_entries) {
+  for (Stripe& stripe : stripes_) stripe.ref = stripe.next = EmptyRef();
+}
+
+StripedIndex::~StripedIndex() { Clear(); }
+
+void StripedIndex::Release(IndexRef* ref, int64_t capacity) {
+  if (capacity > 0) allocator_->Free(ref->entries, capacity * sizeof(IndexEntry));
+  *ref = EmptyRef();
+}
+
+void StripedIndex::Clear() {
+  for (Stripe& stripe : stripes_) {
+    Release(&stripe.ref, stripe.capacity);
+    Release(&stripe.next, stripe.next_capacity);
+    stripe.capacity = stripe.live = stripe.used = stripe.next_capacity = 0;
+  }
+}
+
+int64_t StripedIndex::CapacityFor(const Stripe& stripe, int64_t more) const {
+  if ((stripe.used + more) * 10 <= stripe.capacity * kMaxLoadTenths) return stripe.capacity;
+  int64_t capacity = kMinCapacity;
+  while ((stripe.live + more) * 10 > capacity * kNewLoadTenths) capacity *= 2;
+  return capacity;
+}
+
+int64_t StripedIndex::GrowthBytes(int s, int64_t more) const {
+  const Stripe& stripe = stripes_[s];
+  if ((stripe.used + more) * 10 <= stripe.capacity * kMaxLoadTenths) return 0;
+  return CapacityFor(stripe, more) * static_cast<int64_t>(sizeof(IndexEntry));
+}
+
+template <int kEntries>
+void StripedIndex::Rehash(const Stripe& from, const IndexRef& to) {
+  constexpr int64_t kAhead = 16;  // The new place of an entry is a cache miss; so many are under way at once.
+  const IndexEntry* entries = from.ref.entries;
+  for (int64_t i = 0; i < from.capacity; ++i) {
+    if (i + kAhead < from.capacity) {
+      const IndexEntry& later = entries[i + kAhead];
+      __builtin_prefetch(FirstBucket<kEntries>(to, HashKey(later.key, later.field)), 1);
+    }
+    if (!IsLive(entries[i].state)) continue;
+    *FindVacancy<kEntries>(to, HashKey(entries[i].key, entries[i].field)) = entries[i];
+  }
+}
+
+bool StripedIndex::PrepareGrowth(int s, int64_t more) {
+  Stripe& stripe = stripes_[s];
+  const int64_t bytes = GrowthBytes(s, more);
+  if (bytes == 0) return true;
+  void* memory = allocator_->Allocate(bytes);
+  if (memory == nullptr) return false;
+  stripe.next_capacity = bytes / static_cast<int64_t>(sizeof(IndexEntry));
+  stripe.next = {static_cast<IndexEntry*>(memory), static_cast<uint64_t>(stripe.next_capacity / bucket_entries_ - 1)};
+  if (bucket_entries_ == 4) {
+    Rehash<4>(stripe, stripe.next);
+  } else {
+    Rehash<1>(stripe, stripe.next);
+  }
+  return true;
+}
+
+void StripedIndex::CommitGrowth(int s) {
+  Stripe& stripe = stripes_[s];
+  if (stripe.next_capacity == 0) return;
+  Release(&stripe.ref, stripe.capacity);
+  stripe.ref = stripe.next;
+  stripe.capacity = stripe.next_capacity;
+  stripe.used = stripe.live;
+  stripe.next = EmptyRef();
+  stripe.next_capacity = 0;
+}
+
+void StripedIndex::DropGrowth(int s) {
+  Release(&stripes_[s].next, stripes_[s].next_capacity);
+  stripes_[s].next_capacity = 0;
+}
+
+void StripedIndex::Insert(uint64_t hash, int64_t key, uint32_t field, uint32_t state) {
+  Stripe& stripe = stripes_[StripeOf(hash)];
+  IndexEntry* entry = bucket_entries_ == 4 ? FindVacancy<4>(stripe.ref, hash) : FindVacancy<1>(stripe.ref, hash);
+  stripe.used += entry->state == kEmpty;
+  ++stripe.live;
+  *entry = {key, field, state};
+}
+
+void StripedIndex::Erase(uint64_t hash, IndexEntry* entry) {
+  Stripe& stripe = stripes_[StripeOf(hash)];
+  const bool emptied = bucket_entries_ == 4 ? VacateEntry<4>(stripe.ref, entry) : VacateEntry<1>(stripe.ref, entry);
+  --stripe.live;
+  stripe.used -= emptied;
+}
+
+int64_t StripedIndex::capacity() const {
+  int64_t capacity = 0;
+  for (const Stripe& stripe : stripes_) capacity += stripe.capacity;
+  return capacity;
+}
+
+}  // namespace tf_booster

@@ -1,0 +1,89 @@
+// The index: (key, field) -> state, in kStripes sub-indices that grow on their own. Threads of a writer work on different
+// stripes and need no locks or atomics between them. Who may call what when is the table's business.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_STRIPED_INDEX_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_STRIPED_INDEX_H_
+
+#include <array>
+#include <cstdint>
+
+#include "cc/core/base/allocator.h"
+#include "cc/core/hash_table/hash.h"
+#include "cc/core/hash_table/probing.h"
+#include "cc/core/hash_table/table_layout.h"
+
+namespace tf_booster {
+
+class StripedIndex {
+ public:
+  StripedIndex(Allocator* allocator, int bucket_entries);
+  ~StripedIndex();
+  StripedIndex(const StripedIndex&) = delete;
+  StripedIndex& operator=(const StripedIndex&) = delete;
+
+  void Prefetch(uint64_t hash) const {
+    const IndexRef& ref = stripes_[StripeOf(hash)].ref;
+    __builtin_prefetch(ref.entries + (hash & ref.bucket_mask) * bucket_entries_);
+  }
+
+  // The entry of a key, or null.
+  IndexEntry* Find(uint64_t hash, int64_t key, uint32_t field) const {
+    const IndexRef& ref = stripes_[StripeOf(hash)].ref;
+    return bucket_entries_ == 4 ? FindEntry<4>(ref, hash, key, field) : FindEntry<1>(ref, hash, key, field);
+  }
+
+  // The state of a key; kEmpty where it has no entry.
+  uint32_t StateOf(uint64_t hash, int64_t key, uint32_t field) const {
+    const IndexEntry* entry = Find(hash, key, field);
+    return entry == nullptr ? kEmpty : entry->state;
+  }
+
+  // Growth in three steps. GrowthBytes: memory that room for `more` keys in a stripe would take, 0 if they fit already.
+  // PrepareGrowth: builds the larger stripe aside, which readers do not see; false when there is no memory.
+  // CommitGrowth: takes it, or nothing where nothing was prepared. DropGrowth: forgets it.
+  int64_t GrowthBytes(int stripe, int64_t more) const;
+  bool PrepareGrowth(int stripe, int64_t more);
+  void CommitGrowth(int stripe);
+  void DropGrowth(int stripe);
+
+  // Room was made before and the key is absent.
+  void Insert(uint64_t hash, int64_t key, uint32_t field, uint32_t state);
+  void Erase(uint64_t hash, IndexEntry* entry);
+  void Clear();
+
+  // Calls visit(entry) on the live entries of all stripes, in an order that depends on the history of batches only.
+  template <class Visit>
+  void ForEach(Visit visit) const {
+    for (const Stripe& stripe : stripes_) {
+      for (int64_t i = 0; i < stripe.capacity; ++i) {
+        if (IsLive(stripe.ref.entries[i].state)) visit(stripe.ref.entries[i]);
+      }
+    }
+  }
+
+  int64_t capacity() const;
+  int64_t bytes() const { return capacity() * static_cast<int64_t>(sizeof(IndexEntry)); }
+
+ private:
+  struct Stripe {
+    IndexRef ref;
+    int64_t capacity = 0;  // Entries.
+    int64_t live = 0;
+    int64_t used = 0;  // Live ones and tombstones.
+    IndexRef next;     // Prepared growth; next_capacity is 0 where there is none.
+    int64_t next_capacity = 0;
+  };
+
+  int64_t CapacityFor(const Stripe& stripe, int64_t more) const;
+  IndexRef EmptyRef() const;
+  void Release(IndexRef* ref, int64_t capacity);
+  template <int kEntries>
+  void Rehash(const Stripe& from, const IndexRef& to);
+
+  Allocator* const allocator_;
+  const int bucket_entries_;
+  std::array<Stripe, kStripes> stripes_;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_STRIPED_INDEX_H_
