@@ -6,11 +6,11 @@ PYTHON ?= $(firstword $(wildcard $(VENV)) python3)
 JOBS ?= $(shell nproc)
 
 # One build at a time: the lock is held for the whole of it.
-NATIVE = +@mkdir -p build && flock build/.lock $(MAKE) --no-print-directory -f cc/native.mk PYTHON=$(PYTHON) \
+NATIVE = +@mkdir -p build && flock build/.lock$(SANITIZE) $(MAKE) --no-print-directory -f cc/native.mk PYTHON=$(PYTHON) \
   $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
 IN_VENV = +@$(MAKE) --no-print-directory PYTHON=$(VENV)
 
-.PHONY: help venv build lib test test-cc test-py test-asan test-tsan demo bench lint format clean
+.PHONY: help venv build lib test test-cc test-py test-asan test-tsan demo bench bench-cc cuda lint format clean
 help:
 	@sed -n 's/^## //p' Makefile
 
@@ -41,28 +41,36 @@ lib:
 test-cc:
 	$(NATIVE) test
 
+## make bench-cc    builds the C++ benchmarks, build/native/cc/**/*_bench; make cuda: compiles every CUDA source
+bench-cc:
+	$(NATIVE) benches
+cuda:
+	$(NATIVE) cuda
+
 ## make test-py     runs the Python tests; ARGS="-k name" chooses
 test-py:
 	@$(PYTHON) -m pytest $(ARGS)
 
 ## make test-asan   C++ tests of cc/core under AddressSanitizer and UndefinedBehaviorSanitizer; test-tsan: ThreadSanitizer
+test-asan: SANITIZE := address,undefined
 test-asan:
-	$(NATIVE) test SANITIZE=address,undefined OPTIMIZE=-O1
+	$(NATIVE) test SANITIZE=$(SANITIZE) OPTIMIZE=-O1
+test-tsan: SANITIZE := thread
 test-tsan:
-	$(NATIVE) test SANITIZE=thread OPTIMIZE=-O1
+	$(NATIVE) test SANITIZE=$(SANITIZE) OPTIMIZE=-O1
 
 CC_FILES = $(shell find cc -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 ## make lint        checks the format of C++ (clang-format) and Python (ruff), and Python's lint
 lint:
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m ruff check .
-	@clang-format --dry-run -Werror $(CC_FILES)
+	@$(dir $(PYTHON))clang-format --dry-run -Werror $(CC_FILES)
 
 ## make format      formats C++ and Python
 format:
 	@$(PYTHON) -m ruff format .
 	@$(PYTHON) -m ruff check --fix .
-	@clang-format -i $(CC_FILES)
+	@$(dir $(PYTHON))clang-format -i $(CC_FILES)
 
 clean:
 	rm -rf build tf_booster/*.so demo

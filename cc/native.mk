@@ -21,8 +21,10 @@ find = $(sort $(shell find $(1) -name '$(2)' -not -path '*/fuzz/*' 2>/dev/null))
 NOT_LIB := %_test.cc %_bench.cc
 CORE_SOURCES := $(filter-out $(NOT_LIB),$(call find,cc/core,*.cc))
 TF_SOURCES := $(filter-out $(NOT_LIB),$(call find,cc/tf,*.cc))
-CUDA_SOURCES := $(filter-out %_test.cu %_bench.cu,$(call find,cc,*.cu))
+ALL_CUDA := $(call find,cc,*.cu)
+CUDA_SOURCES := $(filter-out %_test.cu %_bench.cu,$(ALL_CUDA))
 TEST_SOURCES := $(call find,$(if $(SANITIZE),cc/core,cc),*_test.cc)
+BENCH_SOURCES := $(call find,cc/core,*_bench.cc)
 
 # TensorFlow: asked once, kept in a file. A sanitizer build is of cc/core only and needs none.
 ifndef SANITIZE
@@ -37,12 +39,14 @@ endif
 
 # CUDA 12 or later makes both cards' code and PTX for later ones; without nvcc, or without CUDA sources, nothing changes.
 NVCC ?= $(firstword $(wildcard $(addsuffix /bin/nvcc,$(CUDA_HOME) /usr/local/cuda)) $(shell command -v nvcc 2>/dev/null))
-ifneq ($(CUDA_SOURCES),)
+ifneq ($(ALL_CUDA),)
 CUDA_VERSION := $(shell $(or $(NVCC),false) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
 ifeq ($(shell test $(firstword $(subst ., ,$(CUDA_VERSION) 0)) -ge 12 && echo yes),yes)
 CUDA_OBJECTS := $(CUDA_SOURCES:%=$(BUILD)/%.o)
+ifneq ($(CUDA_OBJECTS),)
 CUDA_LDFLAGS := -L$(abspath $(dir $(realpath $(NVCC)))/../lib64) -L/usr/local/cuda/lib64 -lcudart_static -ldl -lrt -lpthread
 CUDA_DEFINES := -DTF_BOOSTER_CUDA=1
+endif
 endif
 endif
 NVCCFLAGS := -std=c++17 -O3 -Xcompiler=-fPIC,-mavx,-ffp-contract=off,-fno-math-errno --fmad=false --expt-relaxed-constexpr \
@@ -59,12 +63,15 @@ CORE_OBJECTS := $(CORE_SOURCES:%=$(BUILD)/%.o)
 TF_OBJECTS := $(TF_SOURCES:%=$(BUILD)/%.o)
 OBJECTS := $(CORE_OBJECTS) $(TF_OBJECTS) $(CUDA_OBJECTS) $(BUILD)/build_info.o
 TESTS := $(TEST_SOURCES:%.cc=$(BUILD)/%)
+BENCHES := $(BENCH_SOURCES:%.cc=$(BUILD)/%)
 KEEP_GOING := $(findstring k,$(firstword -$(MAKEFLAGS)))
 
-.PHONY: lib tests test force
+.PHONY: lib tests test benches cuda force
 lib: $(LIB)
 	$(if $(KEEP_GOING),@test ! -s $(BUILD)/failed || { echo "not compiled:"; sort -u $(BUILD)/failed; exit 1; })
 tests: $(TESTS)
+benches: $(BENCHES)
+cuda: $(ALL_CUDA:%=$(BUILD)/%.o)
 
 # Objects depend on what they were built with, the library on which objects there are.
 kept = mkdir -p $(@D) && printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' > $@
@@ -80,7 +87,7 @@ $(CORE_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 $(TF_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
-$(CUDA_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
+$(ALL_CUDA:%=$(BUILD)/%.o): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(NVCC) $(NVCCFLAGS) $(CUDA_DEFINES) -I. -MMD -MP -MF $@.d -MT $@)
 
 # What the library was built for, as text inside it: tf_booster/_native.py reads it before it loads the library.
@@ -96,10 +103,10 @@ $(LIB): $(OBJECTS) $(BUILD)/objects
 	  -Wl,--as-needed -Wl,--no-undefined && mv -f $@.new $@
 
 # Tests of cc/core link cc/core alone, which proves that it needs no TensorFlow.
-$(BUILD)/cc/core/%_test: cc/core/%_test.cc $(CORE_OBJECTS) $(BUILD)/flags
+$(filter $(BUILD)/cc/core/%,$(TESTS)) $(BENCHES): $(BUILD)/%: %.cc $(CORE_OBJECTS) $(BUILD)/flags
 	@mkdir -p $(@D); echo "$(CXX) $<"
 	@$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@ $< $(CORE_OBJECTS) -o $@
-$(BUILD)/cc/tf/%_test: cc/tf/%_test.cc $(OBJECTS) $(BUILD)/flags
+$(filter $(BUILD)/cc/tf/%,$(TESTS)): $(BUILD)/%: %.cc $(OBJECTS) $(BUILD)/flags
 	@mkdir -p $(@D); echo "$(CXX) $<"
 	@$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@ $< $(OBJECTS) $(CUDA_LDFLAGS) $(TF_LDFLAGS) \
 	  -Wl,-rpath,$(TF_DIR) -o $@
