@@ -1,0 +1,219 @@
+#include "cc/core/optimizer/sparse_apply.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "cc/core/optimizer/gradient_lists.h"
+#include "cc/core/unique/unique.h"
+
+namespace tf_booster {
+namespace {
+
+constexpr int64_t kRowsAtOnce = 16;         // Rows that are prefetched while as many before them are updated.
+constexpr int64_t kFloatsOnStack = 1 << 12;  // Sums of duplicates; 16 KiB, half a first-level cache.
+constexpr int64_t kPrefetchBytes = 512;     // Of a row; what lies beyond the processor fetches by itself.
+constexpr int64_t kLine = 64;
+
+// The keys of all probes as one batch of distinct keys, and where each probe's keys are in it.
+struct MergedKeys {
+  UpdateBatch batch;
+  std::vector<int64_t> starts;  // Of each probe, in `places`; one more at the end.
+  std::vector<int64_t> places;  // Empty for one probe: places are then the probe's own.
+
+  std::vector<int64_t> keys, counts;
+  std::vector<RowHandle> handles;
+};
+
+Status MergeKeys(const std::vector<ProbeRef>& probes, MergedKeys* merged, ParallelFor& pf) {
+  merged->starts.push_back(0);
+  for (const ProbeRef& probe : probes) merged->starts.push_back(merged->starts.back() + probe.size);
+  if (probes.size() == 1) {
+    const ProbeRef& probe = probes[0];
+    merged->batch = {{probe.keys, nullptr, probe.size}, probe.counts, probe.handles};
+    return Status();
+  }
+  const int64_t total = merged->starts.back();
+  std::vector<int64_t> all;
+  all.reserve(total);
+  for (const ProbeRef& probe : probes) all.insert(all.end(), probe.keys, probe.keys + probe.size);
+  merged->places.resize(total);
+  TFB_RETURN_IF_ERROR((Unique<int64_t, int64_t>(
+      all.data(), total, {}, merged->places.data(),
+      [&](int64_t u, int64_t** keys, int64_t**) {
+        merged->keys.resize(u);
+        *keys = merged->keys.data();
+        return Status();
+      },
+      pf)));
+  merged->counts.assign(merged->keys.size(), 0);
+  merged->handles.assign(merged->keys.size(), kNoRow);
+  for (size_t g = 0; g < probes.size(); ++g) {
+    const ProbeRef& probe = probes[g];
+    for (int64_t k = 0; k < probe.size; ++k) {
+      const int64_t place = merged->places[merged->starts[g] + k];
+      merged->counts[place] += probe.counts != nullptr ? probe.counts[k] : 1;
+      if (probe.handles != nullptr && probe.handles[k] != kNoRow) merged->handles[place] = probe.handles[k];
+    }
+  }
+  merged->batch = {{merged->keys.data(), nullptr, static_cast<int64_t>(merged->keys.size())},
+                   merged->counts.data(),
+                   merged->handles.data()};
+  return Status();
+}
+
+// The first value that is NaN or infinite, or -1.
+int64_t FirstNonFinite(const float* x, int64_t n, ParallelFor& pf) {
+  std::atomic<int64_t> first{n};
+  pf.Run((n + 1023) / 1024, 100, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t from = block * 1024, to = std::min(n, from + 1024);
+      int32_t largest = 0;  // The bits of absolute values are in the order of the values, with infinity and NaN at the end.
+      for (int64_t i = from; i < to; ++i) {
+        int32_t bits;
+        std::memcpy(&bits, x + i, sizeof(bits));
+        bits &= 0x7fffffff;
+        largest = bits > largest ? bits : largest;
+      }
+      if (largest < 0x7f800000) continue;
+      int64_t i = from;
+      while (std::isfinite(x[i])) ++i;
+      int64_t lowest = first.load();
+      while (i < lowest && !first.compare_exchange_weak(lowest, i)) {
+      }
+    }
+  });
+  return first.load() == n ? -1 : first.load();
+}
+
+// Sums each key's gradients and hands rows and sums to the optimizer, kRowsAtOnce at a time.
+class RowUpdater {
+ public:
+  RowUpdater(const GradientLists& lists, const float* grads, int64_t dim, const RowOptimizer& optimizer)
+      : lists_(lists), grads_(grads), dim_(dim), optimizer_(optimizer), row_floats_((1 + optimizer.num_slots()) * dim) {}
+
+  void operator()(const int64_t* positions, float* const* rows, int64_t n) const {
+    const int64_t at_once = std::clamp<int64_t>(kFloatsOnStack / dim_, 1, kRowsAtOnce);
+    float stack[kFloatsOnStack];
+    std::vector<float> heap(dim_ > kFloatsOnStack ? dim_ : 0);
+    float* sums = heap.empty() ? stack : heap.data();
+    GradientLists::Row first[2][kRowsAtOnce];
+    Prefetch(positions, rows, std::min(at_once, n), first[0]);
+    for (int64_t begin = 0, turn = 0; begin < n; begin += at_once, turn ^= 1) {
+      const int64_t next = begin + at_once;
+      if (next < n) Prefetch(positions + next, rows + next, std::min(at_once, n - next), first[turn ^ 1]);
+      Apply(positions + begin, rows + begin, std::min(at_once, n - begin), first[turn], sums);
+    }
+  }
+
+ private:
+  void Prefetch(const int64_t* positions, float* const* rows, int64_t n, GradientLists::Row* first) const {
+    const int64_t row_bytes = std::min<int64_t>(row_floats_ * sizeof(float), kPrefetchBytes);
+    const int64_t grad_bytes = std::min<int64_t>(dim_ * sizeof(float), kPrefetchBytes);
+    for (int64_t k = 0; k < n; ++k) {
+      first[k] = lists_.First(positions[k]);
+      if (first[k] == GradientLists::kNone) continue;
+      const char* row = reinterpret_cast<const char*>(rows[k]);
+      for (int64_t b = 0; b < row_bytes; b += kLine) __builtin_prefetch(row + b, 1);
+      const char* grad = reinterpret_cast<const char*>(grads_ + first[k] * dim_);
+      for (int64_t b = 0; b < grad_bytes; b += kLine) __builtin_prefetch(grad + b);
+    }
+  }
+
+  void Apply(const int64_t* positions, float* const* rows, int64_t n, const GradientLists::Row* first, float* sums) const {
+    float* updated[kRowsAtOnce];
+    const float* grads[kRowsAtOnce];
+    int64_t m = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      if (first[k] == GradientLists::kNone) continue;  // Seen, but nothing flows back to it.
+      updated[m] = rows[k];
+      grads[m] = grads_ + first[k] * dim_;
+      float* sum = sums + m * dim_;
+      lists_.ForOthers(positions[k], first[k], [&](GradientLists::Row row) {
+        const float* a = grads[m];
+        const float* b = grads_ + row * dim_;
+        for (int64_t j = 0; j < dim_; ++j) sum[j] = a[j] + b[j];
+        grads[m] = sum;
+      });
+      ++m;
+    }
+    optimizer_.ApplyRows(updated, grads, m, dim_);
+  }
+
+  const GradientLists& lists_;
+  const float* const grads_;
+  const int64_t dim_;
+  const RowOptimizer& optimizer_;
+  const int64_t row_floats_;
+};
+
+Status Invalid(const HashTable& table, const RowOptimizer& optimizer, const std::string& what) {
+  return Status(StatusCode::kInvalidArgument,
+                std::string("TableApply") + optimizer.name() + " '" + table.options().name + "': " + what);
+}
+
+Status Check(const HashTable& table, const SparseApplyBatch& batch, const RowOptimizer& optimizer) {
+  const int64_t dim = table.options().dim;
+  const int64_t slots = static_cast<int64_t>(table.options().slot_initial_values.size());
+  if (batch.probes.empty()) return Invalid(table, optimizer, "no probe is given, but at least 1 is needed");
+  if (batch.grad_dim != dim && batch.num_codes > 0) {
+    return Invalid(table, optimizer,
+                   "dim is " + std::to_string(dim) + " but grad has " + std::to_string(batch.grad_dim) +
+                       " columns; check that the gradient belongs to this table");
+  }
+  if (slots != optimizer.num_slots()) {
+    return Invalid(table, optimizer,
+                   "the table has " + std::to_string(slots) + " slots but the optimizer needs " +
+                       std::to_string(optimizer.num_slots()) + "; a table is trained by one optimizer");
+  }
+  if (batch.num_codes >= GradientLists::kMaxRows) {
+    return Invalid(table, optimizer, "indices has " + std::to_string(batch.num_codes) +
+                                         " entries but at most 2^32 - 2 are possible; use smaller batches");
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status SparseApply(HashTable& table, const SparseApplyBatch& batch, const RowOptimizer& optimizer, ParallelFor& pf) {
+  TFB_RETURN_IF_ERROR(Check(table, batch, optimizer));
+  const int64_t dim = table.options().dim;
+  if (batch.check_numerics) {
+    const int64_t at = FirstNonFinite(batch.grads, batch.num_codes * dim, pf);
+    if (at >= 0) {
+      return Invalid(table, optimizer,
+                     "grad is " + std::to_string(batch.grads[at]) + " in row " + std::to_string(at / dim) + ", column " +
+                         std::to_string(at % dim) + " but check_numerics wants finite values; lower the learning rate or "
+                         "clip the gradients; nothing was applied");
+    }
+  }
+
+  MergedKeys merged;
+  TFB_RETURN_IF_ERROR(MergeKeys(batch.probes, &merged, pf));
+  const uint64_t groups = batch.probes.size();
+  GradientLists lists;
+  const int64_t wrong = lists.Build(
+      batch.num_codes, merged.batch.keys.size,
+      [&](int64_t i) -> int64_t {
+        if (batch.codes[i] == 0) return -1;
+        const uint64_t code = static_cast<uint64_t>(batch.codes[i]);
+        const uint64_t group = code >> kCodePlaceBits;
+        const uint64_t place = (code & ((uint64_t{1} << kCodePlaceBits) - 1)) - 1;
+        if (group >= groups || place >= static_cast<uint64_t>(batch.probes[group].size)) return -2;
+        return merged.places.empty() ? static_cast<int64_t>(place) : merged.places[merged.starts[group] + place];
+      },
+      pf);
+  if (wrong >= 0) {
+    const int64_t code = batch.codes[wrong];
+    return Invalid(table, optimizer,
+                   "indices[" + std::to_string(wrong) + "] is " + std::to_string(code) + " (group " +
+                       std::to_string(code >> kCodePlaceBits) + ") but names no key of the " + std::to_string(groups) +
+                       " probes; indices must be codes of TableProbe, unchanged");
+  }
+  RowUpdater updater(lists, batch.grads, dim, optimizer);
+  return table.Update(merged.batch, updater, pf);
+}
+
+}  // namespace tf_booster

@@ -1,0 +1,200 @@
+#include "cc/core/optimizer/sparse_apply.h"
+
+#include <limits>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "cc/core/base/test.h"
+#include "cc/core/base/thread_for.h"
+#include "cc/core/optimizer/fake_table.h"
+
+namespace tf_booster {
+namespace {
+
+int64_t Code(int64_t group, int64_t place) { return (group << kCodePlaceBits) | (place + 1); }
+
+// Random probes and codes, and what should come of them.
+struct Problem {
+  std::vector<std::vector<int64_t>> keys, counts;
+  std::vector<int64_t> codes;
+  std::vector<float> grads;
+  std::map<int64_t, std::vector<float>> sums;  // By key, in the order of occurrence.
+  std::map<int64_t, int64_t> totals;
+  SparseApplyBatch batch;
+
+  Problem(int groups, int64_t keys_a_group, int64_t num_codes, int64_t dim, int seed) {
+    std::mt19937_64 random(seed);
+    for (int g = 0; g < groups; ++g) {
+      std::set<int64_t> distinct;
+      while (static_cast<int64_t>(distinct.size()) < keys_a_group) {
+        distinct.insert(static_cast<int64_t>(random() % (2 * keys_a_group)) - keys_a_group);
+      }
+      keys.emplace_back(distinct.begin(), distinct.end());
+      counts.emplace_back();
+      for (const int64_t key : keys[g]) {
+        counts[g].push_back(1 + random() % 5);
+        totals[key] += counts[g].back();
+      }
+    }
+    std::normal_distribution<float> value;
+    for (int64_t i = 0; i < num_codes; ++i) {
+      const int g = random() % groups;
+      // Small places come often; the last tenth never.
+      const int64_t place = random() % (1 + random() % std::max<int64_t>(keys_a_group - keys_a_group / 10, 1));
+      codes.push_back(i % 7 == 3 ? 0 : Code(g, place));
+      for (int64_t j = 0; j < dim; ++j) grads.push_back(value(random));
+      if (codes[i] == 0) continue;
+      std::vector<float>& sum = sums[keys[g][place]];
+      const float* grad = grads.data() + i * dim;
+      if (sum.empty()) {
+        sum.assign(grad, grad + dim);
+      } else {
+        for (int64_t j = 0; j < dim; ++j) sum[j] += grad[j];
+      }
+    }
+    for (int g = 0; g < groups; ++g) {
+      batch.probes.push_back({keys[g].data(), counts[g].data(), nullptr, static_cast<int64_t>(keys[g].size())});
+    }
+    batch.codes = codes.data();
+    batch.grads = grads.data();
+    batch.num_codes = num_codes;
+    batch.grad_dim = dim;
+  }
+};
+
+void CheckAgainstSums(Problem& problem, FakeTable& table, int64_t dim, ParallelFor& pf) {
+  const auto optimizer = MakeRowOptimizer(AdamOptions{0.9f, 0.999f, 0.01f, 0.9f, 0.999f, 1e-8f, false});
+  EXPECT_OK(SparseApply(table, problem.batch, *optimizer, pf));
+  EXPECT_EQ(table.step(), 1);
+  EXPECT_TRUE(table.frequencies() == problem.totals);
+  const std::vector<float> untouched(3 * dim, 0.5f);
+  for (auto& [key, row] : table.rows()) {
+    std::vector<float> expected = untouched;
+    const auto sum = problem.sums.find(key);
+    if (sum != problem.sums.end()) {
+      float* row_pointer = expected.data();
+      const float* grad = sum->second.data();
+      optimizer->ApplyRows(&row_pointer, &grad, 1, dim);
+    }
+    EXPECT_TRUE(row == expected);
+  }
+}
+
+TEST(SumsCountsAndUpdates) {
+  for (const int64_t dim : {1, 3, 16, 200}) {
+    for (const int groups : {1, 3}) {
+      for (const int64_t rows_a_call : {1, 5, 64}) {
+        Problem problem(groups, 150, 2000, dim, 1);
+        FakeTable table(dim, 2, rows_a_call);
+        SerialFor pf;
+        CheckAgainstSums(problem, table, dim, pf);
+      }
+    }
+  }
+}
+
+TEST(BitsDoNotDependOnThreads) {
+  for (const int threads : {2, 3, 8}) {
+    for (const int groups : {1, 2}) {
+      Problem problem(groups, 5000, 150000, 4, 2);
+      FakeTable table(4, 2, 32);
+      ThreadFor pf(threads);
+      CheckAgainstSums(problem, table, 4, pf);
+    }
+  }
+}
+
+TEST(WideRowsWork) {
+  Problem problem(1, 20, 100, 5000, 3);
+  FakeTable table(5000, 2, 8);
+  SerialFor pf;
+  CheckAgainstSums(problem, table, 5000, pf);
+}
+
+TEST(KeysWithoutGradientAreInsertedAndCounted) {
+  FakeTable table(2, 0, 8);
+  const int64_t keys[] = {7, -1, std::numeric_limits<int64_t>::min()}, counts[] = {1, 4, 2}, codes[] = {Code(0, 1)};
+  const float grad[] = {1.0f, 2.0f};
+  SparseApplyBatch batch;
+  batch.probes = {{keys, counts, nullptr, 3}};
+  batch.codes = codes;
+  batch.grads = grad;
+  batch.num_codes = 1;
+  batch.grad_dim = 2;
+  SerialFor pf;
+  EXPECT_OK(SparseApply(table, batch, *MakeRowOptimizer(GradientDescentOptions{0.5f}), pf));
+  EXPECT_EQ(table.rows().size(), 3u);
+  EXPECT_EQ(table.frequencies()[-1], 4);
+  EXPECT_EQ(table.rows()[7][0], 0.5f);
+  EXPECT_EQ(table.rows()[-1][0], 0.0f);
+  EXPECT_EQ(table.rows()[-1][1], -0.5f);
+}
+
+TEST(AnEmptyBatchIsAStep) {
+  FakeTable table(2, 0, 8);
+  SparseApplyBatch batch;
+  batch.probes = {{}, {}};
+  batch.grad_dim = 2;
+  SerialFor pf;
+  EXPECT_OK(SparseApply(table, batch, *MakeRowOptimizer(GradientDescentOptions{0.5f}), pf));
+  EXPECT_EQ(table.step(), 1);
+  EXPECT_EQ(table.rows().size(), 0u);
+}
+
+TEST(WrongInputChangesNothing) {
+  const auto sgd = MakeRowOptimizer(GradientDescentOptions{0.5f});
+  SerialFor pf;
+  for (const int64_t code : {Code(0, 3), Code(1, 0), int64_t{1} << kCodePlaceBits, int64_t{-1}, Code(5, 1)}) {
+    FakeTable table(2, 0, 8);
+    const int64_t keys[] = {1, 2, 3}, codes[] = {Code(0, 0), code, 0};
+    const float grads[6] = {};
+    SparseApplyBatch batch;
+    batch.probes = {{keys, nullptr, nullptr, 3}};
+    batch.codes = codes;
+    batch.grads = grads;
+    batch.num_codes = 3;
+    batch.grad_dim = 2;
+    const Status status = SparseApply(table, batch, *sgd, pf);
+    EXPECT_TRUE(status.code() == StatusCode::kInvalidArgument);
+    EXPECT_TRUE(status.message().find("TableApplyGradientDescent 'fake': indices[1]") == 0);
+    EXPECT_EQ(table.step(), 0);
+  }
+  FakeTable table(2, 1, 8);
+  Problem problem(1, 10, 10, 2, 4);
+  EXPECT_TRUE(SparseApply(table, problem.batch, *sgd, pf).message().find("has 1 slots") != std::string::npos);
+  problem.batch.grad_dim = 3;
+  EXPECT_TRUE(SparseApply(table, problem.batch, *sgd, pf).message().find("grad has 3 columns") != std::string::npos);
+  EXPECT_EQ(table.step(), 0);
+}
+
+TEST(CheckNumericsFindsTheFirstBadValue) {
+  const auto sgd = MakeRowOptimizer(GradientDescentOptions{0.5f});
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float bad : {std::nanf(""), -std::nanf(""), kInfinity, -kInfinity}) {
+    for (const int64_t at : {0, 5000, 7999}) {
+      Problem problem(1, 50, 4000, 2, 5);
+      problem.grads[at] = problem.grads.back() = bad;
+      FakeTable table(2, 0, 8);
+      ThreadFor pf(2);
+      EXPECT_OK(SparseApply(table, problem.batch, *sgd, pf));  // As TensorFlow: applied unless asked otherwise.
+      EXPECT_EQ(table.step(), 1);
+      problem.batch.check_numerics = true;
+      const Status status = SparseApply(table, problem.batch, *sgd, pf);
+      EXPECT_TRUE(status.code() == StatusCode::kInvalidArgument);
+      EXPECT_TRUE(status.message().find("in row " + std::to_string(at / 2) + ",") != std::string::npos);
+      EXPECT_EQ(table.step(), 1);
+    }
+  }
+  Problem problem(1, 50, 4000, 2, 5);
+  problem.grads[0] = std::numeric_limits<float>::max();
+  problem.grads[1] = std::numeric_limits<float>::denorm_min();
+  problem.batch.check_numerics = true;
+  FakeTable table(2, 0, 8);
+  SerialFor pf;
+  EXPECT_OK(SparseApply(table, problem.batch, *sgd, pf));
+}
+
+}  // namespace
+}  // namespace tf_booster

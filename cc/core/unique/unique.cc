@@ -1,0 +1,147 @@
+#include "cc/core/unique/unique.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cc/core/unique/distinct_set.h"
+
+namespace tf_booster {
+namespace {
+
+constexpr int64_t kBlock = 1024;             // Tags are computed for so many values at a time; 4 KiB of them.
+constexpr int64_t kAhead = 16;               // Slots are prefetched so many values before they are needed.
+constexpr int64_t kValuesPerPart = 1 << 14;  // Fewer are not worth a thread.
+constexpr int kMaxPartBits = 4;              // Every part reads all values, at 0.7 ns each: more parts win nothing.
+
+// Adds `count` values with their tags; their places go to place_of(j).
+template <class Set, class ValueFn, class PlaceFn>
+void AddBlock(Set& set, const uint32_t* tags, int64_t count, ValueFn value, PlaceFn put_place) {
+  for (int64_t j = 0; j < std::min(count, kAhead); ++j) set.Prefetch(tags[j]);
+  int64_t j = 0;
+  for (; j + kAhead < count; ++j) {
+    set.Prefetch(tags[j + kAhead]);
+    put_place(j, set.Add(tags[j], value(j)));
+  }
+  for (; j < count; ++j) put_place(j, set.Add(tags[j], value(j)));
+}
+
+template <class T, class Index, bool kCounts>
+void UniqueOfAll(const T* x, int64_t n, int64_t first, Index* idx, DistinctSet<T, kCounts>& set) {
+  uint32_t tags[kBlock];
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t count = std::min(kBlock, n - begin);
+    const T* values = x + begin;
+    Index* out = idx + begin;
+    for (int64_t j = 0; j < count; ++j) tags[j] = UniqueTag(values[j]);
+    set.Reserve(begin, count);
+    AddBlock(
+        set, tags, count, [&](int64_t j) { return values[j]; },
+        [&](int64_t j, uint32_t place) { out[j] = static_cast<Index>(first + place); });
+  }
+}
+
+// Of all values, only those whose tags end in `part`. Leaves (place << part_bits) | part in idx.
+template <class T, class Index, bool kCounts>
+void UniqueOfPart(const T* x, int64_t n, uint32_t part, int part_bits, Index* idx, DistinctSet<T, kCounts>& set) {
+  const uint32_t part_mask = (1u << part_bits) - 1;
+  uint32_t tags[kBlock], own[kBlock];
+  int64_t added = 0;
+  const int64_t blocks = (n + kBlock - 1) / kBlock;
+  // Each part starts elsewhere, so that no two threads write to the same line of idx at the same time.
+  const int64_t first_block = blocks * part >> part_bits;
+  for (int64_t b = 0; b < blocks; ++b) {
+    const int64_t begin = (first_block + b < blocks ? first_block + b : first_block + b - blocks) * kBlock;
+    const T* values = x + begin;
+    Index* out = idx + begin;
+    int64_t count = 0;
+    for (int64_t j = 0; j < std::min(kBlock, n - begin); ++j) {
+      const uint32_t tag = UniqueTag(values[j]);
+      tags[count] = tag;
+      own[count] = static_cast<uint32_t>(j);
+      count += (tag & part_mask) == part;  // No branch: it would be mispredicted every other time.
+    }
+    set.Reserve(added, count);
+    added += count;
+    AddBlock(
+        set, tags, count, [&](int64_t j) { return values[own[j]]; },
+        [&](int64_t j, uint32_t place) { out[own[j]] = (static_cast<Index>(place) << part_bits) | part; });
+  }
+}
+
+template <class T, bool kCounts>
+void CopyOut(const DistinctSet<T, kCounts>& set, T* values, int64_t* counts) {
+  for (int64_t place = 0; place < set.size(); ++place) {
+    values[place] = set.value(place);
+    if (kCounts) counts[place] = set.count(place);
+  }
+}
+
+template <class T, class Index, bool kCounts>
+Status UniqueImpl(const T* x, int64_t n, int64_t first, Index* idx, UniqueAllocateFn<T> allocate, ParallelFor& pf) {
+  int part_bits = 0;
+  while (part_bits < kMaxPartBits && (2 << part_bits) <= pf.num_threads() && n >= kValuesPerPart << (part_bits + 1) &&
+         n <= std::numeric_limits<Index>::max() >> (part_bits + 1)) {
+    ++part_bits;
+  }
+  const int64_t parts = int64_t{1} << part_bits;
+  std::vector<std::optional<DistinctSet<T, kCounts>>> sets(parts);
+  pf.Run(parts, n * 6 / parts, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) {
+      auto& set = sets[part].emplace(n / parts);
+      if (parts == 1) {
+        UniqueOfAll(x, n, first, idx, set);
+      } else {
+        UniqueOfPart(x, n, static_cast<uint32_t>(part), part_bits, idx, set);
+      }
+    }
+  });
+
+  std::vector<int64_t> starts(parts + 1, 0);
+  for (int64_t part = 0; part < parts; ++part) starts[part + 1] = starts[part] + sets[part]->size();
+  T* values = nullptr;
+  int64_t* counts = nullptr;
+  TFB_RETURN_IF_ERROR(allocate(starts[parts], &values, kCounts ? &counts : nullptr));
+  pf.Run(parts, starts[parts] / parts, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) {
+      CopyOut(*sets[part], values + starts[part], kCounts ? counts + starts[part] : nullptr);
+      sets[part].reset();
+    }
+  });
+  if (parts == 1) return Status();
+  Index bases[1 << kMaxPartBits];
+  for (int64_t part = 0; part < parts; ++part) bases[part] = static_cast<Index>(first + starts[part]);
+  pf.Run(n, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) idx[i] = bases[idx[i] & (parts - 1)] + (idx[i] >> part_bits);
+  });
+  return Status();
+}
+
+}  // namespace
+
+template <class T, class Index>
+Status Unique(const T* x, int64_t n, const UniqueOptions& options, Index* idx, UniqueAllocateFn<T> allocate,
+              ParallelFor& pf) {
+  // Places within a set have 32 bits.
+  const int64_t most = std::min<int64_t>(std::numeric_limits<Index>::max(), std::numeric_limits<uint32_t>::max() - 1);
+  if (n > most || options.first < 0 || options.first > std::numeric_limits<Index>::max() - n) {
+    return Status(StatusCode::kInvalidArgument,
+                  "x has " + std::to_string(n) + " values but at most " + std::to_string(most) +
+                      " can be numbered with this type of idx; use int64, or split x");
+  }
+  if (options.with_counts) return UniqueImpl<T, Index, true>(x, n, options.first, idx, allocate, pf);
+  return UniqueImpl<T, Index, false>(x, n, options.first, idx, allocate, pf);
+}
+
+#define TFB_UNIQUE(T, Index)                                                                               \
+  template Status Unique<T, Index>(const T*, int64_t, const UniqueOptions&, Index*, UniqueAllocateFn<T>, ParallelFor&)
+TFB_UNIQUE(int32_t, int32_t);
+TFB_UNIQUE(int32_t, int64_t);
+TFB_UNIQUE(int64_t, int32_t);
+TFB_UNIQUE(int64_t, int64_t);
+#undef TFB_UNIQUE
+
+}  // namespace tf_booster
