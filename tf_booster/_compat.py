@@ -1,7 +1,7 @@
 """The only file that touches private TensorFlow or asks for its version. Each function says what it stands on.
 
 Sections: graph surgery, control flow and functions, Estimator and MonitoredSession, Savers and
-checkpoints, feature columns. Add a section for another area.
+checkpoints, SavedModels, feature columns. Add a section for another area.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 import tensorflow as tf
+from tensorflow.core.framework import variable_pb2 as _variable_pb2
 from tensorflow.python.feature_column import feature_column as _fc_v1
 from tensorflow.python.feature_column import feature_column_v2 as _fc_v2
 from tensorflow.python.feature_column import serialization as _fc_serialization
@@ -107,6 +108,30 @@ def variables_by_name() -> Dict[str, Any]:
 def register_shared_resource(handle: tf.Tensor, create: tf.Operation, is_initialized: tf.Tensor) -> None:
     """Makes Scaffold's default init op run `create`, unless the session restores a checkpoint."""
     _resources.register_resource(handle, create, is_initialized)
+
+
+# --- SavedModels ---
+
+
+def added_meta_graph(builder: Any) -> Any:
+    """The MetaGraphDef that a tf.compat.v1.saved_model.Builder was given last; save() writes it as it then is."""
+    return builder._saved_model.meta_graphs[-1]  # pylint: disable=protected-access
+
+
+def export_dir(builder: Any) -> str:
+    """Where a tf.compat.v1.saved_model.Builder writes."""
+    return tf.compat.as_str(builder._export_dir)  # pylint: disable=protected-access
+
+
+def variable_collections() -> Any:
+    """The collections that a MetaGraphDef keeps as VariableDefs."""
+    return tf.compat.v1.GraphKeys._VARIABLE_COLLECTIONS  # pylint: disable=protected-access
+
+
+def names_in_variable_def(serialized: bytes) -> List[str]:
+    """The ops and tensors that a serialized VariableDef names."""
+    variable = _variable_pb2.VariableDef.FromString(serialized)
+    return [variable.variable_name, variable.initializer_name, variable.snapshot_name, variable.initial_value_name]
 
 
 # --- Feature columns ---

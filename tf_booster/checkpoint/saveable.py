@@ -47,9 +47,15 @@ class TableSaveable(_compat.SaveableObject):
         """The op that restores the table; called by the Saver with the outputs of its RestoreV2, which are not used.
 
         Raises:
-          ValueError: the Saver reads with another op than RestoreV2, so the checkpoint's name cannot be found.
+          ValueError: the Saver writes the V1 format, or reads with another op than RestoreV2, which gives no checkpoint's name.
         """
         del restored_shapes  # A table takes as many rows as there are.
+        for op in self.specs[0].tensor.consumers():
+            if op.type in ("Save", "SaveSlices"):
+                raise ValueError(
+                    f"TableSaveable '{self.checkpoint_name}': op '{op.name}' ({op.type}) writes the V1 format, wanted V2; leave "
+                    "`write_version` of tf.compat.v1.train.Saver at its default"
+                )
         readers = list(dict.fromkeys(tensor.op for tensor in restored_tensors))
         for reader in readers:
             if reader.type != "RestoreV2":

@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from tf_booster import _compat
 
+_REMOVED = ("tf_booster", "removed_variables")
+
 
 class GraphView:
     """A graph with the questions and edits that passes need. Ops cannot be removed from a graph, only cut off."""
@@ -110,6 +112,7 @@ class GraphView:
     def remove_variables(self, handle_ops: Iterable[tf.Operation]) -> int:
         """Takes the Variables on `handle_ops` out of every collection. Returns how many entries went."""
         gone = set(handle_ops)
+        self.graph.get_collection_ref(_REMOVED).extend(op.name for op in gone)
         removed = 0
         for name in self.graph.get_all_collection_keys():
             items = self.graph.get_collection_ref(name)
@@ -121,6 +124,11 @@ class GraphView:
     def add_to_collection(self, name: str, item: Any) -> None:
         """Adds `item` to the collection."""
         self.graph.add_to_collection(name, item)
+
+
+def removed_variables(graph: tf.Graph) -> List[str]:
+    """Names of the VarHandleOps whose Variables remove_variables took out of the graph."""
+    return list(graph.get_collection(_REMOVED))
 
 
 def update_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
