@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.checkpoint import warm_start
+from tf_booster.estimator import saved_model
 
 Rewrite = Callable[[tf.Graph], Any]
 
@@ -66,8 +67,10 @@ def _call_model_fn(original: Any, rewrite: Rewrite) -> Any:
     @functools.wraps(original)
     def _call_model_fn(self: Any, features: Any, labels: Any, mode: Any, config: Any) -> Any:
         spec = original(self, features=features, labels=labels, mode=mode, config=config)
-        if getattr(_exporting, "depth", 0):
-            rewrite(tf.compat.v1.get_default_graph())
+        if getattr(_exporting, "graphs", None) is not None:
+            graph = tf.compat.v1.get_default_graph()
+            rewrite(graph)
+            _exporting.graphs.append(graph)
         return spec
 
     return _call_model_fn
@@ -75,12 +78,15 @@ def _call_model_fn(original: Any, rewrite: Rewrite) -> Any:
 
 def _add_meta_graph_for_mode(original: Any) -> Any:
     @functools.wraps(original)
-    def _add_meta_graph_for_mode(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _exporting.depth = getattr(_exporting, "depth", 0) + 1
+    def _add_meta_graph_for_mode(self: Any, builder: Any, *args: Any, **kwargs: Any) -> Any:
+        outer, _exporting.graphs = getattr(_exporting, "graphs", None), []
         try:
-            return original(self, *args, **kwargs)
+            result = original(self, builder, *args, **kwargs)
+            for graph in _exporting.graphs:
+                saved_model.finish_last(builder, graph)
+            return result
         finally:
-            _exporting.depth -= 1
+            _exporting.graphs = outer
 
     return _add_meta_graph_for_mode
 

@@ -1,0 +1,115 @@
+"""What is left to do on an exported graph: take the cut-off stand-ins out, and keep exports apart from each other.
+
+A graph loses no ops, so the rewrite only cuts stand-ins off. An export is a message, and there they can go. And a process
+that serves with tf.saved_model.load keeps the resources of all its models in one place, by their shared names: two exports
+of one model would share a table, and the second would replace the rows of the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any, Dict, Iterable, List, Set
+
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.passes.graph_view import removed_variables
+
+_STAND_INS = ("TfBoosterStandInIds", "TfBoosterStandInTable")
+_HANDLE = "TfBoosterHashTable"
+
+
+def finish_last(builder: Any, graph: tf.Graph) -> None:
+    """Finishes what was added last to `builder`, a tf.compat.v1.saved_model.Builder; it was made from `graph`."""
+    with tf.io.gfile.GFile(os.path.join(_compat.export_dir(builder), "variables", "variables.index"), "rb") as index:
+        finish(_compat.added_meta_graph(builder), removed_variables(graph), index.read())
+
+
+def finish(meta_graph: Any, removed_variables: Iterable[str], variables_index: bytes) -> None:
+    """Edits the MetaGraphDef that was just added to an export.
+
+    Args:
+      removed_variables: names of the VarHandleOps that the rewrite took out of the graph.
+      variables_index: the index of the export's variables, which has the checksums of all tensors in it.
+    """
+    if not any(node.op == _HANDLE for node in meta_graph.graph_def.node):
+        return
+    prune(meta_graph, removed_variables)
+    # Equal exports may share a table, graphs of one export may not: they carry other optimizer slots.
+    digest = hashlib.sha1(variables_index + ",".join(meta_graph.meta_info_def.tags).encode()).hexdigest()[:16]
+    for node in meta_graph.graph_def.node:
+        if node.op == _HANDLE:
+            table = tf.compat.as_str(node.attr["table_name"].s)
+            node.attr["shared_name"].s = f"{table}.{digest}".encode()
+
+
+def prune(meta_graph: Any, removed_variables: Iterable[str]) -> int:
+    """Removes stand-ins, the named Variables, what depends on them, and what nothing else needs; returns how many nodes.
+
+    Removes nothing where a signature, the Saver or a collection needs one of these.
+    """
+    nodes = {node.name: node for node in meta_graph.graph_def.node}
+    gone = {name for name in removed_variables if name in nodes}
+    gone.update(name for name, node in nodes.items() if node.op in _STAND_INS)
+    consumers = _consumers(nodes.values())
+    work = list(gone)
+    while work:
+        for consumer, is_control in consumers.get(work.pop(), ()):
+            if not is_control and consumer not in gone:
+                gone.add(consumer)
+                work.append(consumer)
+    roots = _roots(meta_graph)
+    if gone & roots:
+        return 0
+    gone |= _useless_without(gone, nodes, consumers, roots)
+    kept = [node for node in meta_graph.graph_def.node if node.name not in gone]
+    for node in kept:
+        node.input[:] = [name for name in list(node.input) if _op_name(name) not in gone]
+    del meta_graph.graph_def.node[:]
+    meta_graph.graph_def.node.extend(kept)
+    return len(gone)
+
+
+def _useless_without(gone: Set[str], nodes: Dict[str, Any], consumers: Dict[str, list], roots: Set[str]) -> Set[str]:
+    """The nodes all of whose consumers are in `gone`, or are such nodes themselves."""
+    found: Set[str] = set()
+    work = [_op_name(name) for dead in gone for name in nodes[dead].input]
+    while work:
+        name = work.pop()
+        if name in gone or name in found or name in roots or name not in nodes:
+            continue
+        if all(consumer in gone or consumer in found for consumer, _ in consumers[name]):
+            found.add(name)
+            work.extend(_op_name(i) for i in nodes[name].input)
+    return found
+
+
+def _consumers(nodes: Iterable[Any]) -> Dict[str, List[tuple]]:
+    """Name of a node -> pairs of a node that takes from it, and whether over a control edge."""
+    found: Dict[str, List[tuple]] = {}
+    for node in nodes:
+        for name in node.input:
+            found.setdefault(_op_name(name), []).append((node.name, name.startswith("^")))
+    return found
+
+
+def _roots(meta_graph: Any) -> Set[str]:
+    names: List[str] = []
+    for signature in meta_graph.signature_def.values():
+        for info in [*signature.inputs.values(), *signature.outputs.values()]:
+            names += [info.name, info.coo_sparse.values_tensor_name, info.coo_sparse.indices_tensor_name,
+                      info.coo_sparse.dense_shape_tensor_name]  # fmt: skip
+            names += [component.name for component in info.composite_tensor.components]
+    saver = meta_graph.saver_def
+    names += [saver.filename_tensor_name, saver.save_tensor_name, saver.restore_op_name]
+    for key, collection in meta_graph.collection_def.items():
+        names += collection.node_list.value
+        for value in collection.bytes_list.value if key in _compat.variable_collections() else ():
+            names += _compat.names_in_variable_def(value)
+    return {_op_name(name) for name in names if name}
+
+
+def _op_name(name: str) -> str:
+    """The node that an input, or a tensor's name, points at."""
+    return name.lstrip("^").split(":")[0]
