@@ -8,8 +8,8 @@ from table_session import EXTREME_IDS, SLOTS, int64
 raw = tf.raw_ops
 LR = 0.1
 
-# Of each op: the table's optimizer, hyperparameters in the op's order (all different, so that a mix-up shows), attributes,
-# and TensorFlow's own update of variables [value, slots…] by the gradient of all rows.
+# Of each op: the table's optimizer, hyperparameters in the op's order (all different, so that a mix-up shows), choices of
+# attributes, and TensorFlow's own update of variables [value, slots…] by the gradient of all rows.
 OPS = {
     "gradient_descent": (
         "sgd",
@@ -27,7 +27,9 @@ OPS = {
         "keras_momentum",
         dict(lr=LR, momentum=0.7),
         [dict(use_nesterov=False), dict(use_nesterov=True)],
-        lambda v, g, h, a: raw.ResourceSparseApplyKerasMomentum(var=v[0], accum=v[1], grad=g, indices=rows(g), **h, **a),
+        lambda v, g, h, a: raw.ResourceSparseApplyKerasMomentum(
+            var=v[0], accum=v[1], grad=g, indices=rows(g), **h, **a
+        ),
     ),
     "adagrad": (
         "adagrad",

@@ -1,4 +1,4 @@
-"""Export and Restore: a table through TensorFlow's own V2 checkpoint and back, and every checkpoint that must be refused."""
+"""Export and Restore: a table through TensorFlow's V2 checkpoint and back, and every checkpoint that must be refused."""
 
 import os
 
@@ -175,7 +175,8 @@ def test_slots_of_another_optimizer_start_anew_and_the_log_says_so(table, tmp_pa
 def test_what_is_optional_has_defaults(table, tmp_path):
     t = table(optimizer="adagrad")
     train(t)
-    restore(t, write(tmp_path / "model", {"user_emb/keys": int64([3, 4]), "user_emb/values": np.ones([2, 2], np.float32)}))
+    tensors = {"user_emb/keys": int64([3, 4]), "user_emb/values": np.ones([2, 2], np.float32)}
+    restore(t, write(tmp_path / "model", tensors))
     same(t.contents(), {k: (np.ones(2), [np.full(2, np.float32(0.1))], 1, 0) for k in (3, 4)})
     np.testing.assert_array_equal(t("stats")[:4], [2, 0, 0, 0])
     assert t.export().seed == 7
@@ -267,9 +268,15 @@ REFUSED = {
         r"'user_emb/keys' in checkpoint '.*model' has the shape \[\d+,1\], but must be \[\?\]",
     ),
     "wrong frequencies": (
-        damaged(lambda x: x.update({"user_emb/frequencies": int64([1])})), E.InvalidArgumentError, "user_emb/frequencies",
+        damaged(lambda x: x.update({"user_emb/frequencies": int64([1])})),
+        E.InvalidArgumentError,
+        "user_emb/frequencies",
     ),
-    "step is no scalar": (damaged(lambda x: x.update({"user_emb/step": int64([1])})), E.InvalidArgumentError, "user_emb/step"),
+    "step is no scalar": (
+        damaged(lambda x: x.update({"user_emb/step": int64([1])})),
+        E.InvalidArgumentError,
+        "user_emb/step",
+    ),
     "duplicate keys": (
         damaged(lambda x: x[KEYS].__setitem__(0, x[KEYS][1])), E.InvalidArgumentError, "user_emb.*checkpoint '.*model'",
     ),

@@ -43,7 +43,8 @@ def test_readers_see_whole_rows_while_the_table_trains(table):
         gathered = t.ops.tf_booster_table_gather(t.handle, probe.codes, probe.keys, probe.handles, dim=DIM)
         found = t.ops.tf_booster_table_find(t.handle, ids, dim=DIM).values
         exported = t.ops.tf_booster_table_export(t.handle, dim=DIM)
-        other = t.ops.tf_booster_table_find_or_insert(t.handle, tf.random.uniform([64], 10**6, 10**9, tf.int64), dim=DIM)
+        new_ids = tf.random.uniform([64], 10**6, 10**9, tf.int64)
+        other = t.ops.tf_booster_table_find_or_insert(t.handle, new_ids, dim=DIM)
     t.session.graph.finalize()
     reads = [0]
 

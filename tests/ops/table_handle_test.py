@@ -38,7 +38,10 @@ OTHERS = {
     "dim": (dict(dim=3), r"dim \(it has 2, this op 3\)"),
     "optimizer": (dict(optimizer="adagrad"), r"optimizer \(it has 'adam', this op 'adagrad'\).*slot_names"),
     "seed": (dict(seed=8), r"seeds \(it has 7, this op 8\)"),
-    "initializer": (dict(initializer="uniform", args=(0.5, 1.0)), r"initializers \(it has 'constant', this op 'uniform'\)"),
+    "initializer": (
+        dict(initializer="uniform", args=(0.5, 1.0)),
+        r"initializers \(it has 'constant', this op 'uniform'\), initializer_args",
+    ),
     "values": (dict(args=(0.25, 0.0)), r"initializer_args \(it has 0.5, 0, this op 0.25, 0\)"),
     "min_frequency": (dict(min_frequencies=[2]), r"min_frequencies \(it has 0, this op 2\)"),
     "max_rows": (dict(max_rows=[9]), r"max_rows \(it has 0, this op 9\)"),

@@ -150,7 +150,8 @@ def test_a_large_batch_on_all_threads(table):
     np.testing.assert_array_equal(gather(t, p), t.find(ids).values)
 
 
-IDS = st.lists(st.one_of(st.integers(-4, 9), st.sampled_from(EXTREME_IDS), st.integers(-(2**63), 2**63 - 1)), max_size=40)
+ANY_ID = st.one_of(st.integers(-4, 9), st.sampled_from(EXTREME_IDS), st.integers(-(2**63), 2**63 - 1))
+IDS = st.lists(ANY_ID, max_size=40)
 
 
 @settings(max_examples=40, deadline=None)

@@ -84,7 +84,8 @@ class TableSession:
         """
 
         def build():
-            probes = [self.ops.tf_booster_table_probe(self.handle, int64(ids), group=g) for g, ids in enumerate(id_lists)]
+            probe = self.ops.tf_booster_table_probe
+            probes = [probe(self.handle, int64(ids), group=g) for g, ids in enumerate(id_lists)]
             codes = tf.concat([tf.reshape(p.codes, [-1]) for p in probes], 0)
             grad = tf.concat([tf.reshape(tf.constant(g, tf.float32), [-1, self.dim]) for g in grads], 0)
             return self.apply_op(op)(

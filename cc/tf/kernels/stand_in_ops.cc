@@ -1,5 +1,5 @@
-// The ops that stand for a table until the graph is rewritten. They fail on every device: an unrewritten graph must never
-// answer with numbers.
+// The ops that stand for a table until the graph is rewritten. They fail on every device: an unrewritten graph must
+// never answer with numbers.
 #include <string>
 
 #include "cc/tf/kernels/table_kernel.h"

@@ -10,7 +10,7 @@
 
 namespace tf_booster {
 
-// `where` goes in front of the message. A switch, since the type of TensorFlow's error codes changes between 2.12 and 2.15.
+// `where` goes in front of the message. A switch, since TensorFlow's type of error codes changes between 2.12 and 2.15.
 inline tensorflow::Status ToTensorFlow(const Status& status, const std::string& where = "") {
   namespace errors = tensorflow::errors;
   switch (status.code()) {

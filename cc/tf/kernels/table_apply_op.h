@@ -26,14 +26,15 @@ class TableApplyOpBase : public tensorflow::OpKernel {
 
  private:
   tensorflow::Status CheckTable(const TableCall& call) const;
-  tensorflow::Status ReadBatch(tensorflow::OpKernelContext* ctx, const TableCall& call, SparseApplyBatch* batch) const;
+  tensorflow::Status ReadBatch(tensorflow::OpKernelContext* ctx, const TableCall& call,
+                               SparseApplyBatch* batch) const;
 
   int num_probes_ = 0;
   bool check_numerics_ = false;
 };
 
-// `Op` gives Options, the optimizer's name, and Visit(options, visitor), which shows each field by name: floats are inputs,
-// in this order; bools are attributes.
+// `Op` gives Options, the optimizer's name, and Visit(options, visitor), which shows each field by name: floats are
+// inputs, in this order; bools are attributes.
 template <class Op>
 class TableApplyOp final : public TableApplyOpBase {
  public:

@@ -16,11 +16,11 @@ namespace tf_booster {
 
 class TableCheckpoint {
  public:
-  // `prefix`: the checkpoint's path without ".index"; `name`: what the table is called in it. `call` must be open.
+  // `prefix`: the checkpoint's path without ".index". `name`: what the table is called in it. `call` must be open.
   TableCheckpoint(tensorflow::OpKernelContext* ctx, const TableCall& call, std::string prefix, std::string name);
 
-  // Reads and checks all. NotFound: no such checkpoint, or the table is not in it. InvalidArgument: another dtype or shape
-  // than the table's. DataLoss: corrupt or truncated. A checkpoint written in shards or slices reads as any other.
+  // Reads and checks all. NotFound: no such checkpoint, or the table is not in it. InvalidArgument: another dtype or
+  // shape than the table's. DataLoss: corrupt or truncated. A checkpoint written in shards or slices reads as any other.
   tensorflow::Status Read();
 
   // What Read found, borrowed from this object.
@@ -32,8 +32,8 @@ class TableCheckpoint {
 
  private:
   // The dtype and shape of <name>/<suffix>, and its data. In `shape` -1 stands for any size.
-  tensorflow::Status ReadTensor(const std::string& suffix, tensorflow::DataType dtype, const std::vector<int64_t>& shape,
-                                tensorflow::Tensor* tensor);
+  tensorflow::Status ReadTensor(const std::string& suffix, tensorflow::DataType dtype,
+                                const std::vector<int64_t>& shape, tensorflow::Tensor* tensor);
   // The same, but leaves `tensor` as it is where the checkpoint does not have it.
   tensorflow::Status ReadOptional(const std::string& suffix, tensorflow::DataType dtype,
                                   const std::vector<int64_t>& shape, tensorflow::Tensor* tensor);

@@ -1,5 +1,5 @@
-// What the kernels on tables share: finding the table, and checking inputs with messages that name op, table, found, wanted
-// and remedy.
+// What the kernels on tables share: finding the table, and checking inputs with messages that name op, table, found,
+// wanted and remedy.
 #ifndef TF_BOOSTER_CC_TF_KERNELS_TABLE_KERNEL_H_
 #define TF_BOOSTER_CC_TF_KERNELS_TABLE_KERNEL_H_
 
@@ -43,7 +43,8 @@ class TableCall {
                                  const char* like = "") const;
 
   // That `tensor` is [rows, dim]; rows is the size of the input `like`.
-  tensorflow::Status CheckRows(const tensorflow::Tensor& tensor, const char* name, int64_t rows, const char* like) const;
+  tensorflow::Status CheckRows(const tensorflow::Tensor& tensor, const char* name, int64_t rows,
+                               const char* like) const;
 
   // That `tensor` is a scalar (one element in whatever rank is no scalar).
   tensorflow::Status CheckScalar(const tensorflow::Tensor& tensor, const char* name) const;
