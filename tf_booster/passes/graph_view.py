@@ -33,15 +33,6 @@ class GraphView:
                     found[function.signature.name] = node
         return found
 
-    def variables(self, handle_op: tf.Operation) -> List[Any]:
-        """The Variable objects on `handle_op` (a VarHandleOp) in the graph's collections, each once."""
-        found: Dict[int, Any] = {}
-        for name in self.graph.get_all_collection_keys():
-            for item in self.graph.get_collection(name):
-                if variable_handle_op(item) is handle_op:
-                    found.setdefault(id(item), item)
-        return list(found.values())
-
     def in_collection(self, name: str, handle_op: tf.Operation) -> bool:
         """Whether a Variable on `handle_op` is in the collection."""
         return any(variable_handle_op(item) is handle_op for item in self.graph.get_collection(name))

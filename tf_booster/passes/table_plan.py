@@ -21,6 +21,9 @@ from tf_booster.passes.variable_uses import VariableUses, is_call, variable_uses
 STAND_IN_IDS = "TfBoosterStandInIds"
 STAND_IN_TABLE = "TfBoosterStandInTable"
 
+# What tf.convert_to_tensor makes of tf.IndexedSlices: rows summed up at the places that the codes would name.
+_DENSIFIES = ("UnsortedSegmentSum", "ScatterNd")
+
 
 @dataclasses.dataclass(frozen=True)
 class Lookup:
@@ -75,6 +78,9 @@ def plan_rewrite(view: GraphView, default_seed: Optional[int]) -> RewritePlan:
         if _compat.in_control_flow(op):
             raise _inside_control_flow(_table_name_attr(op), op.name)
     flow = CodeFlow(stand_ins)
+    for use in flow.uses:
+        if use.op.type in _DENSIFIES:
+            raise _refused_use(use, flow)
     plans = _Planner(view, flow, default_seed).plan()
     accepted = {op for plan in plans for op in _taken_over(plan)}
     slot_ops = {slot.handle_op for plan in plans if plan.update for slot in plan.update.slots if slot.handle_op}
@@ -294,15 +300,16 @@ def _refused_use(use: Use, flow: CodeFlow) -> RewriteError:
             f"{start} takes the looked-up ids into a tf.cond, a tf.while_loop or a tf.function; look ids up outside, and pass the "
             "embeddings in."
         )
-    if op.type == "UnsortedSegmentSum":
+    if op.type in _DENSIFIES:
         return RewriteError(
-            f"{start} turns the table's sparse gradient into a dense tensor, and a table has no fixed rows; keep it as "
-            "tf.IndexedSlices, as tf.clip_by_norm, tf.clip_by_global_norm and tf.clip_by_value on its values do."
+            f"{start} turns the table's sparse gradient into a dense tensor, and a table has no fixed rows. Adding an l2_loss of "
+            "the whole table does this: regularise the looked-up embeddings. So does tf.convert_to_tensor: keep tf.IndexedSlices, "
+            "as tf.clip_by_norm and tf.clip_by_global_norm do."
         )
-    if op.type in ("Gather", "GatherV2") and skip_identity(op.inputs[0]).op.type in ("VariableV2", "Variable"):
+    if not tf.compat.v1.resource_variables_enabled():
         return RewriteError(
-            f"{start} looks up a reference Variable, '{skip_identity(op.inputs[0]).op.name}'; call "
-            "tf.compat.v1.enable_resource_variables() at the start of the program."
+            f"{start} takes the looked-up ids to what is probably a reference Variable, which cannot stand for a table; call "
+            "tf.compat.v1.enable_resource_variables() at the start of the program (after disable_v2_behavior)."
         )
     return RewriteError(
         f"{start} computes with looked-up ids, which before the rewrite only stand for them; compute with the ids before they go "

@@ -47,7 +47,8 @@ def variable_uses(table: str, handle_op: tf.Operation, known: AbstractSet[tf.Ope
     Raises RewriteError for a use that a table cannot serve, naming the op and the remedy.
     """
     uses = VariableUses()
-    for op in dict.fromkeys(handle_op.outputs[0].consumers()):
+    # Reads first: a moving average is a read and a tf.cond, and the read says better what is wrong.
+    for op in sorted(dict.fromkeys(handle_op.outputs[0].consumers()), key=lambda op: op.type != "ReadVariableOp"):
         if op in known or op.type == "VarIsInitializedOp":
             continue
         if op.type == "VariableShape":

@@ -1,0 +1,118 @@
+import pytest
+import tensorflow as tf
+
+from tf_booster.passes import graph_view
+from tf_booster.passes.graph_view import GraphView
+
+v1 = tf.compat.v1
+
+
+@pytest.fixture
+def graph():
+    with tf.Graph().as_default() as made:
+        yield made
+
+
+def run(fetch, graph):
+    with v1.Session(graph=graph) as session:
+        return session.run(fetch)
+
+
+def test_redirect_moves_every_edge_of_every_consumer(graph):
+    old, new = tf.constant(2.0), tf.constant(3.0)
+    square, sum_ = old * old, old + 1.0
+    assert GraphView(graph).redirect(old, new) == 3
+    assert run([square, sum_], graph) == [9.0, 4.0]
+    assert old.consumers() == []
+
+
+def test_redirect_moves_only_the_chosen_consumers(graph):
+    old, new = tf.constant(2.0), tf.constant(3.0)
+    first, second = tf.negative(old), tf.negative(old)
+    GraphView(graph).redirect(old, new, lambda op: op is first.op)
+    assert run([first, second], graph) == [-3.0, -2.0]
+
+
+def test_redirect_leaves_the_new_tensors_own_op(graph):
+    old = tf.constant(2.0)
+    new = tf.identity(old) * 5.0
+    wrapped = tf.identity(old)
+    after = tf.negative(wrapped)
+    GraphView(graph).redirect(wrapped, new)
+    assert run(after, graph) == -10.0
+    assert new.op.inputs[0].op.inputs[0] is old
+
+
+def test_an_input_of_another_dtype_is_refused(graph):
+    consumer = tf.negative(tf.constant(2.0)).op
+    with pytest.raises(TypeError, match="float32.*int64"):
+        graph_view.update_input(consumer, 0, tf.constant(2, tf.int64))
+
+
+def test_redirect_control_moves_waiting_ops_and_keeps_their_other_waits(graph):
+    old, other, new = tf.no_op("old"), tf.no_op("other"), tf.no_op("new")
+    with tf.control_dependencies([old, other]):
+        waiting = tf.no_op("waiting")
+    assert GraphView(graph).redirect_control([old], new) == 1
+    assert {op.name for op in waiting.control_inputs} == {"other", "new"}
+
+
+def test_redirect_control_leaves_edges_within_the_replaced(graph):
+    first = tf.no_op("first")
+    with tf.control_dependencies([first]):
+        second = tf.no_op("second")
+    with tf.control_dependencies([second]):
+        waiting = tf.no_op("waiting")
+    GraphView(graph).redirect_control([first, second], tf.no_op("new"))
+    assert [op.name for op in second.control_inputs] == ["first"]
+    assert [op.name for op in waiting.control_inputs] == ["new"]
+
+
+def test_add_control_input_adds_once(graph):
+    before, op = tf.no_op("before"), tf.no_op("op")
+    graph_view.add_control_input(op, before)
+    graph_view.add_control_input(op, before)
+    assert op.control_inputs == [before]
+
+
+def test_inserted_ops_have_nothing_of_the_scopes_around(graph):
+    around = tf.no_op("around")
+    wait = tf.no_op("wait")
+    with tf.name_scope("scope"), tf.device("/device:CPU:1"), tf.control_dependencies([around]):
+        with GraphView(graph).inserting("/device:CPU:0", [wait]):
+            made = tf.no_op("made")
+        with GraphView(graph).inserting(None):
+            bare = tf.no_op("bare")
+    assert (made.name, made.device, made.control_inputs) == ("made", "/device:CPU:0", [wait])
+    assert (bare.name, bare.device, bare.control_inputs) == ("bare", "", [])
+
+
+def test_variables_leave_all_collections(graph):
+    gone = v1.get_variable("gone", [2], collections=["mine", v1.GraphKeys.GLOBAL_VARIABLES], use_resource=True)
+    kept = v1.get_variable("kept", [2], use_resource=True)
+    view = GraphView(graph)
+    assert view.in_collection("mine", gone.handle.op)
+    assert view.remove_variables([gone.handle.op]) == 3
+    assert v1.global_variables() == [kept] and graph.get_collection("mine") == []
+    assert v1.trainable_variables() == [kept]
+
+
+def test_functions_with_finds_ops_inside_of_functions(graph):
+    @tf.function
+    def doubled(x):
+        return tf.raw_ops.Cumsum(x=x, axis=0)
+
+    doubled(tf.constant([1.0]))
+    view = GraphView(graph)
+    assert [node.op for node in view.functions_with("Cumsum").values()] == ["Cumsum"]
+    assert view.functions_with("Cumprod") == {} and view.ops("Cumsum") == []
+
+
+def test_downstream_follows_data_and_control(graph):
+    start = tf.constant(1.0)
+    data = tf.negative(start)
+    with tf.control_dependencies([data]):
+        waiting = tf.no_op()
+    aside = tf.constant(2.0)
+    found = GraphView.downstream([start.op])
+    assert found == {start.op, data.op, waiting} and aside.op not in found
