@@ -130,11 +130,11 @@ def test_scopes_that_a_table_cannot_honour(graph):
     ):
         tf_booster.get_hash_table("user", 8)
 
-    def getter(get, *args, **kwargs):
-        return tf.identity(get(*args, **kwargs))
+    def identity(getter, *args, **kwargs):
+        return tf.identity(getter(*args, **kwargs))
 
     with (
-        v1.variable_scope("third", custom_getter=getter),
+        v1.variable_scope("third", custom_getter=identity),
         pytest.raises(ValueError, match="scope with a custom_getter"),
     ):
         tf_booster.get_hash_table("user", 8)

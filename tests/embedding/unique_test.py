@@ -18,7 +18,7 @@ def check(x, y, idx):
     assert len(np.unique(x)) == len(y)
 
 
-@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.settings(max_examples=100, deadline=None)
 @hypothesis.given(
     npst.arrays(
         st.sampled_from([np.int32, np.int64]),
