@@ -77,11 +77,17 @@ def is_call(op: tf.Operation) -> bool:
 def _judge_assign(table: str, handle_op: tf.Operation, op: tf.Operation, initializers: List[tf.Operation]) -> None:
     if op.name == f"{handle_op.name}/Assign":
         initializers.append(op)
-    elif skip_identity(op.inputs[1]).op.type != "RestoreV2":
+    elif not _is_restored(op.inputs[1]):
         raise RewriteError(
             f"Table '{table}': op '{op.name}' assigns to the whole table, which has no fixed rows to assign to; "
             "take the assign out, or set rows by key with the table's insert_or_assign."
         )
+
+
+def _is_restored(tensor: tf.Tensor) -> bool:
+    """Whether a Saver read it from a checkpoint; with reshape=True it is reshaped before the assign."""
+    op = skip_identity(tensor).op
+    return (skip_identity(op.inputs[0]).op if op.type == "Reshape" else op).type == "RestoreV2"
 
 
 def _follow(start: tf.Operation, summary_inputs: List[SummaryInput]) -> List[tf.Operation]:
