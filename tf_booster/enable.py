@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from tf_booster import _native, log
 from tf_booster import options as _options
-from tf_booster import report as reports
 from tf_booster.estimator import patches
 from tf_booster.passes import pipelines
+from tf_booster.report import Report
 
 _enabled: Optional[_options.Options] = None
 
@@ -52,7 +52,7 @@ def enabled_options() -> Optional[_options.Options]:
     return _enabled
 
 
-def rewrite_graph(graph: Optional[tf.Graph] = None) -> reports.Report:
+def rewrite_graph(graph: Optional[tf.Graph] = None) -> Report:
     """Rewrites a finished graph by hand, for a plain tf.compat.v1.Session. Make the session, or run it, after this.
 
     An edit after a `session.run` is silently ignored by that session, and TensorFlow does not tell which graphs were run.

@@ -10,12 +10,12 @@ from typing import List, Optional
 import tensorflow as tf
 
 from tf_booster import _compat, log
-from tf_booster import report as reports
 from tf_booster.embedding import registry
 from tf_booster.options import Options
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.hash_tables import HashTables
+from tf_booster.report import Report, describe_table, publish, report
 
 
 def passes(options: Options) -> List[Pass]:
@@ -23,7 +23,7 @@ def passes(options: Options) -> List[Pass]:
     return [HashTables(seed=options.seed, check_numerics=options.check_numerics)]
 
 
-def rewrite(graph: Optional[tf.Graph], options: Options) -> reports.Report:
+def rewrite(graph: Optional[tf.Graph], options: Options) -> Report:
     """Runs all passes on `graph` (None: the default graph) and publishes the report, unless nothing was left to do.
 
     Raises:
@@ -45,18 +45,18 @@ def rewrite(graph: Optional[tf.Graph], options: Options) -> reports.Report:
         results.append(p.run(view))
         p.ensures(view)
     made = _report(graph, results)
-    reports.publish(made)
+    publish(made)
     log.info("\n" + str(made))
     return made
 
 
-def _nothing_to_do(graph: tf.Graph) -> reports.Report:
+def _nothing_to_do(graph: tf.Graph) -> Report:
     if registry.rewritten(graph):
-        return reports.report()  # A second run changes nothing, the report of the first still holds.
-    made = reports.Report(passes=[PassResult(HashTables.name)], note="This graph has no tables; it is as it was.")
-    reports.publish(made)
+        return report()  # A second run changes nothing, the report of the first still holds.
+    made = Report(passes=[PassResult(HashTables.name)], note="This graph has no tables; it is as it was.")
+    publish(made)
     return made
 
 
-def _report(graph: tf.Graph, results: List[PassResult]) -> reports.Report:
-    return reports.Report(results, [reports.describe_table(t) for t in registry.rewritten(graph).values()])
+def _report(graph: tf.Graph, results: List[PassResult]) -> Report:
+    return Report(results, [describe_table(t) for t in registry.rewritten(graph).values()])

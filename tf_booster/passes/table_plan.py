@@ -92,6 +92,9 @@ def plan_rewrite(view: GraphView, default_seed: Optional[int]) -> RewritePlan:
             f"Table '{_names(flow, use.op.outputs)}': op '{use.op.name}' ({use.op.type}) mixes looked-up ids with the values of "
             f"'{use.op.inputs[use.index].name}'; put the ids together before they are looked up."
         )
+    for plan in plans:
+        if plan.handle_op is not None and plan.existing is None:
+            plan.uses = variable_uses(plan.name, plan.handle_op, _taken_over(plan))
     return RewritePlan(plans, _routes(flow, plans, stand_ins))
 
 
@@ -152,7 +155,6 @@ class _Planner:
         plan.existing = existing
         if handle_op is not None and existing is None:
             self._plan_update(plan)
-            plan.uses = variable_uses(name, handle_op, _taken_over(plan))
         first_group = 0 if existing is None else existing.num_probes
         order = dict.fromkeys([*plan.update_sources, *(lookup.stand_in for lookup in lookups)])
         plan.groups = {stand_in: first_group + place for place, stand_in in enumerate(order)}

@@ -1,0 +1,149 @@
+import logging
+
+import pytest
+import tensorflow as tf
+import tensorflow.compat.v1 as v1_by_import
+from tensorflow_estimator.python.estimator import estimator as estimator_lib
+
+import tf_booster
+from tf_booster import enable, log
+
+v1 = tf.compat.v1
+
+
+@pytest.fixture(autouse=True)
+def off_before_and_after():
+    tf_booster.disable_gpu_booster()
+    yield
+    tf_booster.disable_gpu_booster()
+
+
+@pytest.fixture
+def said(caplog):
+    with caplog.at_level(logging.INFO, logger="absl"):
+        yield lambda: [record.getMessage() for record in caplog.records if "tf_booster" in record.getMessage()]
+
+
+def patched():
+    return {
+        "finalize": v1.train.Scaffold.finalize,
+        "_call_model_fn": estimator_lib.Estimator._call_model_fn,
+        "_add_meta_graph_for_mode": estimator_lib.Estimator._add_meta_graph_for_mode,
+    }
+
+
+def finalized_graph():
+    """A graph with a lookup, after Scaffold.finalize."""
+    with tf.Graph().as_default() as graph:
+        tf_booster.embedding_lookup(tf_booster.get_hash_table("t", 4), v1.placeholder(tf.int64, [None]))
+        v1.train.Scaffold().finalize()
+    return graph
+
+
+def seeds(graph):
+    return [op.get_attr("seeds")[0] for op in graph.get_operations() if op.type == "TfBoosterHashTable"]
+
+
+def test_the_import_registers_the_one_line():
+    assert tf.enable_gpu_booster is v1.enable_gpu_booster is v1_by_import.enable_gpu_booster
+    assert tf.enable_gpu_booster is tf_booster.enable_gpu_booster
+
+
+def test_the_import_alone_rewrites_nothing():
+    assert seeds(finalized_graph()) == []
+
+
+def test_enabled_graphs_are_rewritten_when_they_are_finished():
+    tf.enable_gpu_booster(seed=5)
+    assert seeds(finalized_graph()) == [5]
+
+
+def test_disable_gives_tensorflow_back_as_it_was():
+    before = patched()
+    tf.enable_gpu_booster()
+    assert all(patched()[name] is not before[name] for name in before)
+    tf_booster.disable_gpu_booster()
+    assert patched() == before and enable.enabled_options() is None
+    assert seeds(finalized_graph()) == []
+
+
+def test_disable_twice_or_without_enable_is_fine():
+    before = patched()
+    tf_booster.disable_gpu_booster()
+    tf.enable_gpu_booster()
+    tf_booster.disable_gpu_booster()
+    tf_booster.disable_gpu_booster()
+    assert patched() == before
+
+
+def test_again_with_the_same_options_nothing_happens(said):
+    tf.enable_gpu_booster(seed=5)
+    after_first, messages = patched(), len(said())
+    tf.enable_gpu_booster(seed=5)
+    assert patched() == after_first and len(said()) == messages
+
+
+def test_other_options_hold_for_graphs_not_yet_rewritten_and_the_log_says_so(said):
+    tf.enable_gpu_booster(seed=5)
+    first = finalized_graph()
+    methods = patched()
+    tf.enable_gpu_booster(seed=6)
+    second = finalized_graph()
+    assert (seeds(first), seeds(second)) == ([5], [6]) and patched() == methods
+    assert any("not rewritten yet" in message and "seed=6 (was 5)" in message for message in said())
+
+
+def test_a_wrong_option_changes_nothing():
+    before = patched()
+    with pytest.raises(TypeError, match="known options"):
+        tf.enable_gpu_booster(fast=True)
+    assert patched() == before and enable.enabled_options() is None
+    tf.enable_gpu_booster(seed=5)
+    with pytest.raises(ValueError, match="device"):
+        tf.enable_gpu_booster(device="tpu")
+    assert enable.enabled_options().seed == 5
+
+
+def test_where_things_run_is_said_once(said, monkeypatch):
+    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [])
+    for _ in range(3):
+        tf.enable_gpu_booster()
+        tf_booster.disable_gpu_booster()
+    assert len([m for m in said() if "no GPU" in m and "runs on the CPU" in m]) == 1
+
+
+def test_a_session_made_again_on_a_finalized_graph_is_left_alone():
+    tf.enable_gpu_booster()
+    with tf.Graph().as_default() as graph:
+        tf_booster.embedding_lookup(tf_booster.get_hash_table("t", 4), v1.placeholder(tf.int64, [None]))
+        scaffold = v1.train.Scaffold().finalize()
+        operations = len(graph.get_operations())
+        assert scaffold.finalize() is scaffold
+        assert len(graph.get_operations()) == operations
+
+
+def test_an_unrewritten_graph_fails_and_names_table_and_remedy():
+    with tf.Graph().as_default() as graph:
+        values = tf_booster.embedding_lookup(tf_booster.get_hash_table("my_table", 4), tf.constant([1], tf.int64))
+        with v1.Session(graph=graph) as session:
+            session.run(v1.global_variables_initializer())
+            with pytest.raises(tf.errors.FailedPreconditionError, match="my_table.*rewrite_graph"):
+                session.run(values)
+
+
+def test_a_plain_session_after_rewrite_graph():
+    with tf.Graph().as_default() as graph:
+        table = tf_booster.get_hash_table("t", 4)
+        values = tf_booster.embedding_lookup(table, tf.constant([[1, -1], [0, 1]], tf.int64))
+        train_op = v1.train.GradientDescentOptimizer(0.5).minimize(tf.reduce_sum(values))
+        size = table.size()
+        tf_booster.rewrite_graph()
+        with v1.Session(graph=graph) as session:
+            session.run(v1.global_variables_initializer())
+            before, rows = session.run([values, size])
+            assert rows == 0 and (before[0, 0] == before[1, 1]).all() and not (before[0, 0] == before[0, 1]).any()
+            session.run(train_op)
+            after, rows = session.run([values, size])
+    assert rows == 3
+    assert after[0, 0] == pytest.approx(before[0, 0] - 1.0) and after[0, 1] == pytest.approx(before[0, 1] - 0.5)

@@ -1,0 +1,76 @@
+import dataclasses
+
+import pytest
+
+from tf_booster import options
+
+CONTRACT = (
+    "device horovod fuse_tables fuse_variables fuse_sparse_variables fast_parser pipeline prefetch_to_device xla "
+    "gradient_reduction lr_scaling warmup_steps shard_input partition lazy_adam deterministic check_numerics seed"
+).split()
+
+
+def test_every_option_of_the_contract_is_known_and_accepted_at_its_default():
+    defaults = dataclasses.asdict(options.Options())
+    assert set(defaults) == set(CONTRACT)
+    assert options.parse(defaults) == options.Options() == options.parse({})
+
+
+def test_an_unknown_option_lists_the_known_ones():
+    with pytest.raises(TypeError, match="unknown option 'fuse_table'") as error:
+        options.parse({"fuse_table": True})
+    assert all(name in str(error.value) for name in CONTRACT)
+
+
+WRONG_VALUES = {
+    "device": "tpu",
+    "horovod": "yes",
+    "fuse_tables": 1,
+    "fuse_sparse_variables": "auto",
+    "pipeline": "fast",
+    "xla": True,
+    "gradient_reduction": "mean",
+    "lr_scaling": "sqrt",
+    "warmup_steps": -1,
+    "shard_input": True,
+    "partition": "range",
+    "check_numerics": 1,
+    "seed": 1.5,
+}
+
+
+@pytest.mark.parametrize("name", WRONG_VALUES)
+def test_an_unknown_value_names_what_is_wanted(name):
+    value = WRONG_VALUES[name]
+    with pytest.raises(ValueError, match=f"option '{name}' is {value!r}; wanted"):
+        options.parse({name: value})
+
+
+NOT_YET = {
+    "device": "gpu",
+    "horovod": True,
+    "fuse_tables": True,
+    "fuse_variables": True,
+    "fuse_sparse_variables": True,
+    "fast_parser": True,
+    "pipeline": "exact",
+    "prefetch_to_device": True,
+    "xla": "auto",
+    "gradient_reduction": "sum",
+    "lr_scaling": "linear",
+    "warmup_steps": 5,
+    "partition": "mod",
+    "lazy_adam": True,
+    "deterministic": True,
+}
+
+
+@pytest.mark.parametrize("name", NOT_YET)
+def test_a_value_that_this_version_cannot_honour_is_refused_not_ignored(name):
+    with pytest.raises(ValueError, match=f"option '{name}' is {NOT_YET[name]!r}, which this version .* cannot do"):
+        options.parse({name: NOT_YET[name]})
+
+
+def test_values_that_do_something():
+    parsed = options.parse({"seed": 7, "check_numerics": True, "device": "cpu", "shard_input": False})
+    assert (parsed.seed, parsed.check_numerics, parsed.device, parsed.shard_input) == (7, True, "cpu", False)
