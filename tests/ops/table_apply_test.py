@@ -174,7 +174,7 @@ def test_handles_from_before_an_erase_and_made_up_ones(table):
     t("erase", int64([5]))
     t.assign([8, 9], [[8, 8], [9, 9]])
     apply_raw(t, p.codes, [[1, 1], [1, 1]], p.keys, p.counts, p.handles)
-    apply_raw(t, [1, 2], [[1, 1], [1, 1]], [7, 8], handles=p.handles)
+    apply_raw(t, [1, 2], [[1, 1], [1, 1]], [7, 8])
     apply_raw(t, [1, 2], [[1, 1], [1, 1]], [7, 8], handles=[1 << 50, -9])
     np.testing.assert_array_equal(t.find([5, 6, 7, 8, 9]).values[:, 0], [-0.5, 1, 1, 6, 9])
 

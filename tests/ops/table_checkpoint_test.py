@@ -278,7 +278,7 @@ REFUSED = {
         "user_emb/step",
     ),
     "duplicate keys": (
-        damaged(lambda x: x[KEYS].__setitem__(0, x[KEYS][1])), E.InvalidArgumentError, "user_emb.*checkpoint '.*model'",
+        damaged(lambda x: x[KEYS].__setitem__(0, x[KEYS][1])), E.InvalidArgumentError, r"key -?\d+ occurs twice.*\(checkpoint '.*model'\)",
     ),
     "truncated data": (cut(DATA, 0.5), E.DataLossError, "is corrupt or truncated; restore an earlier checkpoint"),
     "empty data": (cut(DATA, 0), E.DataLossError, "is corrupt or truncated; restore an earlier checkpoint"),

@@ -85,11 +85,12 @@ def test_stale_handles_are_probed_again(table):
     np.testing.assert_array_equal(gather(t, p), [[0.5, 0.5], [0.5, 0.5], [33, 33], [9, 9]])
 
 
-def test_made_up_handles_give_the_right_rows(table):
-    t = table()
+def test_handles_of_another_table_and_made_up_ones_give_the_right_rows(table):
+    t, other = table(), table()
     t.assign([1, 2], [[1, 1], [2, 2]])
+    other.assign([2, 1], [[8, 8], [9, 9]])
     p = probe(t, [1, 2])
-    for handles in ([p.handles[1], p.handles[0]], [-1, -1], [1 << 40, -7], [np.iinfo(np.int64).max] * 2):
+    for handles in (probe(other, [1, 2]).handles, [-1, -1], [1 << 40, -7], [np.iinfo(np.int64).max] * 2):
         values = t("gather", p.codes, p.keys, int64(handles), dim=2)
         np.testing.assert_array_equal(values, [[1, 1], [2, 2]])
 

@@ -5,32 +5,14 @@
 #include <string>
 
 #include "cc/core/base/status.h"
-#include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/status.h"
 
 namespace tf_booster {
 
-// `where` goes in front of the message. A switch, since TensorFlow's type of error codes changes between 2.12 and 2.15.
-inline tensorflow::Status ToTensorFlow(const Status& status, const std::string& where = "") {
-  namespace errors = tensorflow::errors;
-  switch (status.code()) {
-    case StatusCode::kOk:
-      return tensorflow::OkStatus();
-    case StatusCode::kInvalidArgument:
-      return errors::InvalidArgument(where, status.message());
-    case StatusCode::kNotFound:
-      return errors::NotFound(where, status.message());
-    case StatusCode::kResourceExhausted:
-      return errors::ResourceExhausted(where, status.message());
-    case StatusCode::kFailedPrecondition:
-      return errors::FailedPrecondition(where, status.message());
-    case StatusCode::kDataLoss:
-      return errors::DataLoss(where, status.message());
-    case StatusCode::kInternal:
-      break;
-  }
-  return errors::Internal(where, status.message());
-}
+// The same code, and a message that begins with `op`: "TableFind 'user_emb': …". Messages of cc/core begin with
+// "Table 'user_emb'", where `op` takes the place of "Table", or with the op itself; others get "<op>: " in front.
+// `context`, if not empty, is added in brackets.
+tensorflow::Status ToTensorFlow(const Status& status, const std::string& op, const std::string& context = "");
 
 }  // namespace tf_booster
 

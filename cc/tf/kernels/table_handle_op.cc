@@ -47,7 +47,7 @@ class TableHandleOp : public tensorflow::OpKernel {
  private:
   tensorflow::Status Make(TableResource** resource) const {
     std::unique_ptr<HashTable> table;
-    TF_RETURN_IF_ERROR(ToTensorFlow(NewCpuTable(config_.options, &table), "HashTable: "));
+    TF_RETURN_IF_ERROR(ToTensorFlow(NewCpuTable(config_.options, &table), "HashTable"));
     *resource = new TableResource(config_, std::move(table));
     return tensorflow::OkStatus();
   }

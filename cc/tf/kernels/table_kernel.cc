@@ -22,6 +22,11 @@ std::string TableCall::Where() const {
   return absl::StrCat(ShortOpName(ctx_->op_kernel()), " '", resource_->name(), "': ");
 }
 
+TfStatus TableCall::Convert(const Status& status, const std::string& context) const {
+  if (status.ok()) return tensorflow::OkStatus();
+  return ToTensorFlow(status, ShortOpName(ctx_->op_kernel()), context);
+}
+
 TfStatus TableCall::CheckDim(int64_t dim) const {
   if (dim == resource_->dim()) return tensorflow::OkStatus();
   return errors::InvalidArgument(Where(), "the table's dim is ", resource_->dim(), ", but the op's is ", dim,

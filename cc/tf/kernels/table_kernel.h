@@ -32,8 +32,8 @@ class TableCall {
   // "TableFind 'user_emb': ", the start of every message.
   std::string Where() const;
 
-  // An error of cc/core, with the op and the table in front.
-  tensorflow::Status Convert(const Status& status) const { return ToTensorFlow(status, status.ok() ? "" : Where()); }
+  // A status of cc/core; an error's message begins with the op and the table.
+  tensorflow::Status Convert(const Status& status, const std::string& context = "") const;
 
   // `dim`, an op's attribute, against the table's.
   tensorflow::Status CheckDim(int64_t dim) const;

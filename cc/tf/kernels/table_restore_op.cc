@@ -23,7 +23,7 @@ class TableRestoreOp : public tensorflow::OpKernel {
     TableCheckpoint checkpoint(ctx, call, prefix, checkpoint_name_);
     OP_REQUIRES_OK(ctx, checkpoint.Read());
     const Status imported = call.table().Import(checkpoint.Contents(), call.parallel_for());
-    OP_REQUIRES_OK(ctx, ToTensorFlow(imported, absl::StrCat(call.Where(), "checkpoint '", prefix, "': ")));
+    OP_REQUIRES_OK(ctx, call.Convert(imported, absl::StrCat("checkpoint '", prefix, "'")));
     if (call.resource().num_slots() > 0 && !checkpoint.has_slots()) {
       LOG(WARNING) << call.Where() << "checkpoint '" << prefix << "' has "
                    << (checkpoint.optimizer().empty() ? "no optimizer's slots"

@@ -27,7 +27,7 @@ class UniqueOp : public tensorflow::OpKernel {
     const Status status = Unique<T, Index>(x.flat<T>().data(), x.NumElements(), UniqueOptions(),
                                            idx->flat<Index>().data(), allocate, parallel_for);
     OP_REQUIRES_OK(ctx, allocated);
-    OP_REQUIRES_OK(ctx, ToTensorFlow(status, "Unique: "));
+    OP_REQUIRES_OK(ctx, ToTensorFlow(status, "Unique"));
   }
 };
 

@@ -1,0 +1,42 @@
+#include "cc/tf/kernels/status.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_booster {
+namespace {
+
+std::string Message(const std::string& message, const std::string& op, const std::string& context) {
+  const std::string end = context.empty() ? "" : absl::StrCat(" (", context, ")");
+  if (absl::StartsWith(message, "Table '")) return absl::StrCat(op, message.substr(5), end);
+  if (absl::StartsWith(message, op)) return absl::StrCat(message, end);
+  return absl::StrCat(op, ": ", message, end);
+}
+
+}  // namespace
+
+tensorflow::Status ToTensorFlow(const Status& status, const std::string& op, const std::string& context) {
+  namespace errors = tensorflow::errors;
+  if (status.ok()) return tensorflow::OkStatus();
+  const std::string message = Message(status.message(), op, context);
+  // A switch, since TensorFlow's type of error codes changes between 2.12 and 2.15.
+  switch (status.code()) {
+    case StatusCode::kInvalidArgument:
+      return errors::InvalidArgument(message);
+    case StatusCode::kNotFound:
+      return errors::NotFound(message);
+    case StatusCode::kResourceExhausted:
+      return errors::ResourceExhausted(message);
+    case StatusCode::kFailedPrecondition:
+      return errors::FailedPrecondition(message);
+    case StatusCode::kDataLoss:
+      return errors::DataLoss(message);
+    case StatusCode::kOk:
+    case StatusCode::kInternal:
+      break;
+  }
+  return errors::Internal(message);
+}
+
+}  // namespace tf_booster
