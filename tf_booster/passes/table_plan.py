@@ -83,9 +83,11 @@ def plan_rewrite(view: GraphView, default_seed: Optional[int]) -> RewritePlan:
             raise _refused_use(use, flow)
     plans = _Planner(view, flow, default_seed).plan()
     accepted = {op for plan in plans for op in _taken_over(plan)}
+    handle_ops = {plan.handle_op for plan in plans}
     slot_ops = {slot.handle_op for plan in plans if plan.update for slot in plan.update.slots if slot.handle_op}
     for use in flow.uses:
-        if use.op not in accepted and not _reads_slot(use, slot_ops):
+        # Other uses of a stand-in itself, like ResourceGatherNd, are for variable_uses to name.
+        if use.op not in accepted and not _reads_slot(use, slot_ops) and use.op.inputs[0].op not in handle_ops:
             raise _refused_use(use, flow)
     for use in flow.foreign_inputs():
         raise RewriteError(
