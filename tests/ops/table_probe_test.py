@@ -68,9 +68,7 @@ def test_code_0_reads_as_zeros_and_groups_do_not_matter_to_gather(table):
     t.assign([5, 6], [[1, 2], [3, 4]])
     p = probe(t, [5, 6], group=3)
     codes = np.concatenate([[0], p.codes, [0], p.codes[::-1], p.codes & ((1 << 40) - 1)])
-    np.testing.assert_array_equal(
-        gather(t, p, codes), [[0, 0], [1, 2], [3, 4], [0, 0], [3, 4], [1, 2], [1, 2], [3, 4]]
-    )
+    np.testing.assert_array_equal(gather(t, p, codes), [[0, 0], [1, 2], [3, 4], [0, 0], [3, 4], [1, 2], [1, 2], [3, 4]])
 
 
 def test_stale_handles_are_probed_again(table):

@@ -26,8 +26,7 @@ class TableApplyOpBase : public tensorflow::OpKernel {
 
  private:
   tensorflow::Status CheckTable(const TableCall& call) const;
-  tensorflow::Status ReadBatch(tensorflow::OpKernelContext* ctx, const TableCall& call,
-                               SparseApplyBatch* batch) const;
+  tensorflow::Status ReadBatch(tensorflow::OpKernelContext* ctx, const TableCall& call, SparseApplyBatch* batch) const;
 
   int num_probes_ = 0;
   bool check_numerics_ = false;

@@ -29,9 +29,12 @@ bool IsPresent(const Tensor& tensor) { return tensor.dtype() != DT_FLOAT; }
 const int64_t* Int64s(const Tensor& tensor) { return IsPresent(tensor) ? tensor.flat<int64_t>().data() : nullptr; }
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", ", [](std::string* out, int64_t size) {
-                        absl::StrAppend(out, size == kAny ? "?" : absl::StrCat(size));
-                      }), "]");
+  return absl::StrCat("[",
+                      absl::StrJoin(shape, ", ",
+                                    [](std::string* out, int64_t size) {
+                                      absl::StrAppend(out, size == kAny ? "?" : absl::StrCat(size));
+                                    }),
+                      "]");
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ class TableCheckpoint {
   TableCheckpoint(tensorflow::OpKernelContext* ctx, const TableCall& call, std::string prefix, std::string name);
 
   // Reads and checks all. NotFound: no such checkpoint, or the table is not in it. InvalidArgument: another dtype or
-  // shape than the table's. DataLoss: corrupt or truncated. A checkpoint written in shards or slices reads as any other.
+  // shape than the table's. DataLoss: corrupt or truncated. A checkpoint written in shards or slices reads as any
+  // other.
   tensorflow::Status Read();
 
   // What Read found, borrowed from this object.

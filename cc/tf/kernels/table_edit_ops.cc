@@ -19,8 +19,8 @@ class TableInsertOrAssignOp : public OpKernel {
     const Tensor& values = ctx->input(2);
     OP_REQUIRES_OK(ctx, call.CheckVector(keys, "keys"));
     OP_REQUIRES_OK(ctx, call.CheckRows(values, "values", keys.NumElements(), "keys"));
-    OP_REQUIRES_OK(ctx, call.Convert(call.table().InsertOrAssign(KeysOf(keys), values.flat<float>().data(),
-                                                                 call.parallel_for())));
+    OP_REQUIRES_OK(
+        ctx, call.Convert(call.table().InsertOrAssign(KeysOf(keys), values.flat<float>().data(), call.parallel_for())));
   }
 };
 

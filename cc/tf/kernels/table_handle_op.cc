@@ -33,9 +33,9 @@ class TableHandleOp : public tensorflow::OpKernel {
     resource.reset(found);
     const std::string difference = Difference(resource->config(), config_);
     OP_REQUIRES(ctx, difference.empty(),
-                tensorflow::errors::InvalidArgument(
-                    "HashTable '", config_.options.name, "': a table of this name exists and differs in ", difference,
-                    "; give both the same options, or the tables different names"));
+                tensorflow::errors::InvalidArgument("HashTable '", config_.options.name,
+                                                    "': a table of this name exists and differs in ", difference,
+                                                    "; give both the same options, or the tables different names"));
     tensorflow::Tensor* handle = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &handle));
     handle->scalar<tensorflow::ResourceHandle>()() =

@@ -31,8 +31,8 @@ class UniqueOp : public tensorflow::OpKernel {
   }
 };
 
-#define REGISTER_UNIQUE(T, Index)                                                                       \
-  REGISTER_KERNEL_BUILDER(                                                                              \
+#define REGISTER_UNIQUE(T, Index)                                                                                     \
+  REGISTER_KERNEL_BUILDER(                                                                                            \
       Name("TfBoosterUnique").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T").TypeConstraint<Index>("out_idx"), \
       UniqueOp<T, Index>)
 
