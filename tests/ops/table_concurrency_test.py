@@ -16,7 +16,7 @@ def run_beside(*bodies):
     def guarded(body):
         try:
             body(done)
-        except BaseException as error:  # noqa: BLE001: raised again below, in the test's own thread.
+        except BaseException as error:  # Raised again below, in the test's own thread.
             errors.append(error)
         finally:
             done.set()
