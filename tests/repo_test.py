@@ -153,5 +153,6 @@ def test_one_version():
         return re.search(pattern, _text(ROOT / name), re.MULTILINE)[1]
 
     number = version("pyproject.toml", r'^version = "(.+)"')
+    assert version("tf_booster/__init__.py", r'^__version__ = "(.+)"') == number
     assert version("MODULE.bazel", r'version = "(.+?)"') == number
     assert version("CHANGELOG.md", r"^## (\S+)") == number

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import tensorflow as _tf
 
-from tf_booster import feature_column
+from tf_booster import _native, feature_column
 from tf_booster.embedding.hash_table import HashTable, get_hash_table
 from tf_booster.embedding.lookup import embedding_lookup, embedding_lookup_sparse
 from tf_booster.enable import disable_gpu_booster, enable_gpu_booster, rewrite_graph
@@ -35,6 +35,9 @@ __all__ = [
     "rewrite_graph",
     "unique",
 ]
+
+# A missing library, or one for another TensorFlow, is refused here, before it is loaded; the message has the remedy.
+_native.check(_native.library_path())
 
 _tf.enable_gpu_booster = enable_gpu_booster
 _tf.compat.v1.enable_gpu_booster = enable_gpu_booster
