@@ -1,0 +1,232 @@
+"""Savers that a user built before the graph is rewritten."""
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.training.saver import BaseSaverBuilder
+
+import tf_booster
+
+v1 = tf.compat.v1
+
+
+@pytest.fixture(autouse=True)
+def booster():
+    tf.enable_gpu_booster()
+    yield
+    tf_booster.disable_gpu_booster()
+
+
+class Model:
+    """A rewritten training graph with two tables, a dense Variable, and a Saver that was built before the rewrite."""
+
+    def __init__(self, make_saver, optimizer=None, partitioned=False):
+        self.graph = tf.Graph()
+        with self.graph.as_default():
+            v1.set_random_seed(1)
+            self.ids = v1.placeholder(tf.int64, [None])
+            self.user = tf_booster.get_hash_table("user_emb", 3)
+            self.item = tf_booster.get_hash_table("item_emb", 2)
+            self.weight = v1.get_variable("weight", [5, 1], use_resource=True)
+            rows = [tf_booster.embedding_lookup(table, self.ids) for table in (self.user, self.item)]
+            loss = tf.reduce_sum(tf.square(tf.matmul(tf.concat(rows, 1), self.weight) - 1.0))
+            optimizer = optimizer or v1.train.AdagradOptimizer(0.1)
+            self.step = v1.train.get_or_create_global_step()
+            self.train_op = optimizer.minimize(loss, global_step=self.step)
+            self.slots = {v.op.name: v for v in optimizer.variables()}
+            self.saver = make_saver(self)
+            self.before = self.saver.as_saver_def().SerializeToString()
+            tf_booster.rewrite_graph(self.graph)
+            self.exported = {t.name: t.export() for t in (self.user, self.item)}
+            self.init = v1.global_variables_initializer()
+        self.session = v1.Session(graph=self.graph)
+        self.session.run(self.init)
+
+    def save(self, path, step=None, saver=None):
+        with self.graph.as_default():
+            return (saver or self.saver).save(self.session, path, step)
+
+    def restore(self, path, saver=None):
+        with self.graph.as_default():
+            (saver or self.saver).restore(self.session, path)
+
+    def train(self, *ids):
+        self.session.run(self.train_op, {self.ids: ids})
+
+    def contents(self, name):
+        e = self.session.run(self.exported[name])
+        rows = zip(e.keys, e.values.tolist(), *(s.tolist() for s in e.slots.values()), e.frequencies, e.last_use_steps)
+        return {int(key): row for key, *row in rows}
+
+
+@pytest.fixture
+def model():
+    made = []
+
+    def make(*args, **kwargs):
+        made.append(Model(*args, **kwargs))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.session.close()
+
+
+def names_in(path):
+    return {name for name, _ in tf.train.list_variables(path)}
+
+
+def names_of_table(name, slots=("accumulator",)):
+    tensors = "keys values frequencies last_use_steps pending_keys pending_counts step seed optimizer".split()
+    return {f"{name}/{t}" for t in tensors} | {f"{name}/slots/{s}" for s in slots}
+
+
+DENSE = {"weight", "weight/Adagrad", "global_step"}
+EVERYTHING = {
+    "default": lambda m: v1.train.Saver(),
+    "sharded": lambda m: v1.train.Saver(sharded=True),
+    "sequential": lambda m: v1.train.Saver(restore_sequentially=True),
+    "reshape": lambda m: v1.train.Saver(reshape=True),
+    "one read a tensor": lambda m: v1.train.Saver(builder=BaseSaverBuilder()),
+    "list of all": lambda m: v1.train.Saver(v1.global_variables()),
+    "in a scope": lambda m: v1.train.Saver(name="mine/save"),
+    "deferred": lambda m: deferred(),
+}
+
+
+def deferred():
+    saver = v1.train.Saver(defer_build=True)
+    saver.build()
+    return saver
+
+
+@pytest.mark.parametrize("how", EVERYTHING)
+def test_saver_of_everything(model, tmp_path, how):
+    first, second = model(EVERYTHING[how]), model(EVERYTHING[how])
+    assert first.saver.as_saver_def().SerializeToString() == first.before
+    first.train(1, 2, 2, -9)
+    first.train(2)
+    path = first.save(str(tmp_path / "m"), 2)
+    assert names_in(path) == DENSE | names_of_table("user_emb") | names_of_table("item_emb")
+
+    second.train(77)
+    second.restore(path)
+    for name in ("user_emb", "item_emb"):
+        assert sorted(second.contents(name)) == [-9, 1, 2]
+        assert second.contents(name) == first.contents(name)
+    assert (second.session.run(second.weight) == first.session.run(first.weight)).all()
+    assert second.session.run(second.step) == 2
+
+
+@pytest.mark.parametrize("listed", ["variable", "table", "tensor"])
+def test_a_list_with_one_table_saves_the_whole_of_it(model, tmp_path, listed):
+    def make(m):
+        entry = {"variable": m.user.variable, "table": m.user, "tensor": m.user.variable.value()}[listed]
+        return v1.train.Saver([entry, m.weight])
+
+    first, second = model(make), model(make)
+    first.train(1, 2)
+    path = first.save(str(tmp_path / "m"))
+    assert names_in(path) == {"weight"} | names_of_table("user_emb")
+    second.train(5)
+    second.restore(path)
+    assert second.contents("user_emb") == first.contents("user_emb")
+    assert sorted(second.contents("item_emb")) == [5]
+
+
+def test_a_dictionary_gives_the_name(model, tmp_path):
+    first, second = (model(lambda m: v1.train.Saver({"old/name": m.user.variable, "w": m.weight})) for _ in range(2))
+    first.train(3)
+    path = first.save(str(tmp_path / "m"))
+    assert names_in(path) == {"w"} | names_of_table("old/name")
+    second.restore(path)
+    assert second.contents("user_emb") == first.contents("user_emb") != {}
+
+
+def test_only_a_table(model, tmp_path):
+    first, second = (model(lambda m: v1.train.Saver([m.item.variable])) for _ in range(2))
+    first.train(3, 4)
+    path = first.save(str(tmp_path / "m"))
+    assert names_in(path) == names_of_table("item_emb")
+    second.restore(path)
+    assert second.contents("item_emb") == first.contents("item_emb") != {}
+
+
+def test_a_saver_of_ordinary_variables_stays_as_it_was(model, tmp_path):
+    first = model(lambda m: v1.train.Saver([m.weight, m.step]))
+    saves = [op for op in first.graph.get_operations() if op.type in ("SaveV2", "RestoreV2")]
+    assert len(saves) == 2
+    path = first.save(str(tmp_path / "m"))
+    assert names_in(path) == {"weight", "global_step"}
+    first.train(1)
+    first.restore(path)
+    assert first.session.run(first.step) == 0
+
+
+def test_a_slot_without_its_table_is_left_out_and_logged(model, tmp_path, caplog):
+    first = model(lambda m: v1.train.Saver([m.slots["user_emb/Adagrad"], m.weight]))
+    assert "'user_emb/Adagrad', an optimizer slot of hash table 'user_emb'" in caplog.text
+    first.train(1)
+    path = first.save(str(tmp_path / "m"))
+    assert names_in(path) == {"weight"}
+    first.restore(path)
+    assert sorted(first.contents("user_emb")) == [1]
+
+
+def test_nothing_but_slots_is_refused(model):
+    with pytest.raises(ValueError, match="only optimizer slots of hash tables .user_emb/Adagrad"):
+        model(lambda m: v1.train.Saver([m.slots["user_emb/Adagrad"]]))
+
+
+def test_the_v1_format_is_refused(model):
+    with pytest.raises(ValueError, match="'user_emb', a hash table, in the V1 format"):
+        model(lambda m: v1.train.Saver([m.user.variable], write_version=v1.train.SaverDef.V1))
+
+
+def test_two_savers(model, tmp_path):
+    other = {}
+
+    def make(m):
+        other[m] = v1.train.Saver([m.item.variable])
+        return v1.train.Saver()
+
+    first, second = model(make), model(make)
+    first.train(1, 2)
+    whole = first.save(str(tmp_path / "whole"))
+    part = first.save(str(tmp_path / "part"), saver=other[first])
+    assert names_in(part) == names_of_table("item_emb")
+    first.train(3)
+    second.restore(whole)
+    second.restore(part, other[second])
+    assert sorted(second.contents("user_emb")) == sorted(second.contents("item_emb")) == [1, 2]
+
+
+def test_a_variable_named_like_a_tensor_of_a_table_is_refused(model):
+    def make(m):
+        v1.get_variable("user_emb/keys", [2], use_resource=True)
+        return v1.train.Saver()
+
+    with pytest.raises(ValueError, match="user_emb/keys would be in the checkpoint twice"):
+        model(make)
+
+
+def test_adam_in_keras_form(model, tmp_path):
+    class Keras:
+        """Keras's optimizer with minimize's signature of v1."""
+
+        def __init__(self):
+            self.optimizer = tf.keras.optimizers.legacy.Adam(0.01)
+
+        def minimize(self, loss, global_step):
+            self.optimizer.iterations = global_step
+            return tf.group(*self.optimizer.get_updates(loss, v1.trainable_variables()))
+
+        def variables(self):
+            return self.optimizer.variables()
+
+    first, second = (model(lambda m: v1.train.Saver(), Keras()) for _ in range(2))
+    first.train(1, 2)
+    path = first.save(str(tmp_path / "m"))
+    assert names_of_table("user_emb", ("m", "v")) <= names_in(path)
+    assert not any("user_emb" in n for n in names_in(path) - names_of_table("user_emb", ("m", "v")))
+    second.restore(path)
+    assert second.contents("user_emb") == first.contents("user_emb") != {}
