@@ -171,6 +171,11 @@ def saver_of_the_first_format():
     v1.train.Saver([t.variable], write_version=v1.train.SaverDef.V1)
 
 
+def table_on_a_parameter_server():
+    with v1.device(v1.train.replica_device_setter(ps_tasks=1)):
+        lookup(table())
+
+
 REASONS = {
     l2_loss_of_the_table: "l2_loss.*regularise the looked-up embeddings",
     gradient_made_dense: "UnsortedSegmentSum.*keep tf.IndexedSlices",
@@ -195,6 +200,7 @@ REASONS = {
     keras_nadam: "no fused form; use one of: .*tf.keras.optimizers.legacy",
     variable_of_two_rows: r"shape \[2, 4\], wanted \[1, dim\]",
     variable_of_float64: "is float64; a hash table's rows are float32",
+    table_on_a_parameter_server: "on job 'ps'.*without parameter servers",
     table_that_nothing_made: "nothing in this graph made it.*get_hash_table",
     saver_of_the_first_format: "V1 format; wanted V2",
 }

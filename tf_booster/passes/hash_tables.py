@@ -8,7 +8,7 @@ from tf_booster.checkpoint import savers
 from tf_booster.embedding import registry
 from tf_booster.passes import table_edit
 from tf_booster.passes.base import Pass, PassResult, RewriteError
-from tf_booster.passes.graph_view import GraphView, variable_handle_op
+from tf_booster.passes.graph_view import GraphView, removed_variables, variable_handle_op
 from tf_booster.passes.table_plan import STAND_IN_IDS, STAND_IN_TABLE, plan_rewrite
 
 
@@ -49,7 +49,7 @@ class HashTables(Pass):
         left = _live_stand_ins(view)
         if left:
             raise RewriteError(f"Op '{left[0].name}' ({left[0].type}) is still in use after the rewrite.")
-        gone = set(registry.rewritten(view.graph))
+        gone = set(removed_variables(view.graph))
         for name in view.graph.get_all_collection_keys():
             for item in view.graph.get_collection(name):
                 handle_op = variable_handle_op(item)

@@ -243,6 +243,12 @@ def _shape_of(handle_op: tf.Operation) -> List[Optional[int]]:
 
 def _check_stand_in(table: str, handle_op: tf.Operation) -> None:
     dtype, shape = handle_op.get_attr("dtype"), _shape_of(handle_op)
+    job = tf.DeviceSpec.from_string(handle_op.device).job
+    if job not in (None, "localhost"):
+        raise RewriteError(
+            f"Table '{table}': it is placed on job '{job}', but a hash table lives in one process; train without parameter servers "
+            "(unset TF_CONFIG)."
+        )
     if dtype != tf.float32:
         raise RewriteError(f"Table '{table}': its Variable is {tf.as_dtype(dtype).name}; a hash table's rows are float32.")
     if len(shape) != 2 or shape[0] != 1 or not shape[1]:
