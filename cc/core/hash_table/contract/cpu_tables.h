@@ -1,0 +1,36 @@
+// Makes the contract suite's tables, and names each test once for buckets of a cache line and once for buckets of one entry.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_CPU_TABLES_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_CPU_TABLES_H_
+
+#include "cc/core/hash_table/contract/failures.h"
+#include "cc/core/hash_table/cpu_table.h"
+
+namespace tf_booster::contract {
+
+inline std::unique_ptr<HashTable> MakeCpuTable(const TableOptions& options, int bucket_entries, ScarceMemory* memory) {
+  CpuTableConfig config;
+  config.bucket_entries = bucket_entries;
+  config.allocator = memory;
+  config.memory = memory;
+  std::unique_ptr<HashTable> table;
+  EXPECT_OK(NewCpuTable(options, &table, config));
+  return table;
+}
+
+inline TableMaker CpuTables(int bucket_entries) {
+  return [=](const TableOptions& options) { return MakeCpuTable(options, bucket_entries, nullptr); };
+}
+
+inline ScarceTableMaker ScarceCpuTables(int bucket_entries) {
+  return [=](const TableOptions& options, ScarceMemory* memory) {
+    return MakeCpuTable(options, bucket_entries, memory);
+  };
+}
+
+}  // namespace tf_booster::contract
+
+#define CONTRACT(name, tables)                  \
+  TEST(name##_Bucket4) { name(tables(4)); }     \
+  TEST(name##_Bucket1) { name(tables(1)); }
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_CPU_TABLES_H_

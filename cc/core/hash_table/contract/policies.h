@@ -1,0 +1,276 @@
+// The contract of tables, part 2: admission, eviction, export and import.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_POLICIES_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_POLICIES_H_
+
+#include <set>
+
+#include "cc/core/hash_table/contract/key_patterns.h"
+#include "cc/core/hash_table/contract/table_checks.h"
+
+namespace tf_booster::contract {
+
+inline void AddOne(int64_t, float* row) { row[0] += 1.0f; }
+
+// One step on keys that were seen `counts` times, on table and model; returns the places that were updated.
+inline std::set<int64_t> Step(HashTable* table, TableModel* model, const Batch& batch, const std::vector<int64_t>& counts,
+                              ParallelFor& pf) {
+  std::set<int64_t> updated;
+  SerialFor serial;
+  EXPECT_OK(table->Update({batch.ref(), counts.data(), nullptr}, RowByRow([&](int64_t i, float* row) {
+                            AddOne(i, row);
+                            updated.insert(i);
+                          }),
+                          serial));
+  if (model != nullptr) {
+    model->Update(batch.all(), counts, AddOne);
+    ExpectSame(*table, *model, pf);
+  }
+  return updated;
+}
+
+inline void AdmitsWithTheNthSighting(const TableMaker& make) {
+  TableOptions options = OneField(4);
+  options.fields[0].min_frequency = 5;
+  std::unique_ptr<HashTable> table = make(options);
+  TableModel model(options);
+  ThreadFor pf(2);
+  using Places = std::set<int64_t>;
+  const Batch keys({10, 20, 30, INT64_MIN});
+  EXPECT_TRUE(Step(table.get(), &model, keys, {1, 4, 5, 9}, pf) == (Places{2, 3}));  // The batch's own sightings count.
+  EXPECT_EQ(table->Stats().pending, 2);
+  ExpectFinds(*table, model, keys, pf);  // Pending keys read as their initial values, and are not found.
+  EXPECT_TRUE(Step(table.get(), &model, keys, {3, 1, 1, 1}, pf) == (Places{1, 2, 3}));
+  std::vector<float> out(16);
+  for (int i = 0; i < 10; ++i) EXPECT_OK(table->Find(keys.ref(), out.data(), nullptr, pf));  // Finding counts nothing.
+  ExpectSame(*table, model, pf);
+
+  EXPECT_OK(table->Erase(Batch({10}).ref(), nullptr, pf));  // Erasing forgets the four sightings.
+  model.Erase({0, 10});
+  EXPECT_TRUE(Step(table.get(), &model, Batch({10}), {4}, pf) == Places{});
+  EXPECT_TRUE(Step(table.get(), &model, Batch({10}), {1}, pf) == Places{0});
+
+  // Inserting by name passes the filter, and the frequency starts at 1.
+  EXPECT_TRUE(Step(table.get(), &model, Batch({50, 60}), {4, 4}, pf) == Places{});
+  EXPECT_OK(table->FindOrInsert(Batch({50}).ref(), out.data(), pf));
+  EXPECT_OK(table->InsertOrAssign(Batch({60}).ref(), out.data(), pf));
+  model.Insert({0, 50});
+  model.Assign({0, 60}, out.data());
+  ExpectSame(*table, model, pf);
+  EXPECT_EQ(table->Stats().pending, 0);
+}
+
+// Counts up to the greatest min_frequency are exact and never become another state.
+inline void CountsFarUp(const TableMaker& make) {
+  TableOptions options = OneField(1);
+  options.fields[0].min_frequency = (int64_t{1} << 31) - 1;
+  std::unique_ptr<HashTable> table = make(options);
+  TableModel model(options);
+  SerialFor pf;
+  const Batch keys({1, 2});
+  Step(table.get(), &model, keys, {(int64_t{1} << 31) - 2, 1}, pf);
+  Step(table.get(), &model, keys, {1, 2}, pf);
+  Step(table.get(), &model, keys, {1, INT64_MAX - 7}, pf);
+  EXPECT_EQ(table->Stats().rows, 2);
+}
+
+inline void EvictsTheIdle(const TableMaker& make) {
+  TableOptions options = OneField(2);
+  options.fields[0].eviction.max_idle_steps = 3;
+  std::unique_ptr<HashTable> table = make(options);
+  TableModel model(options);
+  SerialFor pf;
+  Step(table.get(), &model, Batch({1, 2, 3}), {1, 1, 1}, pf);
+  Step(table.get(), &model, Batch({2}), {1}, pf);
+  Step(table.get(), &model, Batch({4}), {1}, pf);
+  EXPECT_EQ(table->Stats().rows, 4);
+  Step(table.get(), &model, Batch({4}), {1}, pf);  // 1 and 3 were not used in the last three steps.
+  EXPECT_EQ(table->Stats().rows, 2);
+  EXPECT_EQ(table->Stats().evicted, 2);
+  Step(table.get(), &model, Batch(), {}, pf);
+  EXPECT_EQ(table->Stats().rows, 1);
+  Step(table.get(), &model, Batch({1}), {1}, pf);  // An evicted key may come back, in a row of its own.
+}
+
+inline void EvictsDownToMaxRows(const TableMaker& make) {
+  for (const EvictionOrder order : {EvictionOrder::kLru, EvictionOrder::kLfu}) {
+    TableOptions options = OneField(2);
+    options.fields[0].eviction = {0, 100, order};
+    std::unique_ptr<HashTable> table = make(options);
+    TableModel model(options);
+    ThreadFor pf(2);
+    for (int step = 0; step < 40; ++step) {
+      std::set<int64_t> keys;
+      for (int64_t i = 0; i < 60; ++i) keys.insert(Mix64(step * 64 + i) % (20 + 30 * (i % 7)));
+      const Batch batch(std::vector<int64_t>(keys.begin(), keys.end()));
+      std::vector<int64_t> counts;
+      for (const int64_t key : keys) counts.push_back(1 + key % 3);
+      Step(table.get(), &model, batch, counts, pf);
+      if (step % 10 == 7) {  // Rows erased by hand leave entries behind that must not evict anybody.
+        const Batch gone({*keys.begin(), *keys.rbegin()});
+        EXPECT_OK(table->Erase(gone.ref(), nullptr, pf));
+        EXPECT_OK(table->FindOrInsert(Batch({*keys.begin()}).ref(), std::vector<float>(2).data(), pf));
+        for (const FieldKey& key : gone.all()) model.Erase(key);
+        model.Insert(gone.at(0));
+      }
+    }
+    EXPECT_TRUE(table->Stats().evicted > 100);
+  }
+}
+
+// Key by key erased and inserted again for ever: a queue must not grow by it.
+inline void EvictionForgetsErasedRows(const TableMaker& make) {
+  TableOptions options = OneField(2);
+  options.fields[0].eviction = {0, 1000, EvictionOrder::kLru};
+  std::unique_ptr<HashTable> table = make(options);
+  SerialFor pf;
+  std::vector<float> out(2 * 100);
+  const Batch batch(MakeKeys(Pattern::kSequential, 100));
+  int64_t bytes = 0;
+  for (int round = 0; round < 300; ++round) {
+    EXPECT_OK(table->FindOrInsert(batch.ref(), out.data(), pf));
+    EXPECT_OK(table->Erase(batch.ref(), nullptr, pf));
+    if (round == 20) bytes = table->Stats().bytes;
+  }
+  EXPECT_TRUE(table->Stats().bytes <= 2 * bytes);
+}
+
+// A table with rows (3000 in field 0), pending keys, slots, three fields and some history.
+inline std::unique_ptr<HashTable> TableWithHistory(const TableMaker& make, const TableOptions& options) {
+  std::unique_ptr<HashTable> table = make(options);
+  ThreadFor pf(2);
+  for (int step = 0; step < 5; ++step) {
+    Batch batch;
+    for (int64_t i = 0; i < 3000; ++i) batch.Add({static_cast<uint32_t>(i % 3), (i + 1) * (1 + step % 3)});
+    EXPECT_OK(table->Update({batch.ref(), nullptr, nullptr},
+                            RowByRow([](int64_t i, float* row) { row[i % 6] += static_cast<float>(i); }), pf));
+  }
+  Batch gone;
+  for (int64_t i = 0; i < 500; ++i) gone.Add({1, i});
+  EXPECT_OK(table->Erase(gone.ref(), nullptr, pf));
+  return table;
+}
+
+inline TableOptions HistoryOptions() {
+  TableOptions options = ThreeFields(3, 2);
+  options.fields[2].min_frequency = 4;
+  return options;
+}
+
+inline void ExportsAndImports(const TableMaker& make) {
+  const TableOptions options = HistoryOptions();
+  ThreadFor pf(3);
+  const TableContents before = ExportAll(*TableWithHistory(make, options), pf);
+  EXPECT_TRUE(before.pending_keys.size() > 100);
+  std::unique_ptr<HashTable> other = TableWithHistory(make, options);
+  EXPECT_OK(other->Import(Borrow(before), pf));
+  const TableContents once = ExportAll(*other, pf);
+  EXPECT_TRUE(RowsOf(once, 3) == RowsOf(before, 3));
+  EXPECT_TRUE(once.keys == before.keys);  // The order of rows survives too.
+  EXPECT_EQ(once.pending_keys.size(), before.pending_keys.size());
+  EXPECT_EQ(once.step, before.step);
+  EXPECT_EQ(other->FieldSize(1), static_cast<int64_t>(std::count(before.fields.begin(), before.fields.end(), 1u)));
+  std::unique_ptr<HashTable> third = make(options);
+  EXPECT_OK(third->Import(Borrow(once), pf));
+  EXPECT_TRUE(Same(ExportAll(*third, pf), once));
+}
+
+// What Import need not be given: slots and frequencies start anew, steps are the table's, seeds stay.
+inline void ImportFillsInWhatIsMissing(const TableMaker& make) {
+  const TableOptions options = OneField(2, 2);
+  std::unique_ptr<HashTable> table = make(options);
+  SerialFor pf;
+  const int64_t keys[] = {-1, 7};
+  const float values[] = {1, 2, 3, 4}, slot[] = {5, 6, 7, 8};
+  ContentsIn in;
+  in.rows = 2;
+  in.keys = keys;
+  in.values = values;
+  in.slots = {nullptr, slot};
+  in.step = 9;
+  EXPECT_OK(table->Import(in, pf));
+  TableModel model(options);
+  model.step = 9;
+  model.rows[{0, -1}] = {{1, 2, 0.1f, 0.1f, 5, 6}, 1, 9};
+  model.rows[{0, 7}] = {{3, 4, 0.1f, 0.1f, 7, 8}, 1, 9};
+  ExpectSame(*table, model, pf);
+  ExpectFinds(*table, model, Batch({-1, 7, 8}), pf);
+  in.seeds = {77};  // A restored seed gives new keys the values that they would have had.
+  EXPECT_OK(table->Import(in, pf));
+  TableOptions reseeded = options;
+  reseeded.fields[0].seed = 77;
+  ExpectFinds(*table, [&] {
+    TableModel other(reseeded);
+    other.rows = model.rows;
+    return other;
+  }(), Batch({-1, 7, 8, 9}), pf);
+}
+
+inline void ImportIsAllOrNothing(const TableMaker& make) {
+  TableOptions options = HistoryOptions();
+  options.fields[0].max_rows = 3000;
+  std::unique_ptr<HashTable> table = TableWithHistory(make, options);
+  ThreadFor pf(2);
+  const TableContents before = ExportAll(*table, pf);
+  const auto refuses = [&](StatusCode code, auto spoil) {
+    TableContents contents = before;
+    ContentsIn in = spoil(contents) ? Borrow(contents) : ContentsIn();
+    const Status status = table->Import(in, pf);
+    EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(code));
+    EXPECT_TRUE(status.message().find("user_emb") != std::string::npos);
+    EXPECT_TRUE(Same(ExportAll(*table, pf), before));
+  };
+  using C = TableContents;
+  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.keys[5] = c.keys[8], c.fields[5] = c.fields[8], true; });
+  refuses(StatusCode::kInvalidArgument,
+          [](C& c) { return c.pending_keys[0] = c.keys[8], c.pending_fields[0] = c.fields[8], true; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.fields[5] = 3, true; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.pending_counts[0] = 0, true; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.pending_counts[0] = int64_t{1} << 31, true; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.frequencies[3] = -1, true; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.slots.pop_back(), true; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.seeds.pop_back(), true; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.step = -1, true; });
+  refuses(StatusCode::kResourceExhausted, [](C& c) {
+    for (size_t i = 0; i < c.keys.size(); ++i) c.keys[i] = static_cast<int64_t>(i), c.fields[i] = 0;
+    return true;
+  });
+}
+
+// Rows that are neither inserted nor erased meanwhile are seen exactly once.
+inline void ExportsPiecemeal(const TableMaker& make) {
+  std::unique_ptr<HashTable> table = make(OneField(2));
+  ThreadFor pf(2);
+  const Batch kept(MakeKeys(Pattern::kRandom, 1000, 1)), erased(MakeKeys(Pattern::kRandom, 1000, 2));
+  std::vector<float> out(2000);
+  EXPECT_OK(table->FindOrInsert(erased.ref(), out.data(), pf));
+  EXPECT_OK(table->FindOrInsert(kept.ref(), out.data(), pf));
+  std::map<int64_t, int> seen;
+  TableContents part;
+  int64_t cursor = 0;
+  for (int round = 0; cursor >= 0; ++round) {
+    EXPECT_OK(table->ExportBatch(&cursor, 73, &part));
+    EXPECT_TRUE(part.keys.size() <= 73);
+    for (size_t i = 0; i < part.keys.size(); ++i) {
+      ++seen[part.keys[i]];
+      const FieldKey key(0, part.keys[i]);
+      EXPECT_TRUE(TableModel(OneField(2)).Initial(key) == std::vector<float>(&part.values[2 * i], &part.values[2 * i] + 2));
+    }
+    const KeyBatch some = {erased.keys.data() + round * 20, nullptr, round < 50 ? 20 : 0};
+    EXPECT_OK(table->Erase(some, nullptr, pf));
+    EXPECT_OK(table->FindOrInsert(Batch(MakeKeys(Pattern::kRandom, 60, 100 + round)).ref(), out.data(), pf));
+  }
+  for (const int64_t key : kept.keys) EXPECT_EQ(seen[key], 1);
+}
+
+inline void ExportPassesErrorsOn(const TableMaker& make) {
+  const TableOptions options = HistoryOptions();
+  std::unique_ptr<HashTable> table = TableWithHistory(make, options);
+  SerialFor pf;
+  const auto refuse = [](ContentsOut*) { return Status(StatusCode::kInternal, "no"); };
+  EXPECT_EQ(table->Export(refuse, pf).message(), std::string("no"));
+  EXPECT_OK(table->Export([](ContentsOut*) { return Status(); }, pf));  // Nothing wanted.
+}
+
+}  // namespace tf_booster::contract
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_POLICIES_H_
