@@ -18,7 +18,9 @@ struct FtrlOptions {
 };
 
 // kSquareRoot: lr_power is -0.5, the default and the vectorised case.
-template <bool kSquareRoot>
+// kOneColumn: rows of one column (linear models) take another kernel in TensorFlow, which adds the terms of the linear slot
+// in another order. Where they nearly cancel the orders differ by more than 4 ulp.
+template <bool kSquareRoot, bool kOneColumn>
 struct Ftrl {
   static constexpr int kNumSlots = 2;
   static constexpr const char* kName = "Ftrl";
@@ -32,6 +34,10 @@ struct Ftrl {
     return x > -limit ? x : -limit;
   }
 
+  TFB_HOST_DEVICE static float Sum(float linear, float grad, float shift) {
+    return kOneColumn ? (linear + grad) - shift : linear + (grad - shift);
+  }
+
   TFB_HOST_DEVICE void operator()(float grad, float& value, float& accumulator, float& linear) const {
     const float lr = options.lr;
     const float shrunk_grad = grad + 2.0f * options.l2_shrinkage * value;
@@ -39,10 +45,10 @@ struct Ftrl {
     const float power = Power(new_accumulator);
     const float growth = power - Power(accumulator);
     if (options.multiply_linear_by_lr) {
-      linear += shrunk_grad * lr - growth * value;
+      linear = Sum(linear, shrunk_grad * lr, growth * value);
       value = (Clamp(linear, options.l1 * lr) - linear) / (power + 2.0f * options.l2 * lr);
     } else {
-      linear += shrunk_grad - growth / lr * value;
+      linear = Sum(linear, shrunk_grad, growth / lr * value);
       value = (Clamp(linear, options.l1) - linear) / (power / lr + 2.0f * options.l2);
     }
     accumulator = new_accumulator;

@@ -45,6 +45,26 @@ class FormulaOptimizer final : public RowOptimizer {
   const Formula formula_;
 };
 
+// Chooses the formula by the rows' width.
+template <bool kSquareRoot>
+class FtrlOptimizer final : public RowOptimizer {
+ public:
+  explicit FtrlOptimizer(const FtrlOptions& options)
+      : one_column_(Ftrl<kSquareRoot, true>{options}), columns_(Ftrl<kSquareRoot, false>{options}) {}
+
+  const char* name() const override { return columns_.name(); }
+  int num_slots() const override { return columns_.num_slots(); }
+
+  void ApplyRows(float* const* rows, const float* const* grads, int64_t n, int64_t dim) const override {
+    if (dim == 1) return one_column_.ApplyRows(rows, grads, n, dim);
+    columns_.ApplyRows(rows, grads, n, dim);
+  }
+
+ private:
+  const FormulaOptimizer<Ftrl<kSquareRoot, true>> one_column_;
+  const FormulaOptimizer<Ftrl<kSquareRoot, false>> columns_;
+};
+
 template <class Formula>
 std::unique_ptr<RowOptimizer> Make(const Formula& formula) {
   return std::make_unique<FormulaOptimizer<Formula>>(formula);
@@ -63,8 +83,8 @@ std::unique_ptr<RowOptimizer> MakeRowOptimizer(const AdagradOptions& options) { 
 std::unique_ptr<RowOptimizer> MakeRowOptimizer(const AdagradV2Options& options) { return Make(AdagradV2{options}); }
 std::unique_ptr<RowOptimizer> MakeRowOptimizer(const AdamOptions& options) { return Make(Adam(options)); }
 std::unique_ptr<RowOptimizer> MakeRowOptimizer(const FtrlOptions& options) {
-  if (options.lr_power == -0.5f) return Make(Ftrl<true>{options});
-  return Make(Ftrl<false>{options});
+  if (options.lr_power == -0.5f) return std::make_unique<FtrlOptimizer<true>>(options);
+  return std::make_unique<FtrlOptimizer<false>>(options);
 }
 std::unique_ptr<RowOptimizer> MakeRowOptimizer(const RMSPropOptions& options) { return Make(RMSProp{options}); }
 std::unique_ptr<RowOptimizer> MakeRowOptimizer(const CenteredRMSPropOptions& options) {

@@ -12,9 +12,9 @@
 namespace tf_booster {
 namespace {
 
-constexpr int64_t kRowsAtOnce = 16;         // Rows that are prefetched while as many before them are updated.
+constexpr int64_t kRowsAtOnce = 16;          // Gradients that are prefetched while as many before them are applied.
 constexpr int64_t kFloatsOnStack = 1 << 12;  // Sums of duplicates; 16 KiB, half a first-level cache.
-constexpr int64_t kPrefetchBytes = 512;     // Of a row; what lies beyond the processor fetches by itself.
+constexpr int64_t kPrefetchBytes = 512;      // Of a gradient; what lies beyond the processor fetches by itself.
 constexpr int64_t kLine = 64;
 
 // The keys of all probes as one batch of distinct keys, and where each probe's keys are in it.
@@ -92,7 +92,7 @@ int64_t FirstNonFinite(const float* x, int64_t n, ParallelFor& pf) {
 class RowUpdater {
  public:
   RowUpdater(const GradientLists& lists, const float* grads, int64_t dim, const RowOptimizer& optimizer)
-      : lists_(lists), grads_(grads), dim_(dim), optimizer_(optimizer), row_floats_((1 + optimizer.num_slots()) * dim) {}
+      : lists_(lists), grads_(grads), dim_(dim), optimizer_(optimizer) {}
 
   void operator()(const int64_t* positions, float* const* rows, int64_t n) const {
     const int64_t at_once = std::clamp<int64_t>(kFloatsOnStack / dim_, 1, kRowsAtOnce);
@@ -100,23 +100,21 @@ class RowUpdater {
     std::vector<float> heap(dim_ > kFloatsOnStack ? dim_ : 0);
     float* sums = heap.empty() ? stack : heap.data();
     GradientLists::Row first[2][kRowsAtOnce];
-    Prefetch(positions, rows, std::min(at_once, n), first[0]);
+    Prefetch(positions, std::min(at_once, n), first[0]);
     for (int64_t begin = 0, turn = 0; begin < n; begin += at_once, turn ^= 1) {
       const int64_t next = begin + at_once;
-      if (next < n) Prefetch(positions + next, rows + next, std::min(at_once, n - next), first[turn ^ 1]);
+      if (next < n) Prefetch(positions + next, std::min(at_once, n - next), first[turn ^ 1]);
       Apply(positions + begin, rows + begin, std::min(at_once, n - begin), first[turn], sums);
     }
   }
 
  private:
-  void Prefetch(const int64_t* positions, float* const* rows, int64_t n, GradientLists::Row* first) const {
-    const int64_t row_bytes = std::min<int64_t>(row_floats_ * sizeof(float), kPrefetchBytes);
+  // The table has fetched the rows themselves.
+  void Prefetch(const int64_t* positions, int64_t n, GradientLists::Row* first) const {
     const int64_t grad_bytes = std::min<int64_t>(dim_ * sizeof(float), kPrefetchBytes);
     for (int64_t k = 0; k < n; ++k) {
       first[k] = lists_.First(positions[k]);
       if (first[k] == GradientLists::kNone) continue;
-      const char* row = reinterpret_cast<const char*>(rows[k]);
-      for (int64_t b = 0; b < row_bytes; b += kLine) __builtin_prefetch(row + b, 1);
       const char* grad = reinterpret_cast<const char*>(grads_ + first[k] * dim_);
       for (int64_t b = 0; b < grad_bytes; b += kLine) __builtin_prefetch(grad + b);
     }
@@ -146,7 +144,6 @@ class RowUpdater {
   const float* const grads_;
   const int64_t dim_;
   const RowOptimizer& optimizer_;
-  const int64_t row_floats_;
 };
 
 Status Invalid(const HashTable& table, const RowOptimizer& optimizer, const std::string& what) {
