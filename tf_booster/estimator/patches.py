@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.checkpoint import warm_start
-from tf_booster.estimator import saved_model
+from tf_booster.estimator import resource_variables, saved_model
 
 Rewrite = Callable[[tf.Graph], Any]
 
@@ -66,7 +66,8 @@ def _finalize(original: Any, rewrite: Rewrite) -> Any:
 def _call_model_fn(original: Any, rewrite: Rewrite) -> Any:
     @functools.wraps(original)
     def _call_model_fn(self: Any, features: Any, labels: Any, mode: Any, config: Any) -> Any:
-        spec = original(self, features=features, labels=labels, mode=mode, config=config)
+        with resource_variables.for_stand_ins():
+            spec = original(self, features=features, labels=labels, mode=mode, config=config)
         if getattr(_exporting, "graphs", None) is not None:
             graph = tf.compat.v1.get_default_graph()
             rewrite(graph)

@@ -1,0 +1,25 @@
+"""Programs that call disable_v2_behavior, as many Estimator programs do, get reference Variables, on which no table can stand.
+
+embedding_column and linear_model make their Variables out of our sight, so while a model function runs, Variables of the shape
+that stands for a table, [1, n], become resource Variables. The few others of that shape behave the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, ContextManager
+
+import tensorflow as tf
+
+
+def for_stand_ins() -> ContextManager[None]:
+    """A scope in which Variables of one row are resource Variables."""
+    return tf.compat.v1.variable_creator_scope(_make)
+
+
+def _make(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+    shape = kwargs.get("shape")
+    if shape is not None and not kwargs.get("use_resource"):
+        dims = tf.TensorShape(shape)
+        if dims.rank == 2 and dims[0] == 1:
+            kwargs["use_resource"] = True
+    return next_creator(**kwargs)
