@@ -66,9 +66,19 @@ def prune(meta_graph: Any, removed_variables: Iterable[str]) -> int:
     kept = [node for node in meta_graph.graph_def.node if node.name not in gone]
     for node in kept:
         node.input[:] = [name for name in list(node.input) if _op_name(name) not in gone]
+        _forget_colocation(node, gone)
     del meta_graph.graph_def.node[:]
     meta_graph.graph_def.node.extend(kept)
     return len(gone)
+
+
+def _forget_colocation(node: Any, gone: Set[str]) -> None:
+    if "_class" not in node.attr:
+        return
+    places = node.attr["_class"].list.s
+    places[:] = [place for place in list(places) if tf.compat.as_str(place)[len("loc:@") :] not in gone]
+    if not places:
+        del node.attr["_class"]
 
 
 def _useless_without(gone: Set[str], nodes: Dict[str, Any], consumers: Dict[str, list], roots: Set[str]) -> Set[str]:
