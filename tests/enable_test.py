@@ -27,6 +27,7 @@ def said(caplog):
 def patched():
     return {
         "finalize": v1.train.Scaffold.finalize,
+        "__init__": v1.train.MonitoredSession.__mro__[1].__init__,
         "_call_model_fn": estimator_lib.Estimator._call_model_fn,
         "_add_meta_graph_for_mode": estimator_lib.Estimator._add_meta_graph_for_mode,
     }

@@ -37,7 +37,13 @@ def test_to_dict_keeps_the_contract_and_json_can_write_it(made):
 
 def test_str_tells_people_the_same(made):
     text = str(made)
-    for part in ("1 table(s) on cpu", "table user: dim 4, adam (m, v)", "min_frequency 2", "skipped mean_of_all", "NaN"):
+    for part in (
+        "1 table(s) on cpu",
+        "table user: dim 4, adam (m, v)",
+        "min_frequency 2",
+        "skipped mean_of_all",
+        "NaN",
+    ):
         assert part in text
 
 
@@ -79,3 +85,25 @@ def test_write_html_escapes_names(tmp_path):
     odd = Report(note="<b>&")
     odd.write_html(str(tmp_path / "r.html"))
     assert "&lt;b&gt;&amp;" in (tmp_path / "r.html").read_text()
+
+
+def test_sizes_are_known_once_a_session_has_ended(tmp_path):
+    tf.enable_gpu_booster()
+    try:
+        with tf.Graph().as_default():
+            v1.train.create_global_step()
+            table = tf_booster.get_hash_table("t", 4, eviction={"max_rows": 2, "order": "lru"})
+            step = v1.train.get_global_step()
+            values = tf_booster.embedding_lookup(table, [step, step + 1])
+            train_op = v1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(values), step)
+            with v1.train.MonitoredTrainingSession() as session:
+                report = tf_booster.report()
+                assert report.tables[0]["rows"] is None and "evicted" not in str(report)
+                for _ in range(5):
+                    session.run(train_op)
+    finally:
+        tf_booster.disable_gpu_booster()
+    assert tf_booster.report() is report
+    (table,) = report.to_dict()["tables"]
+    assert (table["rows"], table["evicted"], table["step"], table["pending"]) == (2, 4, 5, 0) and table["bytes"] > 0
+    assert "at the end 2 rows, 0 keys not admitted yet, 4 evicted" in str(report)

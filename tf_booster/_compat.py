@@ -16,6 +16,7 @@ from tensorflow.python.feature_column import serialization as _fc_serialization
 from tensorflow.python.framework import ops as _ops
 from tensorflow.python.ops import resources as _resources
 from tensorflow.python.ops import variable_scope as _variable_scope
+from tensorflow.python.training import monitored_session as _monitored_session
 from tensorflow.python.training.saving import saveable_object as _saveable_object
 
 # --- Graph surgery (tf_booster/passes/graph_view.py is the only caller) ---
@@ -76,6 +77,11 @@ def estimator_class() -> Any:
 def scaffold_class() -> Any:
     """The class whose `finalize` every MonitoredSession runs."""
     return tf.compat.v1.train.Scaffold
+
+
+def monitored_session_class() -> Any:
+    """The base of MonitoredSession and SingularMonitoredSession; its constructor takes (session_creator, hooks, …)."""
+    return _monitored_session._MonitoredSession  # pylint: disable=protected-access
 
 
 # --- Savers and checkpoints ---

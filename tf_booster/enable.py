@@ -35,7 +35,9 @@ def enable_gpu_booster(**options: Any) -> None:
     if _enabled is None:
         _say_device(wanted)
     else:
-        log.warning(f"enabled again; graphs that are not rewritten yet get the new options: {_difference(_enabled, wanted)}")
+        log.warning(
+            f"enabled again; graphs that are not rewritten yet get the new options: {_difference(_enabled, wanted)}"
+        )
     _enabled = wanted
     patches.install(_rewrite)
 

@@ -70,9 +70,7 @@ _RULES: Dict[str, _Rule] = {
     "xla": _Rule(("off", "auto"), honoured=("off",)),
     "gradient_reduction": _Rule(("average", "sum"), honoured=("average",)),
     "lr_scaling": _Rule((None, "linear"), honoured=(None,)),
-    "warmup_steps": _Rule(
-        kind=lambda v: _is_int(v) and v >= 0, wanted="an integer of at least 0", honoured=(0,)
-    ),
+    "warmup_steps": _Rule(kind=lambda v: _is_int(v) and v >= 0, wanted="an integer of at least 0", honoured=(0,)),
     "shard_input": _Rule(("auto", False)),
     "partition": _Rule(("hash", "mod"), honoured=("hash",)),
     "lazy_adam": _Rule(_ON_OFF, honoured=(False,)),

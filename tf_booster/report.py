@@ -7,8 +7,13 @@ import html
 import os
 from typing import Any, Dict, List, Optional
 
+import tensorflow as tf
+
 from tf_booster.embedding.registry import RewrittenTable
 from tf_booster.passes.base import PassResult
+
+# The outputs of TableStats, in their order. A table's entry has them once a session on the graph has ended, None before.
+STATS = ("rows", "pending", "evicted", "step", "index_capacity", "bytes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +57,12 @@ class Report:
             lines.extend(f"    skipped {node}: {reason}" for node, reason in p.skipped)
         return "\n".join(lines)
 
+    def add_stats(self, table: str, stats: Dict[str, int]) -> None:
+        """Adds what is known of a table once a session has ended; see STATS."""
+        for entry in self.tables:
+            if entry["name"] == table:
+                entry.update(stats)
+
     def write_html(self, path: str) -> None:
         """Writes a page that needs nothing else. Folders are made as needed."""
         folder = os.path.dirname(os.path.abspath(path))
@@ -74,10 +85,12 @@ def describe_table(table: RewrittenTable) -> Dict[str, Any]:
         "eviction": spec.eviction.to_dict(),
         "max_rows": spec.max_rows,
         "lookups": table.num_probes,
+        **dict.fromkeys(STATS),
     }
 
 
 _last: Optional[Report] = None
+_OF_GRAPH = ("tf_booster", "report")  # A tuple: TensorFlow tries to save collections with string keys.
 
 
 def report() -> Report:
@@ -85,10 +98,17 @@ def report() -> Report:
     return _last or Report(note="No graph has been rewritten yet.")
 
 
-def publish(new: Report) -> None:
-    """Makes `new` the last report."""
+def report_of(graph: tf.Graph) -> Optional[Report]:
+    """The report of `graph`; None for a graph that was not rewritten."""
+    found = graph.get_collection(_OF_GRAPH)
+    return found[-1] if found else None
+
+
+def publish(new: Report, graph: tf.Graph) -> None:
+    """Makes `new` the last report, and that of `graph`."""
     global _last
     _last = new
+    graph.get_collection_ref(_OF_GRAPH)[:] = [new]
 
 
 def _describe(table: Dict[str, Any]) -> str:
@@ -98,7 +118,16 @@ def _describe(table: Dict[str, Any]) -> str:
     rules += [f"max_rows {table['max_rows']}"] if table["max_rows"] else []
     return (
         f"table {table['name']}: dim {table['dim']}, {trained}, {table['initializer']}, seed {table['seed']}, "
-        f"{table['lookups']} lookup(s)" + "".join(f", {rule}" for rule in rules)
+        f"{table['lookups']} lookup(s)" + "".join(f", {rule}" for rule in rules) + _describe_stats(table)
+    )
+
+
+def _describe_stats(table: Dict[str, Any]) -> str:
+    if table["rows"] is None:
+        return ""
+    return (
+        f"; at the end {table['rows']} rows, {table['pending']} keys not admitted yet, {table['evicted']} evicted, "
+        f"{table['bytes'] / 2**20:.1f} MiB"
     )
 
 
@@ -108,7 +137,19 @@ th { background: #f5f5f5 } code { background: #f5f5f5 } .none { color: #888 }"""
 
 
 def _page(r: Report) -> str:
-    columns = ("name", "dim", "optimizer", "slots", "initializer", "seed", "min_frequency", "eviction", "max_rows", "lookups")
+    columns = (
+        "name",
+        "dim",
+        "optimizer",
+        "slots",
+        "initializer",
+        "seed",
+        "min_frequency",
+        "eviction",
+        "max_rows",
+        "lookups",
+        *STATS,
+    )
     tables = _html_table(columns, [[_cell(t[c]) for c in columns] for t in r.tables])
     passes = "".join(
         f"<h3>{html.escape(p.name)}</h3><ul>{''.join(f'<li>{html.escape(c)}</li>' for c in p.changes)}</ul>"

@@ -46,7 +46,9 @@ def test_embedding_columns(graph, layer):
     tables = rewrite(LAYERS[layer]([embedding_column(column("a"), 4), embedding_column(weighted("b"), 3)]), graph)
     assert sorted(t["dim"] for t in tables.values()) == [3, 4]
     assert all(t["optimizer"] == "adagrad" and t["lookups"] == 1 for t in tables.values())
-    assert all(t["initializer"].startswith("truncated_normal(mean=0, stddev=0.5") for t in tables.values() if t["dim"] == 4)
+    assert all(
+        t["initializer"].startswith("truncated_normal(mean=0, stddev=0.5") for t in tables.values() if t["dim"] == 4
+    )
     assert {name.rsplit("/", 2)[-2] for name in tables} == {"a_embedding", "b_weighted_by_w_embedding"}
     assert not v1.trainable_variables()
 
@@ -72,7 +74,12 @@ def test_partitioned_into_one_part_keeps_its_name(graph):
 def test_settings_of_the_column_are_the_tables(graph):
     source = column("a", min_frequency=3, eviction={"max_idle_steps": 5}, max_rows=9, seed=11)
     (table,) = rewrite(v1.feature_column.input_layer(features(), [embedding_column(source, 4)]), graph).values()
-    assert (table["min_frequency"], table["eviction"], table["max_rows"], table["seed"]) == (3, {"max_idle_steps": 5}, 9, 11)
+    assert (table["min_frequency"], table["eviction"], table["max_rows"], table["seed"]) == (
+        3,
+        {"max_idle_steps": 5},
+        9,
+        11,
+    )
 
 
 INITIALIZERS = {
@@ -106,7 +113,9 @@ def test_an_initializer_that_cannot_be_continued_is_refused(graph):
 def test_columns_that_share_a_table_must_agree(graph):
     shared = tf.feature_column.shared_embeddings([column("a", min_frequency=2), column("b")], 4)
     tf.keras.layers.DenseFeatures(shared)(features())
-    with pytest.raises(tf_booster.RewriteError, match="columns 'a' and 'b' share it.*'min_frequency': 2.*'min_frequency': 0"):
+    with pytest.raises(
+        tf_booster.RewriteError, match="columns 'a' and 'b' share it.*'min_frequency': 2.*'min_frequency': 0"
+    ):
         tf_booster.rewrite_graph(graph)
 
 

@@ -60,14 +60,21 @@ def test_lookup_and_update_become_table_ops(graph):
     (handle,), (probe,), (gather,) = ops(graph, "HashTable"), ops(graph, "TableProbe"), ops(graph, "TableGather")
     (apply_op,) = ops(graph, "TableApplyAdagrad")
     assert [t.name for t in probe.inputs] == [handle.outputs[0].name, "my_ids:0"]
-    assert gather.inputs[1] is probe.outputs[0] and gather.inputs[2] is probe.outputs[1] and gather.inputs[3] is probe.outputs[3]
+    assert (
+        gather.inputs[1] is probe.outputs[0]
+        and gather.inputs[2] is probe.outputs[1]
+        and gather.inputs[3] is probe.outputs[3]
+    )
     assert gather in ancestors(values) and probe in ancestors(values)
     assert list(apply_op.inputs)[:4] == [handle.outputs[0], *list(probe.outputs)[1:]]
     assert gather in apply_op.control_inputs, "lookups of a step read the rows as they were before it"
     assert apply_op in ancestors(train_op)
-    assert not types(train_op) & {"VarHandleOp", "ResourceGather", "ResourceSparseApplyAdagrad", "TfBoosterStandInIds"} - {
-        "VarHandleOp"
-    }
+    assert not types(train_op) & {
+        "VarHandleOp",
+        "ResourceGather",
+        "ResourceSparseApplyAdagrad",
+        "TfBoosterStandInIds",
+    } - {"VarHandleOp"}
     assert {op.name for op in ancestors(train_op) if op.type == "VarHandleOp"} == {"global_step"}
 
 

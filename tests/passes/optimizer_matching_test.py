@@ -92,7 +92,9 @@ def test_optimizer_is_recognised(name):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_other_optimizers_are_refused_by_name(name):
-    with pytest.raises(UnsupportedUpdate, match="Table 'rows': the update by op .* has no fused form; use one of: .*Adagrad"):
+    with pytest.raises(
+        UnsupportedUpdate, match="Table 'rows': the update by op .* has no fused form; use one of: .*Adagrad"
+    ):
         updates_of(train_graph(REFUSED[name]))
 
 

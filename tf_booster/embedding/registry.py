@@ -38,6 +38,7 @@ class RewrittenTable(NamedTuple):
     optimizer: str  # As the attr `optimizer` of the op; '' for none.
     spec: TableSpec  # Its seed is set.
     num_probes: int  # Their groups are 0 to num_probes - 1.
+    stats: tf.Tensor  # Output of its TableStats op.
 
 
 def add_table(graph: tf.Graph, table: Any) -> None:

@@ -4,6 +4,8 @@ The start of `Scaffold.finalize` sees every graph that a MonitoredSession runs: 
 and MonitoredTrainingSession without an Estimator. `Estimator.export_saved_model` makes a plain Session, so there the
 graph is rewritten when the model function has returned, before the Saver is made.
 
+The constructor of MonitoredSession gets a hook that notes the tables' sizes for the report.
+
 init_from_checkpoint, and with it WarmStartSettings, names Variables before the rewrite; what it says of tables is kept for it.
 """
 
@@ -18,6 +20,7 @@ import tensorflow as tf
 from tf_booster import _compat
 from tf_booster.checkpoint import warm_start
 from tf_booster.estimator import resource_variables, saved_model
+from tf_booster.estimator.table_stats import with_stats_hook
 
 Rewrite = Callable[[tf.Graph], Any]
 
@@ -30,6 +33,7 @@ def install(rewrite: Rewrite) -> None:
     if _installed:
         return
     _replace(_compat.scaffold_class(), "finalize", lambda original: _finalize(original, rewrite))
+    _replace(_compat.monitored_session_class(), "__init__", with_stats_hook)
     estimator = _compat.estimator_class()
     if estimator is not None:
         _replace(estimator, "_call_model_fn", lambda original: _call_model_fn(original, rewrite))

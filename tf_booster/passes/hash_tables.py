@@ -54,7 +54,9 @@ class HashTables(Pass):
             for item in view.graph.get_collection(name):
                 handle_op = variable_handle_op(item)
                 if handle_op is not None and handle_op.name in gone:
-                    raise RewriteError(f"Variable '{handle_op.name}' is still in collection '{name}' after the rewrite.")
+                    raise RewriteError(
+                        f"Variable '{handle_op.name}' is still in collection '{name}' after the rewrite."
+                    )
 
 
 def _live_stand_ins(view: GraphView) -> list:

@@ -14,7 +14,9 @@ import tensorflow as tf
 
 from tf_booster.passes.matching import Bind, Op, match, skip_identity, uniform_value
 
-SUPPORTED = "GradientDescent/SGD, Momentum, Adagrad, Adam, Ftrl, RMSProp (tf.compat.v1.train and tf.keras.optimizers.legacy)"
+SUPPORTED = (
+    "GradientDescent/SGD, Momentum, Adagrad, Adam, Ftrl, RMSProp (tf.compat.v1.train and tf.keras.optimizers.legacy)"
+)
 
 
 class UnsupportedUpdate(ValueError):

@@ -45,7 +45,7 @@ def rewrite(graph: Optional[tf.Graph], options: Options) -> Report:
         results.append(p.run(view))
         p.ensures(view)
     made = _report(graph, results)
-    publish(made)
+    publish(made, graph)
     log.info("\n" + str(made))
     return made
 
@@ -54,7 +54,7 @@ def _nothing_to_do(graph: tf.Graph) -> Report:
     if registry.rewritten(graph):
         return report()  # A second run changes nothing, the report of the first still holds.
     made = Report(passes=[PassResult(HashTables.name)], note="This graph has no tables; it is as it was.")
-    publish(made)
+    publish(made, graph)
     return made
 
 

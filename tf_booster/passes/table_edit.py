@@ -26,7 +26,7 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, result: Pa
     probes: Dict[Tuple[str, tf.Operation], Any] = {}
     for table in plan.tables:
         handle = _make_handle(view, table)
-        entry = _entry(table, handle)
+        entry = _entry(view, table, handle)
         registry.add_rewritten(view.graph, entry)
         rewritten.append(entry)
         for stand_in, group in table.groups.items():
@@ -55,7 +55,9 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, result: Pa
 def replaced_variables(tables: List[TablePlan], entries: List[Any]) -> List[savers.Replaced]:
     """What a Saver needs to know of the Variables that go."""
     return [
-        savers.Replaced(t.name, e, [t.handle_op], _slot_ops(t)) for t, e in zip(tables, entries) if t.handle_op is not None
+        savers.Replaced(t.name, e, [t.handle_op], _slot_ops(t))
+        for t, e in zip(tables, entries)
+        if t.handle_op is not None
     ]
 
 
@@ -91,10 +93,12 @@ def _make_handle(view: GraphView, table: TablePlan) -> tf.Tensor:
         )
 
 
-def _entry(table: TablePlan, handle: tf.Tensor) -> registry.RewrittenTable:
+def _entry(view: GraphView, table: TablePlan, handle: tf.Tensor) -> registry.RewrittenTable:
     if table.existing is not None:
         return table.existing._replace(num_probes=table.existing.num_probes + len(table.groups))
     slots = table.update.slots if table.update else ()
+    with view.inserting(DEVICE):
+        stats = _native.ops().tf_booster_table_stats(handle, name=f"{_scope(table)}/stats")
     return registry.RewrittenTable(
         name=table.name,
         handle=handle,
@@ -103,6 +107,7 @@ def _entry(table: TablePlan, handle: tf.Tensor) -> registry.RewrittenTable:
         optimizer=table.update.optimizer if table.update else "",
         spec=table.spec,
         num_probes=len(table.groups),
+        stats=stats,
     )
 
 
@@ -121,7 +126,9 @@ def _route_codes(view: GraphView, plan: RewritePlan, stand_in: tf.Operation, pro
     view.redirect_control([stand_in], first.codes.op)
 
 
-def _replace_gather(view: GraphView, table: TablePlan, handle: tf.Tensor, lookup: Any, probes: Dict[Any, Any]) -> tf.Operation:
+def _replace_gather(
+    view: GraphView, table: TablePlan, handle: tf.Tensor, lookup: Any, probes: Dict[Any, Any]
+) -> tf.Operation:
     old = lookup.gather
     probe = probes[table.name, lookup.stand_in]
     with view.inserting(DEVICE, old.control_inputs):
@@ -135,7 +142,12 @@ def _replace_gather(view: GraphView, table: TablePlan, handle: tf.Tensor, lookup
 
 
 def _replace_update(
-    view: GraphView, table: TablePlan, handle: tf.Tensor, probes: Dict[Any, Any], gathers: List[tf.Operation], check_numerics: bool
+    view: GraphView,
+    table: TablePlan,
+    handle: tf.Tensor,
+    probes: Dict[Any, Any],
+    gathers: List[tf.Operation],
+    check_numerics: bool,
 ) -> None:
     update = table.update
     replaced = set(update.replaced)
@@ -193,7 +205,10 @@ def _answer_nan(view: GraphView, table: TablePlan, place: SummaryInput, result: 
         nan = tf.fill(shape, tf.constant(float("nan"), value.dtype), name=f"{_scope(table)}/nan_for_summary")
     update_input(place.op, place.index, nan)
     result.skipped.append(
-        (place.op.name, f"a summary of the whole table '{table.name}' shows NaN: a table has no fixed rows to summarise")
+        (
+            place.op.name,
+            f"a summary of the whole table '{table.name}' shows NaN: a table has no fixed rows to summarise",
+        )
     )
 
 

@@ -143,7 +143,9 @@ class _Planner:
                     "and look them up once."
                 )
             if op.get_attr("batch_dims") != 0:
-                raise RewriteError(f"Table '{table}': op '{op.name}' has batch_dims {op.get_attr('batch_dims')}; wanted 0.")
+                raise RewriteError(
+                    f"Table '{table}': op '{op.name}' has batch_dims {op.get_attr('batch_dims')}; wanted 0."
+                )
             found.setdefault(handle_op, []).append(Lookup(op, next(iter(sources))))
         return found
 
@@ -184,7 +186,11 @@ class _Planner:
             )
 
     def _spec(
-        self, name: str, handle_op: Optional[tf.Operation], lookups: List[Lookup], existing: Optional[registry.RewrittenTable]
+        self,
+        name: str,
+        handle_op: Optional[tf.Operation],
+        lookups: List[Lookup],
+        existing: Optional[registry.RewrittenTable],
     ) -> TableSpec:
         if existing is not None:
             return existing.spec
@@ -193,7 +199,9 @@ class _Planner:
         elif handle_op is not None:
             spec = self._column_spec(name, handle_op, lookups)
         else:
-            raise RewriteError(f"Table '{name}': nothing in this graph made it; make it with tf_booster.get_hash_table.")
+            raise RewriteError(
+                f"Table '{name}': nothing in this graph made it; make it with tf_booster.get_hash_table."
+            )
         graph_seed = self._view.graph.seed
         seed = next(s for s in (spec.seed, self._default_seed, graph_seed, 0) if s is not None)
         return dataclasses.replace(spec, seed=int(seed))
@@ -250,16 +258,22 @@ def _check_stand_in(table: str, handle_op: tf.Operation) -> None:
             "(unset TF_CONFIG)."
         )
     if dtype != tf.float32:
-        raise RewriteError(f"Table '{table}': its Variable is {tf.as_dtype(dtype).name}; a hash table's rows are float32.")
+        raise RewriteError(
+            f"Table '{table}': its Variable is {tf.as_dtype(dtype).name}; a hash table's rows are float32."
+        )
     if len(shape) != 2 or shape[0] != 1 or not shape[1]:
-        raise RewriteError(f"Table '{table}': its Variable has shape {shape}, wanted [1, dim]; take the partitioner off it.")
+        raise RewriteError(
+            f"Table '{table}': its Variable has shape {shape}, wanted [1, dim]; take the partitioner off it."
+        )
 
 
 def _initial_value(table: str, handle_op: tf.Operation) -> tf.Tensor:
     for op in handle_op.outputs[0].consumers():
         if op.type == "AssignVariableOp" and op.name == f"{handle_op.name}/Assign":
             return op.inputs[1]
-    raise RewriteError(f"Table '{table}': the op that initialises its Variable is not in the graph; make the Variable in it.")
+    raise RewriteError(
+        f"Table '{table}': the op that initialises its Variable is not in the graph; make the Variable in it."
+    )
 
 
 def _taken_over(plan: TablePlan) -> set:
