@@ -148,7 +148,7 @@ def test_tensors_in_slices_of_two_ranks(table, tmp_path):
 
 @pytest.mark.parametrize("saved", ["adagrad", "sgd", None])
 def test_slots_of_another_optimizer_start_anew_and_the_log_says_so(table, tmp_path, capfd, saved):
-    a, b, fresh = (table(optimizer=o, **RANDOM) for o in (saved or "", "adam", "adam"))
+    a, b = (table(optimizer=o, **RANDOM) for o in (saved or "", "adam"))
     if saved:
         train(a)
     else:
@@ -169,7 +169,15 @@ def test_slots_of_another_optimizer_start_anew_and_the_log_says_so(table, tmp_pa
     # And the new optimizer goes on from them.
     train(b, seed=3)
     assert any(np.any(slots) for _, slots, _, _ in b.contents().values())
-    del fresh
+
+
+def test_slots_of_the_same_name_are_not_those_of_another_optimizer(table, tmp_path):
+    """TensorFlow's momentum and Keras's have a slot of one name, in other units."""
+    a, b = table(optimizer="momentum"), table(optimizer="keras_momentum")
+    train(a)
+    restore(b, write(tmp_path / "model", tensors_of(a)))
+    assert all(np.any(slots) for _, slots, _, _ in a.contents().values())
+    assert not any(np.any(slots) for _, slots, _, _ in b.contents().values())
 
 
 def test_what_is_optional_has_defaults(table, tmp_path):
