@@ -10,7 +10,7 @@ NATIVE = +@mkdir -p build && flock build/.lock$(SANITIZE) $(MAKE) --no-print-dir
   $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
 IN_VENV = +@$(MAKE) --no-print-directory PYTHON=$(VENV)
 
-.PHONY: help venv build lib test test-cc test-py test-asan test-tsan demo bench bench-cc cuda lint format clean
+.PHONY: help venv build lib test test-cc test-py test-asan test-tsan demo bench bench-cc cuda test-cuda lint format clean
 help:
 	@sed -n 's/^## //p' Makefile
 
@@ -41,11 +41,12 @@ lib:
 test-cc:
 	$(NATIVE) test
 
-## make bench-cc    builds the C++ benchmarks, build/native/cc/**/*_bench; make cuda: compiles every CUDA source
+## make bench-cc    builds the C++ benchmarks, build/native/cc/**/*_bench
+## make cuda        compiles every CUDA source; test-cuda: runs the CUDA tests, on a card
 bench-cc:
 	$(NATIVE) benches
-cuda:
-	$(NATIVE) cuda
+cuda test-cuda:
+	$(NATIVE) $@
 
 ## make test-py     runs the Python tests; ARGS="-k name" chooses
 test-py:

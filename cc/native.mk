@@ -63,15 +63,18 @@ CORE_OBJECTS := $(CORE_SOURCES:%=$(BUILD)/%.o)
 TF_OBJECTS := $(TF_SOURCES:%=$(BUILD)/%.o)
 OBJECTS := $(CORE_OBJECTS) $(TF_OBJECTS) $(CUDA_OBJECTS) $(BUILD)/build_info.o
 TESTS := $(TEST_SOURCES:%.cc=$(BUILD)/%)
+CUDA_TESTS := $(patsubst %.cu,$(BUILD)/%_cuda,$(filter %_test.cu,$(ALL_CUDA)))
 BENCHES := $(BENCH_SOURCES:%.cc=$(BUILD)/%)
 KEEP_GOING := $(findstring k,$(firstword -$(MAKEFLAGS)))
 
-.PHONY: lib tests test benches cuda force
+.PHONY: lib tests test benches cuda test-cuda force
 lib: $(LIB)
 	$(if $(KEEP_GOING),@test ! -s $(BUILD)/failed || { echo "not compiled:"; sort -u $(BUILD)/failed; exit 1; })
 tests: $(TESTS)
 benches: $(BENCHES)
 cuda: $(ALL_CUDA:%=$(BUILD)/%.o)
+test-cuda: $(CUDA_TESTS)
+	@cc/run_tests.sh $^
 
 # Objects depend on what they were built with, the library on which objects there are.
 kept = mkdir -p $(@D) && printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' > $@
@@ -89,6 +92,9 @@ $(TF_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 $(ALL_CUDA:%=$(BUILD)/%.o): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(NVCC) $(NVCCFLAGS) $(CUDA_DEFINES) -I. -MMD -MP -MF $@.d -MT $@)
+
+$(CUDA_TESTS): $(BUILD)/%_cuda: $(BUILD)/%.cu.o $(CORE_OBJECTS)
+	@$(NVCC) $^ -o $@
 
 # What the library was built for, as text inside it: tf_booster/_native.py reads it before it loads the library.
 $(BUILD)/build_info.o: $(BUILD)/flags
