@@ -22,7 +22,7 @@ from criteo.tfrecords import write_split
 EVAL_STREAM = 1 << 20  # Streams of the evaluation shards start here, far above those of any training shards.
 
 
-def generate(out: str, train: int, evaluate: int, seed: int = 2026, shards: int = 4, zipf: float = 1.1,
+def generate(out: str, train: int, evaluate: int, seed: int = 2026, shards: int = 4, zipf: float = 1.2,
              max_cardinality: int = 200_000, show_progress: bool = True) -> dict:
     """Writes both splits and meta.json into `out`; returns what meta.json holds."""
     os.makedirs(out, exist_ok=True)
@@ -47,7 +47,7 @@ def main(argv=None) -> int:
     parser.add_argument("--eval", type=int, default=50_000, help="evaluation records (default %(default)s)")
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--shards", type=int, default=4, help="training files (default %(default)s)")
-    parser.add_argument("--zipf", type=float, default=1.1, help="exponent of the Zipf law of ids (default %(default)s)")
+    parser.add_argument("--zipf", type=float, default=1.2, help="exponent of the Zipf law of ids (default %(default)s)")
     parser.add_argument("--max-cardinality", type=int, default=200_000, help="distinct ids of one field, at most")
     args = parser.parse_args(argv)
     meta = generate(args.out, args.train, args.eval, args.seed, args.shards, args.zipf, args.max_cardinality)

@@ -21,7 +21,8 @@ from criteo.columns import CATEGORICAL, NUMERIC
 from criteo.inputs import feature_spec, input_fn
 
 OPTIMIZERS = {
-    "adagrad": tf.compat.v1.train.AdagradOptimizer,
+    # A row gets about 1/1000 of the gradient of a batch of 1000: a start of 0.1 would drown it.
+    "adagrad": lambda rate: tf.compat.v1.train.AdagradOptimizer(rate, initial_accumulator_value=1e-4),
     "adam": tf.compat.v1.train.AdamOptimizer,
     "ftrl": tf.compat.v1.train.FtrlOptimizer,
     "sgd": tf.compat.v1.train.GradientDescentOptimizer,
