@@ -114,6 +114,13 @@ def test_where_things_run_is_said_once(said, monkeypatch):
     assert len([m for m in said() if "no GPU" in m and "runs on the CPU" in m]) == 1
 
 
+def test_several_ranks_are_not_taken_in_silence(said, monkeypatch):
+    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setenv("HOROVOD_SIZE", "2")
+    tf.enable_gpu_booster()
+    assert any("2 ranks were started" in m for m in said())
+
+
 def test_a_session_made_again_on_a_finalized_graph_is_left_alone():
     tf.enable_gpu_booster()
     with tf.Graph().as_default() as graph:

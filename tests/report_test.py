@@ -28,7 +28,9 @@ def test_to_dict_keeps_the_contract_and_json_can_write_it(made):
     assert (found["device"], found["rank"], found["size"]) == ("cpu", 0, 1)
     (one,) = found["passes"]
     assert one["name"] == "hash_tables" and one["modified"] is True
-    assert one["changes"] == ["table 'user' [4]: 1 lookup, trained by adam (fused)"]
+    assert one["changes"] == [
+        "table 'user' [4]: 1 lookup, trained by adam (fused; moves the rows that have a gradient, TensorFlow's moves every row)"
+    ]
     assert [set(s) for s in one["skipped"]] == [{"node", "reason"}] and one["skipped"][0]["node"] == "mean_of_all"
     (table,) = found["tables"]
     assert (table["name"], table["dim"], table["optimizer"], table["slots"]) == ("user", 4, "adam", ["m", "v"])

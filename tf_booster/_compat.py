@@ -6,14 +6,14 @@ checkpoints, SavedModels, feature columns. Add a section for another area.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import tensorflow as tf
 from tensorflow.core.framework import variable_pb2 as _variable_pb2
+from tensorflow.python.checkpoint import graph_view as _object_graph_view
 from tensorflow.python.feature_column import feature_column as _fc_v1
 from tensorflow.python.feature_column import feature_column_v2 as _fc_v2
 from tensorflow.python.feature_column import serialization as _fc_serialization
-from tensorflow.python.framework import ops as _ops
 from tensorflow.python.ops import resources as _resources
 from tensorflow.python.ops import variable_scope as _variable_scope
 from tensorflow.python.training import monitored_session as _monitored_session
@@ -59,7 +59,7 @@ def in_control_flow(op: tf.Operation) -> bool:
 
 def is_function_graph(graph: tf.Graph) -> bool:
     """Whether `graph` is the body of a tf.function, of a v2 cond or while, or of a dataset's function."""
-    return bool(getattr(graph, "building_function", False)) or not type(graph) is _ops.Graph
+    return bool(graph.building_function)
 
 
 # --- Estimator and MonitoredSession ---
@@ -109,6 +109,14 @@ def variables_by_name() -> Dict[str, Any]:
     """The Variables that tf.compat.v1.get_variable made in the default graph, each part of a partitioned one by itself."""
     store = _variable_scope._get_default_variable_store()  # pylint: disable=protected-access
     return dict(store._vars)  # pylint: disable=protected-access
+
+
+def name_based_saver(scaffold: Any) -> None:
+    """Builds the Saver for a Scaffold whose saver is a tf.train.Checkpoint, as Scaffold.finalize would do later."""
+    checkpoint = scaffold.saver
+    if isinstance(checkpoint, tf.train.Checkpoint):
+        objects = _object_graph_view.ObjectGraphView(checkpoint).frozen_saveable_objects()
+        scaffold._saver = tf.compat.v1.train.Saver(var_list=objects, sharded=True)  # pylint: disable=protected-access
 
 
 def register_shared_resource(handle: tf.Tensor, create: tf.Operation, is_initialized: tf.Tensor) -> None:

@@ -267,6 +267,19 @@ def test_a_frozen_table_beside_a_trained_one(graph):
     assert [(t["name"], t["optimizer"]) for t in tf_booster.report().tables] == [("f", None), ("t", "adagrad")]
 
 
+def test_a_trainable_table_that_is_left_out_of_training_is_reported(graph):
+    left_out = tf_booster.get_hash_table("left_out", 4)
+    trained, frozen = tf_booster.get_hash_table("t", 4), tf_booster.get_hash_table("f", 4, trainable=False)
+    minimize(lookup(left_out) * lookup(trained) * lookup(frozen), var_list=[trained.variable])
+    ((node, reason),) = tf_booster.rewrite_graph(graph).passes[0].skipped
+    assert node == "left_out" and "var_list" in reason
+
+
+def test_evaluation_trains_nothing_and_that_is_no_news(graph):
+    lookup(tf_booster.get_hash_table("t", 4))
+    assert tf_booster.rewrite_graph(graph).passes[0].skipped == []
+
+
 def test_size_and_export_read_the_table_before_and_after_the_rewrite(graph):
     table = tf_booster.get_hash_table("t", 4)
     lookup(table)

@@ -24,7 +24,7 @@ class Bind:
 class Op:
     """The first output of an op of the given type whose leading inputs match `inputs`; Identity in front is looked through."""
 
-    def __init__(self, op_type: str, *inputs: "Pattern"):
+    def __init__(self, op_type: str, *inputs: Pattern):
         self.op_type = op_type
         self.inputs = inputs
 

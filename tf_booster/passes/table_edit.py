@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any, Dict, List, Tuple
 
 import tensorflow as tf
 
-from tf_booster import _native
+from tf_booster import _native, log
 from tf_booster.checkpoint import savers, warm_start
 from tf_booster.checkpoint.saveable import TableSaveable
 from tf_booster.embedding import registry
@@ -43,6 +42,7 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, result: Pa
         if table.existing is None:
             started = warm_start.apply_requests(view, table.name, entry.handle, table.uses.initializers)
             result.changes.extend([started] if started else [])
+        _note_untrained(view, table, result)
         _retire_variable(view, table, result)
         result.changes.append(_change(table))
         result.modified = True
@@ -216,5 +216,28 @@ def _change(table: TablePlan) -> str:
     lookups = f"{len(table.lookups)} lookup{'' if len(table.lookups) == 1 else 's'}"
     if table.existing is not None:
         return f"table '{table.name}': {lookups} more, which do not train it"
-    update = f"trained by {table.update.optimizer} (fused)" if table.update else "read only"
-    return f"table '{table.name}' [{table.spec.dim}]: {lookups}, {update}"
+    return f"table '{table.name}' [{table.spec.dim}]: {lookups}, {_training(table)}"
+
+
+def _training(table: TablePlan) -> str:
+    update = table.update
+    if update is None:
+        return "read only"
+    if update.optimizer == "adam" or update.attrs.get("epsilon_outside_sqrt"):
+        return (
+            f"trained by {update.optimizer} (fused; moves the rows that have a gradient, TensorFlow's moves every row)"
+        )
+    return f"trained by {update.optimizer} (fused)"
+
+
+def _note_untrained(view: GraphView, table: TablePlan, result: PassResult) -> None:
+    """A table that is meant to be trained and is left out of training is worth a word; evaluation trains nothing."""
+    if table.update is not None or table.existing is not None or not table.lookups or not table.spec.trainable:
+        return
+    if any(op.type.startswith(("ResourceApply", "ResourceSparseApply")) for op in view.graph.get_operations()):
+        reason = (
+            f"nothing updates the trainable table '{table.name}', but an optimizer updates other Variables: is it in the "
+            "optimizer's var_list? (TensorFlow's DNN models of version 2 leave shared_embeddings untrained.)"
+        )
+        result.skipped.append((table.handle_op.name, reason))
+        log.once(reason)

@@ -22,6 +22,9 @@ _CALLS = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase
 # Ends of reads that are not computations: saving, and reads that nothing uses (every Variable has one).
 _IDLE = ("Identity", "ReadVariableOp", "SaveV2", "SaveSlices", "Save")
 
+# Questions whether the Variable is ready, and a hint that Savers give before they read.
+_WITHOUT_A_RESULT = ("VarIsInitializedOp", "DisableCopyOnRead")
+
 
 @dataclasses.dataclass(frozen=True)
 class SummaryInput:
@@ -49,7 +52,7 @@ def variable_uses(table: str, handle_op: tf.Operation, known: AbstractSet[tf.Ope
     uses = VariableUses()
     # Reads first: a moving average is a read and a tf.cond, and the read says better what is wrong.
     for op in sorted(dict.fromkeys(handle_op.outputs[0].consumers()), key=lambda op: op.type != "ReadVariableOp"):
-        if op in known or op.type == "VarIsInitializedOp":
+        if op in known or op.type in _WITHOUT_A_RESULT:
             continue
         if op.type == "VariableShape":
             uses.shapes.append(op)
