@@ -1,5 +1,6 @@
 """Savers that a user built before the graph is rewritten."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.training.saver import BaseSaverBuilder
@@ -205,8 +206,75 @@ def test_a_variable_named_like_a_tensor_of_a_table_is_refused(model):
         v1.get_variable("user_emb/keys", [2], use_resource=True)
         return v1.train.Saver()
 
-    with pytest.raises(ValueError, match="user_emb/keys would be in the checkpoint twice"):
+    with pytest.raises(ValueError, match="Variable 'user_emb/keys'.*hash table 'user_emb'.*rename"):
         model(make)
+
+
+def test_a_variable_named_like_a_renamed_table_is_refused(model):
+    with pytest.raises(ValueError, match="Variable 'w/step'.*hash table 'w'.*rename"):
+        model(lambda m: v1.train.Saver({"w": m.user.variable, "w/step": m.step}))
+
+
+def test_a_partitioned_variable_of_a_feature_column(tmp_path):
+    def make():
+        column = tf_booster.feature_column.categorical_column_with_hash_table("user")
+        features = {"user": v1.placeholder(tf.int64, [None, 1], "ids")}
+        with v1.variable_scope("net", partitioner=v1.fixed_size_partitioner(1)):
+            rows = v1.feature_column.input_layer(features, [tf.feature_column.embedding_column(column, 2)])
+        train_op = v1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(rows))
+        saver = v1.train.Saver()
+        tf_booster.rewrite_graph()
+        return train_op, saver
+
+    name = "net/input_layer/user_embedding/embedding_weights"
+    with tf.Graph().as_default(), v1.Session() as session:
+        train_op, saver = make()
+        session.run(train_op, {"ids:0": [[4], [-4]]})
+        path = saver.save(session, str(tmp_path / "m"))
+        assert names_in(path) == names_of_table(name)
+        want = {key: tf.train.load_checkpoint(path).get_tensor(key) for key in names_in(path)}
+    with tf.Graph().as_default(), v1.Session() as session:
+        _, saver = make()
+        saver.restore(session, path)
+        again = tf.train.load_checkpoint(saver.save(session, str(tmp_path / "again")))
+    order = np.argsort(want[f"{name}/keys"]), np.argsort(again.get_tensor(f"{name}/keys"))
+    assert sorted(want[f"{name}/keys"]) == [-4, 4]
+    for part in ("keys", "values", "slots/accumulator"):
+        np.testing.assert_array_equal(want[f"{name}/{part}"][order[0]], again.get_tensor(f"{name}/{part}")[order[1]])
+
+
+def test_a_checkpoint_object_as_the_scaffolds_saver(tmp_path):
+    def run(ids):
+        with tf.Graph().as_default():
+            table = tf_booster.get_hash_table("user_emb", 2)
+            weight = v1.get_variable("weight", [2], use_resource=True)
+            step = v1.train.get_or_create_global_step()
+            loss = tf.reduce_sum(tf_booster.embedding_lookup(table, tf.constant(ids, tf.int64)) * weight)
+            train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+            objects = tf.train.Checkpoint(emb=table.variable, step=step, weight=weight)
+            with v1.train.MonitoredTrainingSession(
+                checkpoint_dir=str(tmp_path), scaffold=v1.train.Scaffold(saver=objects), save_checkpoint_steps=1
+            ) as session:
+                session.run(train_op)
+        return tf.train.load_checkpoint(str(tmp_path))
+
+    assert sorted(run([3, 4]).get_tensor("emb/keys")) == [3, 4]
+    reader = run([4, 5])
+    assert dict(zip(reader.get_tensor("emb/keys"), reader.get_tensor("emb/frequencies"))) == {3: 1, 4: 2, 5: 1}
+    assert reader.get_tensor("step/.ATTRIBUTES/VARIABLE_VALUE") == 2
+    assert not any(name.startswith("emb/.ATTR") for name in reader.get_variable_to_shape_map())
+
+
+def test_tables_of_one_name_and_other_settings():
+    with tf.Graph().as_default():
+        tf_booster.get_hash_table("user_emb", 3)
+        with pytest.raises(ValueError, match="'user_emb' with other settings: dim is 3 there and 4 here"):
+            tf_booster.get_hash_table("user_emb", 4)
+        v1.get_variable("weight", [2])
+        with pytest.raises(ValueError, match="Variable 'weight'"):
+            tf_booster.get_hash_table("weight", 3)
+        with pytest.raises(ValueError, match="user_emb"):
+            v1.get_variable("user_emb", [2])
 
 
 def test_adam_in_keras_form(model, tmp_path):

@@ -11,7 +11,7 @@ n rows in no promised order; p keys that were seen and not admitted yet.
 
 from __future__ import annotations
 
-from typing import Any, FrozenSet, Iterable, List, Tuple
+from typing import Any, Iterable, List, Tuple
 
 import tensorflow as tf
 
@@ -25,9 +25,10 @@ def named_tensors(checkpoint_name: str, handle: tf.Tensor, exported: Any) -> Lis
     return pairs + [(f"{checkpoint_name}/slots/{slot}", tensor) for slot, tensor in slots]
 
 
-def reserved_names(checkpoint_name: str) -> FrozenSet[str]:
-    """What a table has in every checkpoint; its slots are under `<table>/slots/`."""
-    return frozenset(f"{checkpoint_name}/{field}" for field in _FIELDS)
+def is_reserved(checkpoint_name: str, name: str) -> bool:
+    """Whether `name` is that of one of the table's tensors."""
+    start = f"{checkpoint_name}/"
+    return name.startswith(start) and (name[len(start) :] in _FIELDS or name.startswith(f"{start}slots/"))
 
 
 def tables_among(names: Iterable[str]) -> List[str]:

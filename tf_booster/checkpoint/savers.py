@@ -15,7 +15,9 @@ import tensorflow as tf
 
 from tf_booster.checkpoint import layout
 from tf_booster.checkpoint.saveable import TableSaveable, restore_op
-from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.graph_view import GraphView, variable_handle_op
+
+_OBJECT_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"  # What tf.train.Checkpoint puts behind the name of a Variable.
 
 
 class Replaced(NamedTuple):
@@ -36,9 +38,15 @@ def check_built_savers(view: GraphView, replaced: Iterable[Replaced]) -> None:
     """Raises where rewrite_built_savers could not do its work; changes nothing.
 
     Raises:
-      ValueError: a Saver writes the V1 format, lists nothing but slots of tables, or would write one name twice.
+      ValueError: a Saver writes the V1 format, or lists nothing but slots of tables; a Variable is named like one of a
+        table's tensors, so that a checkpoint would have the name twice.
     """
+    replaced = list(replaced)
     owners = _Owners(replaced)
+    for variable in view.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES):
+        if variable_handle_op(variable) not in owners:
+            for entry in replaced:
+                _check_name(entry.name, variable.op.name)
     for op in view.ops("Save", "SaveSlices"):
         for handle in map(_variable_read_by, op.inputs):
             if handle in owners:
@@ -83,6 +91,8 @@ class _Owners:
         for name, handle in zip(names, handles):
             if handle in self.of_stand_in:
                 entry = self.of_stand_in[handle]
+                if name.endswith(_OBJECT_SUFFIX):
+                    name = name[: -len(_OBJECT_SUFFIX)]
                 is_own_name = name in (handle.name, handle.name.rsplit("/part_", 1)[0])
                 tables[entry.name if is_own_name else name] = entry
         return tables
@@ -107,12 +117,15 @@ class _SavedTensors:
                 "list the tables, their slots are saved with them"
             )
         for table in tables:
-            twice = [name for name in kept if name in layout.reserved_names(table) or name.startswith(f"{table}/slots/")]
-            if twice:
-                raise ValueError(
-                    f"Saver op '{self.op.name}': {', '.join(sorted(twice))} would be in the checkpoint twice, as part of hash "
-                    f"table '{table}' and as a Variable; rename one of the two"
-                )
+            for name in kept:
+                _check_name(table, name)
+
+
+def _check_name(table: str, variable: str) -> None:
+    if layout.is_reserved(table, variable):
+        raise ValueError(
+            f"Variable '{variable}' has the name that a tensor of hash table '{table}' has in checkpoints; rename one of the two"
+        )
 
 
 def _rewrite_save(view: GraphView, op: tf.Operation, owners: _Owners) -> bool:

@@ -55,13 +55,20 @@ def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
     _installed.append((owner, name, original))
 
 
+def _rewrite(graph: tf.Graph, scaffold: Any, rewrite: Rewrite) -> None:
+    # A tf.train.Checkpoint would find the Variables that stand for tables again, after the rewrite; a Saver's ops it can edit.
+    if any(op.type.startswith("TfBoosterStandIn") for op in graph.get_operations()):
+        _compat.name_based_saver(scaffold)
+    rewrite(graph)
+
+
 def _finalize(original: Any, rewrite: Rewrite) -> Any:
     @functools.wraps(original)
     def finalize(self: Any) -> Any:
         graph = tf.compat.v1.get_default_graph()
         # A session that is made anew after an error finds the graph finalized, and rewritten.
         if not _compat.is_finalized(graph):
-            rewrite(graph)
+            _rewrite(graph, self, rewrite)
         return original(self)
 
     return finalize
@@ -74,7 +81,7 @@ def _call_model_fn(original: Any, rewrite: Rewrite) -> Any:
             spec = original(self, features=features, labels=labels, mode=mode, config=config)
         if getattr(_exporting, "graphs", None) is not None:
             graph = tf.compat.v1.get_default_graph()
-            rewrite(graph)
+            _rewrite(graph, spec.scaffold, rewrite)
             _exporting.graphs.append(graph)
         return spec
 
