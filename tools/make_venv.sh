@@ -17,7 +17,7 @@ suitable() {  # True if $1 is a Python that TensorFlow 2.15 has wheels for.
 }
 
 find_python() {
-  for candidate in ${TF_BOOSTER_PYTHON:-} python3.11 python3.10 python3.9 python3 python \
+  for candidate in ${BASE_PYTHON:-} python3.11 python3.10 python3.9 python3 python \
       "$HOME"/.pyenv/versions/3.11*/bin/python "$HOME"/.pyenv/versions/3.10*/bin/python "$HOME"/.pyenv/versions/3.9*/bin/python; do
     suitable "$candidate" && echo "$candidate" && return
   done
@@ -50,7 +50,7 @@ END
 
 suitable "$venv/bin/python" || {
   python=$(find_python) || die "no Python 3.9 to 3.11 found; install one (sudo apt-get install python3.11 python3.11-venv," \
-    "or pyenv or uv) and, if it is not on PATH, name it: make build TF_BOOSTER_PYTHON=/path/to/python3.11"
+    "or pyenv or uv) and, if it is not on PATH, name it: make build BASE_PYTHON=/path/to/python3.11"
   rm -rf "$venv"
   echo "making $venv with $("$python" --version)"
   "$python" -m venv "$venv" > build/venv.log 2>&1 || { rm -rf "$venv"; "$python" -m venv --without-pip "$venv"; } ||
