@@ -99,6 +99,26 @@ def test_eager_calls(table):
     ops.tf_booster_table_clear(handle)
 
 
+def test_in_a_tf_function_the_ops_on_a_table_run_in_program_order():
+    ops = _native.ops()
+    handle = ops.tf_booster_hash_table(**table_attrs(name="function_find"))
+
+    @tf.function
+    def steps():
+        size0 = ops.tf_booster_table_size(handle)
+        ops.tf_booster_table_insert_or_assign(handle, [1, 2], [[1.0, 1.0], [2.0, 2.0]])
+        size1 = ops.tf_booster_table_size(handle)
+        ops.tf_booster_table_erase(handle, [1])
+        found = ops.tf_booster_table_find(handle, [1, 2], dim=2).values
+        ops.tf_booster_table_clear(handle)
+        return size0, size1, found, ops.tf_booster_table_size(handle)
+
+    for _ in range(2):
+        size0, size1, found, size2 = steps()
+        assert (int(size0), int(size1), int(size2)) == (0, 2, 0)
+        np.testing.assert_array_equal(found, [[0.5, 0.5], [2, 2]])
+
+
 def test_nothing_is_folded_or_shared_by_the_graph_optimizer(table):
     """Two equal ops on constants, one before and one after an insert, answer differently in one run."""
     t = table()

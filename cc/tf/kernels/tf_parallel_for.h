@@ -15,9 +15,10 @@ namespace tf_booster {
 class TfParallelFor final : public ParallelFor {
  public:
   explicit TfParallelFor(tensorflow::OpKernelContext* ctx)
-      : workers_(*ctx->device()->tensorflow_cpu_worker_threads()) {}
+      : TfParallelFor(ctx->device()->tensorflow_cpu_worker_threads()->workers) {}
+  explicit TfParallelFor(tensorflow::thread::ThreadPool* workers) : workers_(workers) {}
 
-  int num_threads() const override { return std::max(1, workers_.num_threads); }
+  int num_threads() const override { return std::max(1, workers_->NumThreads()); }
 
   void Run(int64_t total, int64_t cost_ns, FunctionRef<void(int64_t, int64_t)> body) override {
     if (total <= 0) return;
@@ -27,16 +28,16 @@ class TfParallelFor final : public ParallelFor {
     const int64_t share = (total + 2 * num_threads() - 1) / (2 * num_threads());
     const int64_t block = std::min(total, std::max(share, kShardNs / cost));
     using tensorflow::thread::ThreadPool;
-    workers_.workers->ParallelFor(
-        total, ThreadPool::SchedulingParams(ThreadPool::SchedulingStrategy::kFixedBlockSize, {}, block),
-        [&body](int64_t begin, int64_t end) { body(begin, end); });
+    workers_->ParallelFor(total,
+                          ThreadPool::SchedulingParams(ThreadPool::SchedulingStrategy::kFixedBlockSize, {}, block),
+                          [&body](int64_t begin, int64_t end) { body(begin, end); });
   }
 
  private:
   // Handing a closure to another thread and waiting for it costs 5 to 10 us; a shard must be well above that.
   static constexpr int64_t kShardNs = 50000;
 
-  const tensorflow::DeviceBase::CpuWorkerThreads& workers_;
+  tensorflow::thread::ThreadPool* const workers_;
 };
 
 }  // namespace tf_booster
