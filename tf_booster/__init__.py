@@ -36,8 +36,9 @@ __all__ = [
     "unique",
 ]
 
-# A missing library, or one for another TensorFlow, is refused here, before it is loaded; the message has the remedy.
-_native.check(_native.library_path())
+# Loads the ops, so that this import is all that a process needs to serve an exported model. A missing library, or one for
+# another TensorFlow, is refused here, before it is loaded; the message has the remedy.
+_native.ops()
 
 _tf.enable_gpu_booster = enable_gpu_booster
 _tf.compat.v1.enable_gpu_booster = enable_gpu_booster
