@@ -301,16 +301,22 @@ def test_max_norm(graph):
     np.testing.assert_array_equal(*run_filled(fill, ours, theirs))
 
 
-def test_weights_with_other_indices(graph):
+@pytest.mark.parametrize("indices", [[[0, 0], [1, 1]], [[0, 0]]])
+def test_weights_with_other_indices(graph, indices):
     table, fill = make_table()
     ids = tf.SparseTensor([[0, 0], [1, 0]], [5, 1], [2, 2])
-    indices = [[0, 0], [1, 1]]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="rows.*: sp_weights and sp_ids have other indices"):
-        tf_booster.embedding_lookup_sparse(table, ids, tf.SparseTensor(indices, [1.0, 2.0], [2, 2]))
-    unknown = v1.placeholder_with_default(np.array(indices), [2, 2])
-    result = tf_booster.embedding_lookup_sparse(table, ids, tf.SparseTensor(unknown, [1.0, 2.0], [2, 2]))
+    found = v1.placeholder_with_default(np.array(indices), [None, 2])
+    weights = tf.SparseTensor(found, v1.placeholder_with_default(np.ones(len(indices), np.float32), [None]), [2, 2])
+    result = tf_booster.embedding_lookup_sparse(table, ids, weights)
     with pytest.raises(tf.errors.InvalidArgumentError, match="rows.*: sp_weights and sp_ids have other indices"):
         run_filled(fill, result)
+
+
+def test_fewer_weights_than_ids(graph):
+    table, _ = make_table()
+    ids, weights = tf.SparseTensor([[0, 0], [1, 0]], [5, 1], [2, 2]), tf.SparseTensor([[0, 0]], [1.0], [2, 2])
+    with pytest.raises(ValueError, match="'rows': there are 1 sp_weights and 2 sp_ids, wanted one weight an id"):
+        tf_booster.embedding_lookup_sparse(table, ids, weights)
 
 
 @pytest.mark.parametrize(

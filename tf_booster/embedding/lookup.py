@@ -142,12 +142,14 @@ def _checked_sparse(what: str, sp_ids: Any, sp_weights: Any) -> Tuple[tf.SparseT
         return sp_ids, None
     if not sp_ids.shape.is_compatible_with(sp_weights.shape):
         raise ValueError(f"{what}: sp_weights has shape {sp_weights.shape} and sp_ids {sp_ids.shape}, wanted the same")
+    if not sp_ids.values.shape.is_compatible_with(sp_weights.values.shape):
+        found = f"{sp_weights.values.shape[0]} sp_weights and {sp_ids.values.shape[0]} sp_ids"
+        raise ValueError(f"{what}: there are {found}, wanted one weight an id")
     if sp_weights.indices is not sp_ids.indices:
-        same = tf.debugging.assert_equal(
-            sp_weights.indices,
-            sp_ids.indices,
-            message=f"{what}: sp_weights and sp_ids have other indices, wanted one weight an id",
-        )
+        # TensorFlow's assert_equal would put a tf.cond into every step.
+        equal = tf.reduce_all(tf.raw_ops.Equal(x=sp_weights.indices, y=sp_ids.indices, incompatible_shape_error=False))
+        message = f"{what}: sp_weights and sp_ids have other indices, wanted one weight an id"
+        same = tf.raw_ops.Assert(condition=equal, data=[message])
         with tf.control_dependencies([same]):
             sp_weights = tf.SparseTensor(sp_ids.indices, tf.identity(sp_weights.values), sp_ids.dense_shape)
     return sp_ids, sp_weights

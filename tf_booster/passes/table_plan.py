@@ -335,7 +335,7 @@ def _refused_use(use: Use, flow: CodeFlow) -> RewriteError:
             f"{start} takes the looked-up ids to what is probably a reference Variable, which cannot stand for a table; call "
             "tf.compat.v1.enable_resource_variables() at the start of the program (after disable_v2_behavior)."
         )
-    columns = "OneHot" in op.type or op.type.startswith("SparseCross")
+    columns = op.type in ("OneHot", "SparseReorder") or op.type.startswith("SparseCross")
     return RewriteError(
         f"{start} computes with looked-up ids, which before the rewrite only stand for them; compute with the ids before they go "
         "into the lookup or the column."
