@@ -20,7 +20,7 @@ def off_before_and_after():
 
 @pytest.fixture
 def said(caplog):
-    with caplog.at_level(logging.INFO, logger="absl"):
+    with caplog.at_level(logging.INFO, logger="tensorflow"):
         yield lambda: [record.getMessage() for record in caplog.records if "tf_booster" in record.getMessage()]
 
 

@@ -1,22 +1,25 @@
-"""What tf_booster says while it works, through absl as TensorFlow does."""
+"""What tf_booster says while it works, through TensorFlow's own logger.
+
+Not through absl's: its first line gives the root logger a handler, and everything TensorFlow logs would come twice.
+"""
 
 from __future__ import annotations
 
 from typing import Set
 
-from absl import logging
+import tensorflow as tf
 
 _said: Set[str] = set()
 
 
 def info(message: str) -> None:
     """Logs `message`."""
-    logging.info("tf_booster: %s", message)
+    tf.get_logger().info("tf_booster: %s", message)
 
 
 def warning(message: str) -> None:
     """Logs `message` as a warning."""
-    logging.warning("tf_booster: %s", message)
+    tf.get_logger().warning("tf_booster: %s", message)
 
 
 def once(message: str) -> None:
