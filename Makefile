@@ -14,7 +14,7 @@ IN_VENV = +@$(MAKE) --no-print-directory PYTHON=$(VENV)
 help:
 	@sed -n 's/^## //p' Makefile
 
-## make build       .venv with pinned TensorFlow, Horovod and this package; the native library
+## make build       .venv with pinned TensorFlow, Horovod and this package; the native library; BASE_PYTHON=python3.10 chooses
 build: venv
 	$(IN_VENV) lib
 venv:
