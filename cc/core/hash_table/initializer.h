@@ -56,7 +56,8 @@ TFB_HOST_DEVICE float InitialFromWord(const RowInitializer& init, uint32_t word)
       const float u = exact::Mul(static_cast<float>(static_cast<int32_t>(word >> 8)), 0x1p-24f);
       const float value = exact::Add(init.a, exact::Mul(exact::Sub(init.b, init.a), u));
       if (value < init.b || init.a == init.b) return value;
-      return exact::FloatOf(exact::BitsOf(init.b) + (init.b > 0 ? -1 : init.b < 0 ? 1 : 0x80000001));
+      // The float below b: its bits are one less above 0, one more below, and those of the smallest negative at 0.
+      return exact::FloatOf(exact::BitsOf(init.b) + (init.b > 0 ? 0xFFFFFFFFu : init.b < 0 ? 1u : 0x80000001u));
     }
     case InitializerKind::kNormal:
       return exact::Add(init.a, exact::Mul(init.b, NormalFromWord(word, 1.0f)));

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cc/core/base/host_device.h"
+#include "cc/core/hash_table/bucket_match.h"
 #include "cc/core/hash_table/table_layout.h"
 
 namespace tf_booster {
@@ -15,6 +16,14 @@ struct IndexRef {
   IndexEntry* entries;
   uint64_t bucket_mask;  // Number of buckets, a power of two, less 1.
 };
+
+TFB_HOST_DEVICE int LowestBit(uint32_t bits) {
+#if defined(__CUDA_ARCH__)
+  return __ffs(static_cast<int>(bits)) - 1;
+#else
+  return __builtin_ctz(bits);
+#endif
+}
 
 template <int kEntries>
 TFB_HOST_DEVICE IndexEntry* FirstBucket(const IndexRef& index, uint64_t hash) {
@@ -26,14 +35,9 @@ template <int kEntries>
 TFB_HOST_DEVICE IndexEntry* FindEntry(const IndexRef& index, uint64_t hash, int64_t key, uint32_t field) {
   for (uint64_t b = hash & index.bucket_mask;; b = (b + 1) & index.bucket_mask) {
     IndexEntry* bucket = index.entries + b * kEntries;
-    IndexEntry* hit = nullptr;
-    bool ends = false;
-    for (int i = 0; i < kEntries; ++i) {  // No early exit: where in the bucket a key sits is not predictable.
-      const bool match = (bucket[i].key == key) & (bucket[i].field == field) & IsLive(bucket[i].state);
-      hit = match ? bucket + i : hit;
-      ends |= bucket[i].state == kEmpty;
-    }
-    if (hit != nullptr || ends) return hit;
+    const BucketMatch match = MatchBucket<kEntries>(bucket, key, field);
+    if (match.hits != 0) return bucket + LowestBit(match.hits);
+    if (match.empty != 0) return nullptr;
   }
 }
 
