@@ -156,3 +156,12 @@ def test_one_version():
     assert version("tf_booster/__init__.py", r'^__version__ = "(.+)"') == number
     assert version("MODULE.bazel", r'version = "(.+?)"') == number
     assert version("CHANGELOG.md", r"^## (\S+)") == number
+
+
+PAGES = _files("*.md", "docs/**/*.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_pages_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", _text(page)):
+        assert (page.parent / link).exists(), f"{page}: {link}"
