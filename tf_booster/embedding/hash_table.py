@@ -285,8 +285,8 @@ def check_building_graph(what: str) -> None:
         )
     if _compat.is_function_graph(tf.compat.v1.get_default_graph()):
         raise RuntimeError(
-            f"{what}: this is the body of a tf.function, a dataset's function, a tf.cond or a tf.while_loop; "
-            "use the table outside of it and pass the embeddings in"
+            f"{what}: this is the body of a tf.function, a dataset's function, a tf.cond or a tf.while_loop, or a Keras "
+            "model; use the table outside of it, in a graph, and pass the embeddings in"
         )
     if tf.distribute.has_strategy():
         raise RuntimeError(
