@@ -168,11 +168,30 @@ def test_a_table_of_another_graph(graph):
         table.size()
 
 
-def test_a_table_is_no_tensor_but_a_saver_takes_it(graph):
+def test_a_table_is_no_tensor(graph):
     table = tf_booster.get_hash_table("user", 8)
     with pytest.raises(TypeError, match="'user', embedding_dim=8> is no tensor; look ids up in it with"):
         tf.nn.embedding_lookup(table, [1])
-    assert v1.train.Saver([table]).saver_def.save_tensor_name
+
+
+@pytest.mark.parametrize("name, var_list", [("user", lambda table: [table]), ("other", lambda table: {"other": table})])
+def test_a_saver_takes_a_table(graph, tmp_path, name, var_list):
+    table = tf_booster.get_hash_table("user", 2, initializer=0.5)
+    assign, clear, rows = (
+        table.insert_or_assign([7, 9], [[1.0, 2.0], [3.0, 4.0]]),
+        table.clear(),
+        table.find([9]).values,
+    )
+    saver = v1.train.Saver(var_list(table))
+    tf_booster.rewrite_graph(graph)
+    with v1.Session() as session:
+        session.run(assign)
+        path = saver.save(session, str(tmp_path / "model"))
+        session.run(clear)
+        np.testing.assert_array_equal(session.run(rows), [[0.5, 0.5]])
+        saver.restore(session, path)
+        np.testing.assert_array_equal(session.run(rows), [[3.0, 4.0]])
+    assert dict(tf.train.list_variables(path))[f"{name}/keys"] == [2]
 
 
 def test_unrewritten_it_fails_and_names_table_and_remedy(graph):

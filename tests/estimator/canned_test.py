@@ -147,6 +147,39 @@ def test_training_goes_on_from_the_checkpoint(tmp_path):
     assert twice.evaluate(input_fn) == once.evaluate(input_fn)
 
 
+def test_parsed_examples(tmp_path):
+    path = str(tmp_path / "examples")
+    with tf.io.TFRecordWriter(path) as writer:
+        for i in range(8):
+            example = tf.train.Example()
+            example.features.feature["hash"].int64_list.value.extend([-1, i][: i % 3])
+            example.features.feature["label"].int64_list.value.append(i % 2)
+            writer.write(example.SerializeToString())
+    columns = [fc.embedding_column(column("hash"), 2)]
+    spec = tf.estimator.classifier_parse_example_spec(columns, label_key="label")
+
+    def batches():
+        read = tf.data.experimental.make_batched_features_dataset
+        return read(path, 4, spec, label_key="label", num_epochs=2, shuffle=False)
+
+    estimator = tf.estimator.DNNClassifier([4], columns, str(tmp_path / "model"))
+    estimator.train(batches)
+    assert np.isfinite(estimator.evaluate(batches)["loss"])
+    keys = estimator.get_variable_value(
+        "dnn/input_from_feature_columns/input_layer/hash_embedding/embedding_weights/keys"
+    )
+    assert sorted(keys) == [-1, 2, 5]
+
+
+def test_an_optimizer_that_reads_ids_is_refused(tmp_path):
+    sdca = tf.estimator.experimental.LinearSDCA(example_id_column="id")
+    estimator = tf.estimator.LinearClassifier([column("hash")], str(tmp_path), optimizer=sdca)
+    with pytest.raises(tf_booster.RewriteError, match="Table 'hash'.*computes with looked-up ids"):
+        estimator.train(
+            lambda: input_fn().map(lambda features, labels: ({**features, "id": features["word"][:, 0]}, labels))
+        )
+
+
 # --- Columns in a model_fn of one's own ---
 
 
