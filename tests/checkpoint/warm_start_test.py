@@ -227,6 +227,27 @@ def test_keys_that_neither_has_seen_start_at_the_same_values(tmp_path):
     assert (unseen[0] != unseen[2]).all()
 
 
+def test_warm_start_from_an_export(tmp_path):
+    trained = estimator(tmp_path / "trained")
+    trained.train(endless, steps=2)
+
+    def receiver():
+        features = {"user": v1.placeholder(tf.int64, [None, 1])}
+        return tf.estimator.export.ServingInputReceiver(features, features)
+
+    exported = tf.compat.as_str(trained.export_saved_model(str(tmp_path / "export"), receiver))
+    made = after_zero_steps(estimator(tmp_path / "new", warm_start_from=exported, optimizer=zero_rate))
+    assert rows(made).items() > rows(trained).items()
+
+
+def test_checkpoints_after_a_warm_start_are_written_without_a_warning(trained, tmp_path, caplog):
+    def init(table):
+        v1.train.init_from_checkpoint(trained.model_dir, {"old/user_emb": table})
+
+    estimator(tmp_path / "new", init=init).train(endless, steps=2)
+    assert "serializing resources" not in caplog.text
+
+
 def test_warm_start_leaves_out_what_does_not_match(tmp_path):
     trained = estimator(tmp_path / "trained")
     trained.train(endless, steps=1)

@@ -111,6 +111,17 @@ def apply_requests(view: GraphView, table: str, handle: tf.Tensor, initializers:
     return f"'{table}' starts with '{request.checkpoint_name}' of checkpoint '{request.prefix}'"
 
 
+def forget_resources(graph: tf.Graph) -> None:
+    """Takes tables out of the collection of resources, once the init op is made.
+
+    The collection has no form in a MetaGraph, so TensorFlow would warn of it at every checkpoint.
+    """
+    handles = {table.handle.ref() for table in registry.rewritten(graph).values()}
+    if graph.get_collection(_REQUESTS):
+        view = GraphView(graph)
+        view.remove_from_collection(tf.compat.v1.GraphKeys.RESOURCES, lambda item: item.handle.ref() in handles)
+
+
 class _Checkpoint:
     def __init__(self, ckpt_dir_or_file: Any):
         path = os.fspath(ckpt_dir_or_file)

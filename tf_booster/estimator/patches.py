@@ -69,7 +69,9 @@ def _finalize(original: Any, rewrite: Rewrite) -> Any:
         # A session that is made anew after an error finds the graph finalized, and rewritten.
         if not _compat.is_finalized(graph):
             _rewrite(graph, self, rewrite)
-        return original(self)
+        result = original(self)
+        warm_start.forget_resources(graph)
+        return result
 
     return finalize
 

@@ -17,6 +17,7 @@ class GraphView:
 
     def __init__(self, graph: tf.Graph):
         self.graph = graph
+        self._moved: Dict[Any, tf.Tensor] = {}
 
     # --- Questions ---
 
@@ -57,6 +58,12 @@ class GraphView:
         """The ops that wait on `op`."""
         return _compat.control_outputs(op)
 
+    def current(self, tensor: tf.Tensor) -> tf.Tensor:
+        """What stands in the place of `tensor` after all consumers of it were redirected; itself if they were not."""
+        while tensor.ref() in self._moved:
+            tensor = self._moved[tensor.ref()]
+        return tensor
+
     # --- Edits ---
 
     @contextlib.contextmanager
@@ -70,6 +77,8 @@ class GraphView:
         self, old: tf.Tensor, new: tf.Tensor, consumers: Optional[Callable[[tf.Operation], bool]] = None
     ) -> int:
         """Makes the consumers of `old` (those that `consumers` accepts) read `new`. Returns how many edges moved."""
+        if consumers is None:
+            self._moved[old.ref()] = new
         moved = 0
         for op in _distinct(old.consumers()):
             if op is new.op or (consumers is not None and not consumers(op)):
@@ -111,6 +120,11 @@ class GraphView:
             removed += len(items) - len(kept)
             items[:] = kept
         return removed
+
+    def remove_from_collection(self, name: str, unwanted: Callable[[Any], bool]) -> None:
+        """Takes the entries that `unwanted` accepts out of the collection, of a finalized graph too."""
+        items = self.graph.get_collection_ref(name)
+        items[:] = [item for item in items if not unwanted(item)]
 
     def add_to_collection(self, name: str, item: Any) -> None:
         """Adds `item` to the collection."""
