@@ -98,7 +98,9 @@ def test_same_bits_with_a_filter(tmp_path):
     assert counts.sum() + reader.get_tensor("user_emb/frequencies").sum() == sightings
 
 
-@pytest.mark.parametrize("eviction", [{"max_idle_steps": 2}, {"max_rows": 12, "order": "lru"}, {"max_rows": 12, "order": "lfu"}])
+@pytest.mark.parametrize(
+    "eviction", [{"max_idle_steps": 2}, {"max_rows": 12, "order": "lru"}, {"max_rows": 12, "order": "lfu"}]
+)
 def test_same_bits_with_eviction(tmp_path, eviction):
     reader = check(tmp_path, OPTIMIZERS["adam"], eviction=eviction)
     assert 0 < len(reader.get_tensor("user_emb/keys")) < len(np.unique(BATCHES))
@@ -116,7 +118,9 @@ def test_another_optimizer_goes_on_from_the_same_rows(tmp_path):
         table = tf_booster.get_hash_table("user_emb", 5, seed=3)
         rows = tf_booster.embedding_lookup(table, features)
         step = v1.train.get_global_step()
-        train_op = v1.train.MomentumOptimizer(0.0, 0.9).minimize(tf.reduce_sum(rows) + 0.0 * tf.reduce_sum(labels), step)
+        train_op = v1.train.MomentumOptimizer(0.0, 0.9).minimize(
+            tf.reduce_sum(rows) + 0.0 * tf.reduce_sum(labels), step
+        )
         return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_sum(rows), train_op=train_op)
 
     third = tf.estimator.Estimator(model_fn, str(tmp_path / "m"))
@@ -124,7 +128,10 @@ def test_another_optimizer_goes_on_from_the_same_rows(tmp_path):
     reader = tf.train.load_checkpoint(third.latest_checkpoint())
     old = tf.train.load_checkpoint(str(tmp_path / "m" / "model.ckpt-3"))
     rows = dict(zip(reader.get_tensor("user_emb/keys").tolist(), reader.get_tensor("user_emb/values").tolist()))
-    assert dict(zip(old.get_tensor("user_emb/keys").tolist(), old.get_tensor("user_emb/values").tolist())).items() <= rows.items()
+    assert (
+        dict(zip(old.get_tensor("user_emb/keys").tolist(), old.get_tensor("user_emb/values").tolist())).items()
+        <= rows.items()
+    )
     assert reader.get_tensor("user_emb/optimizer") == b"momentum"
     assert reader.has_tensor("user_emb/slots/momentum") and not reader.has_tensor("user_emb/slots/accumulator")
     assert before["user_emb/seed"] == everything(third)["user_emb/seed"]

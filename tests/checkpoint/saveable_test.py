@@ -83,7 +83,9 @@ def test_save_and_restore(model, tmp_path, saver, tables, variable):
     options = dict(
         saver=SAVERS[saver],
         variable=variable,
-        tables=[dict(name=f"scope/t{i}", dim=1 + i, optimizer=o) for i, o in zip(range(tables), ("adam", "sgd", "adagrad"))],
+        tables=[
+            dict(name=f"scope/t{i}", dim=1 + i, optimizer=o) for i, o in zip(range(tables), ("adam", "sgd", "adagrad"))
+        ],
     )
     first = model(**options)
     for i, table in enumerate(first.tables):

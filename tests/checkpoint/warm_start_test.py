@@ -28,7 +28,9 @@ def endless():
     return input_fn().repeat()
 
 
-def make_model_fn(scope="", name="user_emb", dim=3, init=None, optimizer=None, column=False, scaffold=None, names=(), seed=None):
+def make_model_fn(
+    scope="", name="user_emb", dim=3, init=None, optimizer=None, column=False, scaffold=None, names=(), seed=None
+):
     """A model of one table under `scope`, and a dense layer; `init(table)` runs where users call init_from_checkpoint."""
 
     def model_fn(features, labels, mode):
@@ -279,7 +281,11 @@ def test_vocabulary_is_refused(trained, tmp_path):
     [
         (3, {"gone/user_emb": "user_emb"}, r"'user_emb'.*has no table 'gone/user_emb'; its tables: 'old/user_emb'"),
         (4, {"old/user_emb": "user_emb"}, r"'user_emb': dim is 4 but 'old/user_emb/values'.*has 3 columns"),
-        (3, {"old/dense/kernel": "user_emb"}, r"'old/dense/kernel'.*is a Variable of shape \[3, 1\], wanted a hash table"),
+        (
+            3,
+            {"old/dense/kernel": "user_emb"},
+            r"'old/dense/kernel'.*is a Variable of shape \[3, 1\], wanted a hash table",
+        ),
         (3, {"old/user_emb": "dense/kernel"}, r"old/user_emb is not found"),
         (3, {"old/user_emb": "nothing"}, r"nothing|scope"),
     ],

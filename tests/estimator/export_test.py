@@ -42,7 +42,9 @@ def model_fn(features, labels, mode, params):
         return tf.estimator.EstimatorSpec(mode, {"out": out, "rows": rows}, export_outputs=outputs, scaffold=scaffold)
     loss = tf.reduce_mean(tf.square(out - labels))
     train_op = v1.train.AdamOptimizer(params.get("rate", 0.1)).minimize(loss, v1.train.get_global_step())
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops={"mean": v1.metrics.mean(out)})
+    return tf.estimator.EstimatorSpec(
+        mode, loss=loss, train_op=train_op, eval_metric_ops={"mean": v1.metrics.mean(out)}
+    )
 
 
 def receiver():
@@ -174,9 +176,7 @@ def test_all_modes_in_one_export(trained, tmp_path):
     with tf.Graph().as_default(), v1.Session() as session:
         signature = v1.saved_model.load(session, ["serve"], path).signature_def["serving_default"]
         feed = {signature.inputs["user"].name: np.asarray(IDS)[:, None]}
-        np.testing.assert_allclose(
-            session.run(signature.outputs["out"].name, feed), predictions(trained), rtol=1e-6
-        )
+        np.testing.assert_allclose(session.run(signature.outputs["out"].name, feed), predictions(trained), rtol=1e-6)
     with tf.Graph().as_default(), v1.Session() as session:  # The training graph goes on training.
         meta_graph = v1.saved_model.load(session, ["train"], path)
         signature = meta_graph.signature_def["train"]
@@ -191,7 +191,9 @@ def test_an_export_without_tables_is_as_tensorflow_made_it(tmp_path):
     def plain_fn(features, labels, mode):
         out = v1.layers.dense(tf.cast(features["user"], tf.float32), 1)
         loss = None if labels is None else tf.reduce_mean(tf.square(out - labels))
-        train_op = None if loss is None else v1.train.GradientDescentOptimizer(1e-6).minimize(loss, v1.train.get_global_step())
+        train_op = (
+            None if loss is None else v1.train.GradientDescentOptimizer(1e-6).minimize(loss, v1.train.get_global_step())
+        )
         outputs = {"serving_default": tf.estimator.export.PredictOutput({"out": out})}
         return tf.estimator.EstimatorSpec(mode, {"out": out}, loss, train_op, export_outputs=outputs)
 
@@ -200,7 +202,9 @@ def test_an_export_without_tables_is_as_tensorflow_made_it(tmp_path):
     with_booster = graph_def(export(made, tmp_path / "one"))
     tf_booster.disable_gpu_booster()
     without = graph_def(export(made, tmp_path / "two"))
-    assert [(n.name, n.op, list(n.input)) for n in with_booster.node] == [(n.name, n.op, list(n.input)) for n in without.node]
+    assert [(n.name, n.op, list(n.input)) for n in with_booster.node] == [
+        (n.name, n.op, list(n.input)) for n in without.node
+    ]
 
 
 class NoMore(tf.estimator.SessionRunHook):

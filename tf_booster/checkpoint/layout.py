@@ -15,7 +15,17 @@ from typing import Any, Iterable, List, Tuple
 
 import tensorflow as tf
 
-_FIELDS = ("keys", "values", "frequencies", "last_use_steps", "pending_keys", "pending_counts", "step", "seed", "optimizer")
+_FIELDS = (
+    "keys",
+    "values",
+    "frequencies",
+    "last_use_steps",
+    "pending_keys",
+    "pending_counts",
+    "step",
+    "seed",
+    "optimizer",
+)
 
 
 def named_tensors(checkpoint_name: str, handle: tf.Tensor, exported: Any) -> List[Tuple[str, tf.Tensor]]:

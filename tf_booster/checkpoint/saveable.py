@@ -78,9 +78,7 @@ class TableSaveable(_compat.SaveableObject):
         graph_view.update_input(reader, 1, little)
 
 
-def restore_op(
-    handle: tf.Tensor, prefix: tf.Tensor, checkpoint_name: str, name: Optional[str] = None
-) -> tf.Operation:
+def restore_op(handle: tf.Tensor, prefix: tf.Tensor, checkpoint_name: str, name: Optional[str] = None) -> tf.Operation:
     """An op that replaces the table by the one under `checkpoint_name` in the V2 checkpoint `prefix` (string scalar)."""
     with handle.graph.as_default(), tf.device(handle.device):
         return _native.ops().tf_booster_table_restore(handle, prefix, checkpoint_name=checkpoint_name, name=name)

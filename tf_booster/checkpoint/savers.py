@@ -139,8 +139,13 @@ def _rewrite_save(view: GraphView, op: tf.Operation, owners: _Owners) -> bool:
         entries.extend((spec.name, "", spec.tensor) for spec in TableSaveable(entry.table, name).specs)
     names, slices, tensors = zip(*entries)
     with _beside(view, op):
-        new = tf.raw_ops.SaveV2(prefix=op.inputs[0], tensor_names=list(names), shape_and_slices=list(slices),
-                                tensors=list(tensors), name=f"{op.name}_of_tables")
+        new = tf.raw_ops.SaveV2(
+            prefix=op.inputs[0],
+            tensor_names=list(names),
+            shape_and_slices=list(slices),
+            tensors=list(tensors),
+            name=f"{op.name}_of_tables",
+        )
     view.redirect_control([op], new)
     return True
 
@@ -166,9 +171,13 @@ def _rewrite_restore(view: GraphView, op: tf.Operation, owners: _Owners) -> bool
     if kept:
         # The tables first: their errors say more, and come before anything is assigned.
         with _beside(view, op, list(restores.values())):
-            new = tf.raw_ops.RestoreV2(prefix=op.inputs[0], tensor_names=[names[i] for i in kept],
-                                       shape_and_slices=[slices[i] for i in kept],
-                                       dtypes=[op.outputs[i].dtype for i in kept], name=f"{op.name}_of_the_rest")
+            new = tf.raw_ops.RestoreV2(
+                prefix=op.inputs[0],
+                tensor_names=[names[i] for i in kept],
+                shape_and_slices=[slices[i] for i in kept],
+                dtypes=[op.outputs[i].dtype for i in kept],
+                name=f"{op.name}_of_the_rest",
+            )
         for i, output in zip(kept, new):
             view.redirect(op.outputs[i], output)
     return True
@@ -181,7 +190,11 @@ def _warn_of_lone_slots(save: _SavedTensors, tables: Dict[str, Replaced], owners
         if entry is not None and entry.name not in saved:
             tf.compat.v1.logging.warning(
                 "Saver op '%s' lists '%s', an optimizer slot of hash table '%s', without the table; it is left out. List the "
-                "table: its slots are saved with it.", save.op.name, name, entry.name)
+                "table: its slots are saved with it.",
+                save.op.name,
+                name,
+                entry.name,
+            )
 
 
 def _beside(view: GraphView, op: tf.Operation, control_inputs: Sequence[tf.Operation] = ()) -> ContextManager:

@@ -41,9 +41,7 @@ class _Table(NamedTuple):
     handle: Optional[tf.Tensor]
 
 
-def init_from_checkpoint(
-    original: Callable[[Any, Any], None], ckpt_dir_or_file: Any, assignment_map: Any
-) -> None:
+def init_from_checkpoint(original: Callable[[Any, Any], None], ckpt_dir_or_file: Any, assignment_map: Any) -> None:
     """tf.compat.v1.train.init_from_checkpoint, with tables among the names, scopes and Variables of `assignment_map`.
 
     A table may stand for its Variable everywhere: as an object, by its name, or in a scope. In the checkpoint it is named
@@ -87,7 +85,9 @@ def refuse_vocabulary(variables: Any) -> None:
             )
 
 
-def apply_requests(view: GraphView, table: str, handle: tf.Tensor, initializers: Sequence[tf.Operation]) -> Optional[str]:
+def apply_requests(
+    view: GraphView, table: str, handle: tf.Tensor, initializers: Sequence[tf.Operation]
+) -> Optional[str]:
     """Makes the ops that restore a table at the start of training, where that was asked for; to be called once per table.
 
     Args:
