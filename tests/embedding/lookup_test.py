@@ -72,6 +72,14 @@ def test_large_numbers_in_a_list(graph):
     np.testing.assert_array_equal(rows, ROWS[[3, 4]])
 
 
+def test_max_norm(graph):
+    table, fill = make_table()
+    variable = v1.get_variable("ordinary", initializer=ROWS)
+    ours = tf_booster.embedding_lookup(table, KEYS[[0, 3, 3]], max_norm=0.5)
+    theirs = tf.nn.embedding_lookup(variable, [0, 3, 3], max_norm=0.5)
+    np.testing.assert_array_equal(*run_filled(fill, ours, theirs))
+
+
 def test_strings_go_through_tensorflows_hash(graph):
     table, _ = make_table()
     strings = ["a", "", "b"]
@@ -292,7 +300,7 @@ def test_more_dimensions(graph):
         np.testing.assert_array_equal(result, [[zeros, ROWS[0] + ROWS[1]], [ROWS[2], zeros]])
 
 
-def test_max_norm(graph):
+def test_max_norm_of_sparse_ids(graph):
     table, fill = make_table()
     variable = v1.get_variable("ordinary", initializer=ROWS)
     indices, shape = [[0, 0], [0, 1], [1, 0]], [2, 2]

@@ -18,12 +18,15 @@ tf.no_gradient("TfBoosterStandInIds")
 COMBINERS = ("sum", "mean", "sqrtn")
 
 
-def embedding_lookup(table: HashTable, ids: Any, name: Optional[str] = None) -> Union[tf.Tensor, tf.RaggedTensor]:
+def embedding_lookup(
+    table: HashTable, ids: Any, max_norm: Optional[float] = None, name: Optional[str] = None
+) -> Union[tf.Tensor, tf.RaggedTensor]:
     """Looks up the embeddings of ids.
 
     Args:
       table: from get_hash_table.
       ids: int64, int32 or string, of any shape; or a RaggedTensor of them. Every id is valid, negative ones too.
+      max_norm: embeddings of a larger l2 norm are scaled down to it.
       name: of the ops.
 
     Returns:
@@ -35,7 +38,7 @@ def embedding_lookup(table: HashTable, ids: Any, name: Optional[str] = None) -> 
     """
     _check_table("embedding_lookup", table)
     if isinstance(ids, tf.RaggedTensor):
-        return tf.ragged.map_flat_values(lambda flat: embedding_lookup(table, flat, name), ids)
+        return tf.ragged.map_flat_values(lambda flat: embedding_lookup(table, flat, max_norm, name), ids)
     if isinstance(ids, tf.SparseTensor):
         raise TypeError(
             f"embedding_lookup {table.name!r}: ids are a SparseTensor; use embedding_lookup_sparse, which combines "
@@ -44,7 +47,7 @@ def embedding_lookup(table: HashTable, ids: Any, name: Optional[str] = None) -> 
     table.check_graph("embedding_lookup")
     with tf.compat.v1.name_scope(name, "embedding_lookup"):
         codes = to_codes(table.name, table.to_keys(ids, "embedding_lookup"), "embedding_lookup")
-        return tf.nn.embedding_lookup(table.variable, codes)
+        return tf.nn.embedding_lookup(table.variable, codes, max_norm=max_norm)
 
 
 def embedding_lookup_sparse(
