@@ -35,7 +35,10 @@ def target_python() -> tuple[str, dict[str, str]]:
         candidates = [(here["TF_BOOSTER_PYTHON"], bare)]
     for python, environment in candidates:
         # Not in ROOT: `tensorflow` must not be found in the working directory.
-        if os.path.exists(python) and subprocess.run([python, "-c", HAS_TENSORFLOW], env=environment, cwd="/").returncode == 0:
+        if (
+            os.path.exists(python)
+            and subprocess.run([python, "-c", HAS_TENSORFLOW], env=environment, cwd="/").returncode == 0
+        ):
             return python, environment
     sys.exit(
         "tf_booster: no TensorFlow is installed to compile against; first pip install 'tensorflow-cpu>=2.12,<2.16' (or"
@@ -56,7 +59,9 @@ class BuildNativeLibrary(build_ext):
         os.makedirs(os.path.dirname(target), exist_ok=True)
         command = ["flock", "build/.lock", "make", "--no-print-directory", "-f", "cc/native.mk", "lib"]
         command += [f"-j{self.parallel or os.cpu_count()}", f"PYTHON={python}", f"LIB={target}"]
-        environment = {name: value for name, value in environment.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+        environment = {
+            name: value for name, value in environment.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+        }
         if subprocess.run(command, cwd=ROOT, env=environment).returncode != 0:
             sys.exit("tf_booster: the native library did not build; the compiler's or make's message is above")
 

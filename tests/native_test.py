@@ -28,7 +28,9 @@ def test_ops_are_loaded_once():
 def test_a_library_for_another_tensorflow_is_refused(tmp_path):
     path = _library(tmp_path / "lib.so", b"tf_booster_build_info:tensorflow=2.12.0;cuda=12.4;")
     assert _native.build_info(path) == {"tensorflow": "2.12.0", "cuda": "12.4"}
-    with pytest.raises(ImportError, match=rf"built for TensorFlow 2\.12\.0 but TensorFlow {tf.version.VERSION}.*rebuild it: make -C"):
+    with pytest.raises(
+        ImportError, match=rf"built for TensorFlow 2\.12\.0 but TensorFlow {tf.version.VERSION}.*rebuild it: make -C"
+    ):
         _native.check(path)
 
 

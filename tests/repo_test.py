@@ -12,7 +12,17 @@ import pytest
 # Under Bazel this file is a link into the checkout.
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("cc", "tf_booster", "tests", "examples", "benchmarks", "bazel", "tools", "docs", ".ci")
-TOP_FILES = ("setup.py", "pyproject.toml", "Makefile", "BUILD", "WORKSPACE", "MODULE.bazel", "README.md", "HACKING.md", "CHANGELOG.md")
+TOP_FILES = (
+    "setup.py",
+    "pyproject.toml",
+    "Makefile",
+    "BUILD",
+    "WORKSPACE",
+    "MODULE.bazel",
+    "README.md",
+    "HACKING.md",
+    "CHANGELOG.md",
+)
 
 
 def _files(*patterns: str) -> List[pathlib.Path]:
@@ -47,7 +57,9 @@ def test_own_includes_are_rooted_at_the_repository():
             assert name.startswith("cc/") and (ROOT / name).exists(), f"{path}: {name}"
 
 
-@pytest.mark.parametrize("path", [path for path in CC_FILES if path.suffix == ".h"], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path", [path for path in CC_FILES if path.suffix == ".h"], ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_header_guard_follows_from_the_path(path):
     guard = "TF_BOOSTER_" + re.sub(r"[/.]", "_", str(path.relative_to(ROOT))).upper() + "_"
     assert f"#ifndef {guard}\n#define {guard}\n" in _text(path)
@@ -132,7 +144,9 @@ def test_no_machine_paths_and_nothing_left_for_later():
     assert found == []
 
 
-PYTHON_FILES = _files("setup.py", "tf_booster/**/*.py", "tests/**/*.py", "examples/**/*.py", "benchmarks/**/*.py", "cc/**/*.py")
+PYTHON_FILES = _files(
+    "setup.py", "tf_booster/**/*.py", "tests/**/*.py", "examples/**/*.py", "benchmarks/**/*.py", "cc/**/*.py"
+)
 
 
 @pytest.mark.parametrize("path", PYTHON_FILES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -53,7 +53,7 @@ def check(path: str) -> None:
         )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def ops() -> ModuleType:
     """The generated op functions, as `tf.load_op_library` gives them (`ops().tf_booster_table_probe` and so on).
 

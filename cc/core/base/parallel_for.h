@@ -16,8 +16,9 @@ class ParallelFor {
   // The number of threads that may work at once, the caller among them; at least 1.
   virtual int num_threads() const = 0;
 
-  // Calls body(begin, end) on disjoint ranges that cover [0, total), possibly at the same time from several threads, and
-  // returns when all are done. `cost_ns` is what one unit costs, in nanoseconds: short loops stay on the caller's thread.
+  // Calls body(begin, end) on disjoint ranges that cover [0, total), possibly at the same time from several threads,
+  // and returns when all are done. `cost_ns` is what one unit costs, in nanoseconds: short loops stay on the caller's
+  // thread.
   virtual void Run(int64_t total, int64_t cost_ns, FunctionRef<void(int64_t begin, int64_t end)> body) = 0;
 };
 

@@ -1,6 +1,6 @@
-// A lock with two rooms: any number of threads may be in one room, and nobody is then in the other. Readers of a table share
-// the room kReading; the threads of a writer, which work on disjoint parts, share kWriting. Whoever waits for a room gets it
-// when those inside have left: newcomers queue behind, so neither side starves the other.
+// A lock with two rooms: any number of threads may be in one room, and nobody is then in the other. Readers of a table
+// share the room kReading; the threads of a writer, which work on disjoint parts, share kWriting. Whoever waits for a
+// room gets it when those inside have left: newcomers queue behind, so neither side starves the other.
 //
 // Inside a room a thread must not wait for other threads, nor enter again: then whoever waits outside waits for running
 // threads only, and the threads of a shared pool may wait here.

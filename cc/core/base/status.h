@@ -32,10 +32,10 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-#define TFB_RETURN_IF_ERROR(expr)                          \
-  do {                                                     \
-    ::tf_booster::Status tfb_status_ = (expr);             \
-    if (!tfb_status_.ok()) return tfb_status_;             \
+#define TFB_RETURN_IF_ERROR(expr)              \
+  do {                                         \
+    ::tf_booster::Status tfb_status_ = (expr); \
+    if (!tfb_status_.ok()) return tfb_status_; \
   } while (0)
 
 }  // namespace tf_booster

@@ -1,4 +1,5 @@
-// A test runner in one header: cc/core is tested without a framework to install, also under sanitizers and on a GPU machine.
+// A test runner in one header: cc/core is tested without a framework to install, also under sanitizers and on a GPU
+// machine.
 //
 //   TEST(FindsWhatWasInserted) { EXPECT_EQ(table.Size(), 1); }
 //   int main(int argc, char** argv) is here; arguments, if any, choose tests whose names contain them.
@@ -69,20 +70,18 @@ inline int RunAll(int argc, char** argv) {
 
 }  // namespace tf_booster::testing
 
-#define TEST(name)                                                                  \
-  static void name();                                                               \
-  static ::tf_booster::testing::Registrar registrar_##name(#name, &name);           \
+#define TEST(name)                                                        \
+  static void name();                                                     \
+  static ::tf_booster::testing::Registrar registrar_##name(#name, &name); \
   static void name()
 
 #define EXPECT_EQ(a, b) ::tf_booster::testing::ExpectEqual((a), (b), #a " == " #b, __FILE__, __LINE__)
-#define EXPECT_TRUE(a) \
-  ((a) ? (void)0 : ::tf_booster::testing::Fail(__FILE__, __LINE__, "expected true: " #a))
-#define EXPECT_FALSE(a) \
-  (!(a) ? (void)0 : ::tf_booster::testing::Fail(__FILE__, __LINE__, "expected false: " #a))
-#define EXPECT_OK(expr)                                                                              \
-  do {                                                                                               \
-    const auto& tfb_result_ = (expr);                                                                \
-    if (!tfb_result_.ok()) ::tf_booster::testing::Fail(__FILE__, __LINE__, tfb_result_.message());   \
+#define EXPECT_TRUE(a) ((a) ? (void)0 : ::tf_booster::testing::Fail(__FILE__, __LINE__, "expected true: " #a))
+#define EXPECT_FALSE(a) (!(a) ? (void)0 : ::tf_booster::testing::Fail(__FILE__, __LINE__, "expected false: " #a))
+#define EXPECT_OK(expr)                                                                            \
+  do {                                                                                             \
+    const auto& tfb_result_ = (expr);                                                              \
+    if (!tfb_result_.ok()) ::tf_booster::testing::Fail(__FILE__, __LINE__, tfb_result_.message()); \
   } while (0)
 
 int main(int argc, char** argv) { return ::tf_booster::testing::RunAll(argc, argv); }

@@ -1,5 +1,5 @@
-// The filter of rare keys: a key gets a row once it was seen min_frequency times in training; until then its index entry
-// holds the exact count and no row.
+// The filter of rare keys: a key gets a row once it was seen min_frequency times in training; until then its index
+// entry holds the exact count and no row.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_ADMISSION_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_ADMISSION_H_
 

@@ -19,7 +19,8 @@ struct BucketMatch {
   uint32_t empty;  // Not 0: the bucket has an empty entry, so a probe ends here.
 };
 
-// No early exit: where in a bucket a key sits is not predictable, and a branch missed costs more than three comparisons.
+// No early exit: where in a bucket a key sits is not predictable, and a branch missed costs more than three
+// comparisons.
 template <int kEntries>
 TFB_HOST_DEVICE BucketMatch MatchBucket(const IndexEntry* bucket, int64_t key, uint32_t field) {
   BucketMatch match = {0, 0};

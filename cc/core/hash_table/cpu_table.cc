@@ -32,7 +32,8 @@ Status CheckInitializer(const InitializerSpec& spec, const std::string& where) {
 }
 
 Status CheckEviction(const EvictionOptions& eviction, const std::string& where) {
-  if (eviction.max_idle_steps < 0 || eviction.max_rows < 0) return Invalid(where, "eviction limits must not be negative");
+  if (eviction.max_idle_steps < 0 || eviction.max_rows < 0)
+    return Invalid(where, "eviction limits must not be negative");
   if (eviction.max_idle_steps > 0 && eviction.max_rows > 0) {
     return Invalid(where, "eviction takes max_idle_steps or max_rows, not both");
   }
@@ -44,7 +45,8 @@ Status CheckEviction(const EvictionOptions& eviction, const std::string& where) 
 
 Status CheckOptions(const TableOptions& options) {
   const int64_t slots = static_cast<int64_t>(options.slot_initial_values.size());
-  if (options.dim < 1) return Invalid(options.name, "dim is " + std::to_string(options.dim) + ", but must be at least 1");
+  if (options.dim < 1)
+    return Invalid(options.name, "dim is " + std::to_string(options.dim) + ", but must be at least 1");
   if (options.dim > kMaxRowValues / (1 + slots)) {
     return Invalid(options.name, "dim is " + std::to_string(options.dim) + ", but a row holds at most " +
                                      std::to_string(kMaxRowValues) + " values, slots included");
@@ -128,9 +130,9 @@ Status CpuTable::Reserve(int64_t rows, ParallelFor& pf) {
       index.DropGrowth(s);
     }
     if (ok) return Status();
-    return Status(StatusCode::kResourceExhausted, "Table '" + options_.name + "': room for " + std::to_string(rows) +
-                                                      " rows takes " + std::to_string(bytes) +
-                                                      " bytes more, which this machine or its cgroup does not have left");
+    return Status(StatusCode::kResourceExhausted,
+                  "Table '" + options_.name + "': room for " + std::to_string(rows) + " rows takes " +
+                      std::to_string(bytes) + " bytes more, which this machine or its cgroup does not have left");
   });
 }
 

@@ -15,12 +15,13 @@ class MemoryProbe;
 
 // What tests change and users do not.
 struct CpuTableConfig {
-  int bucket_entries = 4;            // Entries of an index bucket: 4 (one cache line) or 1.
-  Allocator* allocator = nullptr;    // Where index and rows live; null: HostAllocator().
-  MemoryProbe* memory = nullptr;     // How much memory is left; null: the machine and its cgroups.
+  int bucket_entries = 4;          // Entries of an index bucket: 4 (one cache line) or 1.
+  Allocator* allocator = nullptr;  // Where index and rows live; null: HostAllocator().
+  MemoryProbe* memory = nullptr;   // How much memory is left; null: the machine and its cgroups.
 };
 
-// Makes an empty table, or says which option is wrong (InvalidArgument). What `config` points to must outlive the table.
+// Makes an empty table, or says which option is wrong (InvalidArgument). What `config` points to must outlive the
+// table.
 Status NewCpuTable(TableOptions options, std::unique_ptr<HashTable>* table, const CpuTableConfig& config = {});
 
 }  // namespace tf_booster

@@ -141,7 +141,8 @@ Status CpuTable::CheckContents(const ContentsIn& in) const {
   for (int64_t i = 0; i < in.pending; ++i) {
     if (in.pending_counts[i] < 1 || in.pending_counts[i] > kMaxMinFrequency) {
       return invalid("pending key " + std::to_string(in.pending_keys[i]) + " was seen " +
-                     std::to_string(in.pending_counts[i]) + " times, not in [1, " + std::to_string(kMaxMinFrequency) + "]");
+                     std::to_string(in.pending_counts[i]) + " times, not in [1, " + std::to_string(kMaxMinFrequency) +
+                     "]");
     }
   }
   return Status();

@@ -1,8 +1,8 @@
 // The class behind NewCpuTable, for the files that implement it.
 //
-// Threads. One writer at a time holds `writer_`; what it does it may spread over pf's threads. It looks around freely, for
-// nobody else changes anything, and changes what readers can reach in the writing room only, a few thousand keys a visit.
-// Readers work in the reading room, likewise part by part. Nobody waits for other threads inside a room.
+// Threads. One writer at a time holds `writer_`; what it does it may spread over pf's threads. It looks around freely,
+// for nobody else changes anything, and changes what readers can reach in the writing room only, a few thousand keys a
+// visit. Readers work in the reading room, likewise part by part. Nobody waits for other threads inside a room.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_CPU_TABLE_IMPL_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_CPU_TABLE_IMPL_H_
 
@@ -52,15 +52,16 @@ class CpuTable final : public HashTable {
   int64_t FieldSize(uint32_t field) const override;
 
  private:
-  // A handle is (epoch << 31) | row. The epoch changes whenever rows are freed; a handle of this epoch needs no check, one
-  // of another is compared with the key and field of the row's meta.
+  // A handle is (epoch << 31) | row. The epoch changes whenever rows are freed; a handle of this epoch needs no check,
+  // one of another is compared with the key and field of the row's meta.
   RowHandle HandleOf(uint32_t row) const { return static_cast<RowHandle>(uint64_t{epoch_} << 31 | row); }
   uint32_t RowOf(const TableState& state, RowHandle handle, int64_t key, uint32_t field) const;
 
   Status CheckFields(const KeyBatch& keys) const;
   std::unique_ptr<TableState> NewState(const std::vector<uint64_t>& seeds) const;
 
-  // Body of Find and FindOrInsert for keys [begin, end), in a room or as the writer. `states`, if not null, gets each state.
+  // Body of Find and FindOrInsert for keys [begin, end), in a room or as the writer. `states`, if not null, gets each
+  // state.
   void FindPart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, float* out, uint8_t* found,
                 uint32_t* states) const;
   // States of keys [begin, end).
@@ -85,8 +86,9 @@ class CpuTable final : public HashTable {
       return body();
     } catch (const std::bad_alloc&) {
       return Status(StatusCode::kResourceExhausted,
-                    "Table '" + options_.name + "': no memory for the batch's own bookkeeping; use smaller batches, or "
-                    "give the process more memory");
+                    "Table '" + options_.name +
+                        "': no memory for the batch's own bookkeeping; use smaller batches, or "
+                        "give the process more memory");
     }
   }
 

@@ -12,8 +12,8 @@ constexpr int64_t kKeysPerVisit = 1024;
 constexpr int64_t kMaxGroup = 64;
 constexpr int64_t kVictimsPerVisit = 512;
 
-// Rows that are handed to the update at once. While one group is updated the next one is fetched; both stay in a first-level
-// cache of 32 KiB.
+// Rows that are handed to the update at once. While one group is updated the next one is fetched; both stay in a
+// first-level cache of 32 KiB.
 int64_t GroupSize(int64_t stride_bytes) { return std::clamp<int64_t>((8 << 10) / stride_bytes, 4, kMaxGroup); }
 
 // Up to kMaxGroup admitted keys.
@@ -67,8 +67,8 @@ Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFo
     for (int64_t i = 0; i < keys.size; ++i) {
       if (IsRow(states[i])) continue;
       const uint32_t field = FieldOf(keys, i), before = states[i];
-      const Admission admission =
-          Admit(PendingCount(before), batch.counts == nullptr ? 1 : batch.counts[i], options_.fields[field].min_frequency);
+      const Admission admission = Admit(PendingCount(before), batch.counts == nullptr ? 1 : batch.counts[i],
+                                        options_.fields[field].min_frequency);
       // UpdateRows adds the batch's own sightings to those before it.
       missing.push_back({keys.keys[i], HashKey(keys.keys[i], field), i, PendingCount(before), step, field, before,
                          admission.admitted ? kEmpty : admission.PendingState(), 0});
@@ -103,7 +103,8 @@ void CpuTable::UpdateRows(const UpdateBatch& batch, const uint32_t* states, int6
         const Group& group = groups[turn];
         for (int64_t j = 0; j < group.size; ++j) {
           RowMeta* meta = group.metas[j];
-          meta->frequency = AddSaturating(meta->frequency, batch.counts == nullptr ? 1 : batch.counts[group.positions[j]]);
+          meta->frequency =
+              AddSaturating(meta->frequency, batch.counts == nullptr ? 1 : batch.counts[group.positions[j]]);
           meta->last_step = step;
         }
         update(group.positions, group.rows, group.size);

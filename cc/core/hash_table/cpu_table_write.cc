@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kKeysPerVisit = 2048;
 
-// Places of a batch, sorted by the stripe of their key and then by place: equal keys meet in one thread, in batch order.
+// Places of a batch, sorted by the stripe of their key and then by place: equal keys meet in one thread, in batch
+// order.
 struct ByStripe {
   std::vector<int64_t> places;
   std::array<int64_t, kStripes + 1> begin{};
@@ -77,9 +78,8 @@ Status CpuTable::FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf)
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
     const auto states = NewUninitialized<uint32_t>(keys.size);
-    pf.Run(keys.size, 20 + options_.dim / 4, [&](int64_t begin, int64_t end) {
-      FindPart(*state_, keys, begin, end, out, nullptr, states.get());
-    });
+    pf.Run(keys.size, 20 + options_.dim / 4,
+           [&](int64_t begin, int64_t end) { FindPart(*state_, keys, begin, end, out, nullptr, states.get()); });
     return InsertMissing(keys, out, states.get(), pf);  // `out` has the initial values already.
   });
 }

@@ -14,7 +14,8 @@ int64_t EvictionQueue::GrowthBytes(int64_t more) const {
 void EvictionQueue::Reserve(int64_t more, int64_t rows, const RowStore& store) {
   if (!enabled()) return;
   if (static_cast<int64_t>(heap_.size()) > 2 * rows + 64) DropStale(store);
-  if (heap_.size() + more > heap_.capacity()) heap_.reserve(std::max<size_t>(heap_.size() + more, heap_.capacity() * 2));
+  if (heap_.size() + more > heap_.capacity())
+    heap_.reserve(std::max<size_t>(heap_.size() + more, heap_.capacity() * 2));
 }
 
 void EvictionQueue::Push(uint32_t row, const RowStore& store) {
@@ -52,7 +53,8 @@ uint32_t EvictionQueue::PopVictim(int64_t rows, int64_t step, const RowStore& st
   return 0;
 }
 
-// A key that was erased and came back to the same row has two entries; equal ones meet when all are up to date and sorted.
+// A key that was erased and came back to the same row has two entries; equal ones meet when all are up to date and
+// sorted.
 void EvictionQueue::DropStale(const RowStore& store) {
   const auto stale = [&](const Entry& entry) { return !Belongs(entry, *store.Meta(entry.row)); };
   heap_.erase(std::remove_if(heap_.begin(), heap_.end(), stale), heap_.end());

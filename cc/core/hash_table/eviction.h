@@ -1,6 +1,6 @@
-// Which rows of a field leave after a step. One heap entry a row, ordered by (score, hash); the score is the last-use step,
-// or the frequency for LFU. Both only grow, so an entry may be out of date without harm: it is brought up to date when it
-// comes to the top. A step that evicts nothing costs nothing, and a hit never touches the heap.
+// Which rows of a field leave after a step. One heap entry a row, ordered by (score, hash); the score is the last-use
+// step, or the frequency for LFU. Both only grow, so an entry may be out of date without harm: it is brought up to date
+// when it comes to the top. A step that evicts nothing costs nothing, and a hit never touches the heap.
 //
 // The order is total (a hash is unique within a field), so the victims depend on the batches alone, not on threads.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_EVICTION_H_
@@ -22,8 +22,8 @@ class EvictionQueue {
 
   // Bytes that Reserve(more) will take.
   int64_t GrowthBytes(int64_t more) const;
-  // Room for `more` Pushes; may throw std::bad_alloc and changes nothing then. `rows`: rows of the field, to drop entries of
-  // erased rows when they outnumber the others.
+  // Room for `more` Pushes; may throw std::bad_alloc and changes nothing then. `rows`: rows of the field, to drop
+  // entries of erased rows when they outnumber the others.
   void Reserve(int64_t more, int64_t rows, const RowStore& store);
   // A row that was just inserted.
   void Push(uint32_t row, const RowStore& store);

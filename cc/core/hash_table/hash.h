@@ -8,16 +8,16 @@
 
 namespace tf_booster {
 
-// A bijection of 64-bit words in which every input bit reaches every output bit: the finalizer of SplitMix64 (Steele, Lea,
-// Flood: "Fast splittable pseudorandom number generators", 2014; the constants are Stafford's variant 13).
+// A bijection of 64-bit words in which every input bit reaches every output bit: the finalizer of SplitMix64 (Steele,
+// Lea, Flood: "Fast splittable pseudorandom number generators", 2014; the constants are Stafford's variant 13).
 TFB_HOST_DEVICE uint64_t Mix64(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
   return x ^ (x >> 31);
 }
 
-// For one field a bijection of keys: two keys of a field never share a hash, which makes it an order for breaking ties. The
-// high bits choose the stripe and the low bits the bucket, so the two choices are independent.
+// For one field a bijection of keys: two keys of a field never share a hash, which makes it an order for breaking ties.
+// The high bits choose the stripe and the low bits the bucket, so the two choices are independent.
 TFB_HOST_DEVICE uint64_t HashKey(int64_t key, uint32_t field) {
   return Mix64(static_cast<uint64_t>(key) + (uint64_t{field} + 1) * 0x9E3779B97F4A7C15ull);
 }

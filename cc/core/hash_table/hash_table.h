@@ -1,12 +1,12 @@
 // A table of embedding rows under int64 keys, for dynamic vocabularies: the interface that the CPU and the GPU share.
 //
-// For each key it keeps a row [embedding | slot 0 | slot 1 | …] of (1 + slots) * dim floats, the key's frequency (how often
-// it was seen in training) and its last-use step. Rows never move; growth rehashes the index alone. A table starts small
-// and needs no capacity. It never drops, overwrites or zeroes a row by itself: it grows, or fails with ResourceExhausted
-// and is as it was before the call.
+// For each key it keeps a row [embedding | slot 0 | slot 1 | …] of (1 + slots) * dim floats, the key's frequency (how
+// often it was seen in training) and its last-use step. Rows never move; growth rehashes the index alone. A table
+// starts small and needs no capacity. It never drops, overwrites or zeroes a row by itself: it grows, or fails with
+// ResourceExhausted and is as it was before the call.
 //
-// Every method takes a batch, may be called from any thread at any time, and may use `pf`'s threads. Duplicate keys within
-// a batch are fine unless a method says otherwise. Every int64 is a valid key.
+// Every method takes a batch, may be called from any thread at any time, and may use `pf`'s threads. Duplicate keys
+// within a batch are fine unless a method says otherwise. Every int64 is a valid key.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_HASH_TABLE_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_HASH_TABLE_H_
 
@@ -28,18 +28,18 @@ struct KeyBatch {
   int64_t size = 0;
 };
 
-// Where a row lives. It stays valid until the row is erased or evicted; a method that takes handles checks each one against
-// its key and probes again where it is stale, so a handle is a shortcut and never a source of wrong rows.
+// Where a row lives. It stays valid until the row is erased or evicted; a method that takes handles checks each one
+// against its key and probes again where it is stale, so a handle is a shortcut and never a source of wrong rows.
 using RowHandle = int64_t;
 inline constexpr RowHandle kNoRow = -1;
 
 struct TableStats {
-  int64_t rows = 0;             // Admitted rows.
-  int64_t pending = 0;          // Keys that were seen and not admitted yet.
-  int64_t evicted = 0;          // Rows removed by eviction since the table was made.
-  int64_t step = 0;             // Updates so far, the clock of last-use steps.
-  int64_t index_capacity = 0;   // Entries that the index has room for.
-  int64_t bytes = 0;            // Memory of index and slabs.
+  int64_t rows = 0;            // Admitted rows.
+  int64_t pending = 0;         // Keys that were seen and not admitted yet.
+  int64_t evicted = 0;         // Rows removed by eviction since the table was made.
+  int64_t step = 0;            // Updates so far, the clock of last-use steps.
+  int64_t index_capacity = 0;  // Entries that the index has room for.
+  int64_t bytes = 0;           // Memory of index and slabs.
 };
 
 // A whole table as arrays, in no promised order; row i of every array belongs to the same key.
@@ -57,7 +57,8 @@ struct TableContents {
   std::vector<uint64_t> seeds;  // One a field.
 };
 
-// The same, borrowed: where Export writes and Import reads. A null `fields` stands for all 0 (Import) or not wanted (Export).
+// The same, borrowed: where Export writes and Import reads. A null `fields` stands for all 0 (Import) or not wanted
+// (Export).
 template <class I64, class U32, class F32>
 struct BasicContentsRef {
   int64_t rows = 0;
@@ -65,7 +66,7 @@ struct BasicContentsRef {
   I64* keys = nullptr;
   U32* fields = nullptr;
   F32* values = nullptr;
-  std::vector<F32*> slots;  // Import: empty, or a null entry, starts that slot at its initial value.
+  std::vector<F32*> slots;     // Import: empty, or a null entry, starts that slot at its initial value.
   I64* frequencies = nullptr;  // Import: null means 1.
   I64* last_steps = nullptr;   // Import: null means `step`.
   I64* pending_keys = nullptr;
@@ -94,46 +95,47 @@ class HashTable {
 
   virtual const TableOptions& options() const = 0;
 
-  // out[i] (dim floats) = embedding of key i; for an unknown or pending key the value that an insert would give. Inserts
-  // nothing, counts nothing. `found`, if not null, gets 1 for admitted keys and 0 for others.
+  // out[i] (dim floats) = embedding of key i; for an unknown or pending key the value that an insert would give.
+  // Inserts nothing, counts nothing. `found`, if not null, gets 1 for admitted keys and 0 for others.
   virtual Status Find(const KeyBatch& keys, float* out, uint8_t* found, ParallelFor& pf) const = 0;
 
   // handles[i] = the row of key i, or kNoRow. Inserts nothing, counts nothing.
   virtual Status FindHandles(const KeyBatch& keys, RowHandle* handles, ParallelFor& pf) const = 0;
 
-  // out[i] (dim floats) = embedding of keys.keys[codes[i] - 1] through its handle; code 0 gives zeros, and a key without a
-  // row its initial value. Only the low 40 bits of a code count. A code above keys.size is InvalidArgument.
+  // out[i] (dim floats) = embedding of keys.keys[codes[i] - 1] through its handle; code 0 gives zeros, and a key
+  // without a row its initial value. Only the low 40 bits of a code count. A code above keys.size is InvalidArgument.
   virtual Status Gather(const KeyBatch& keys, const RowHandle* handles, const int64_t* codes, int64_t num_codes,
                         float* out, ParallelFor& pf) const = 0;
 
-  // As Find, but inserts missing keys (past the admission filter) with their initial values first. Frequencies of inserted
-  // keys start at 1, those of others do not change.
+  // As Find, but inserts missing keys (past the admission filter) with their initial values first. Frequencies of
+  // inserted keys start at 1, those of others do not change.
   virtual Status FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf) = 0;
 
-  // Embedding of key i = values[i]; inserts missing keys, whose slots start at their initial values. Of duplicates, the last.
+  // Embedding of key i = values[i]; inserts missing keys, whose slots start at their initial values. Of duplicates, the
+  // last.
   virtual Status InsertOrAssign(const KeyBatch& keys, const float* values, ParallelFor& pf) = 0;
 
   // Removes keys, pending ones too; unknown keys are fine. `erased`, if not null, gets how many rows were removed.
   virtual Status Erase(const KeyBatch& keys, int64_t* erased, ParallelFor& pf) = 0;
 
   // One step: advances the clock, counts the sightings, admits the keys that reach min_frequency with this batch (all
-  // sightings of the batch are counted first), sets last-use steps, calls `update` on the rows of all admitted keys, and
-  // then evicts by the fields' policies. Where a batch's new rows do not fit, nothing of all this happens.
+  // sightings of the batch are counted first), sets last-use steps, calls `update` on the rows of all admitted keys,
+  // and then evicts by the fields' policies. Where a batch's new rows do not fit, nothing of all this happens.
   virtual Status Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFor& pf) = 0;
 
   // Makes room for `rows` rows in all.
   virtual Status Reserve(int64_t rows, ParallelFor& pf) = 0;
 
-  // A consistent picture of the table. `allocate` is called once with the counts and `step` filled in and sets the arrays'
-  // addresses (or leaves null what is not wanted, or returns an error); no update happens meanwhile.
+  // A consistent picture of the table. `allocate` is called once with the counts and `step` filled in and sets the
+  // arrays' addresses (or leaves null what is not wanted, or returns an error); no update happens meanwhile.
   virtual Status Export(FunctionRef<Status(ContentsOut*)> allocate, ParallelFor& pf) const = 0;
 
-  // Up to `limit` rows from place `*cursor` (0 at first) on, for reading a large table piecemeal; `*cursor` moves on, and is
-  // -1 at the end. Rows that are neither inserted nor erased meanwhile are seen exactly once.
+  // Up to `limit` rows from place `*cursor` (0 at first) on, for reading a large table piecemeal; `*cursor` moves on,
+  // and is -1 at the end. Rows that are neither inserted nor erased meanwhile are seen exactly once.
   virtual Status ExportBatch(int64_t* cursor, int64_t limit, TableContents* out) const = 0;
 
-  // Replaces the whole table. Keys must be distinct (InvalidArgument otherwise), within a limit, and fit. On error the table
-  // is as it was.
+  // Replaces the whole table. Keys must be distinct (InvalidArgument otherwise), within a limit, and fit. On error the
+  // table is as it was.
   virtual Status Import(const ContentsIn& contents, ParallelFor& pf) = 0;
 
   virtual void Clear() = 0;

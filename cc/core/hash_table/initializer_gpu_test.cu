@@ -1,5 +1,5 @@
-// Hashes and initial values on the device have the host's bits. Without a device it says so and passes: compiling it is the
-// test then.
+// Hashes and initial values on the device have the host's bits. Without a device it says so and passes: compiling it is
+// the test then.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -65,7 +65,8 @@ int RunTest() {
   const size_t index_bytes = entries.size() * sizeof(IndexEntry), out_bytes = kKeys * sizeof(Outcome);
   IndexEntry* device_entries = nullptr;
   Outcome* device_out = nullptr;
-  if (Failed("malloc", cudaMalloc(&device_entries, index_bytes)) || Failed("malloc", cudaMalloc(&device_out, out_bytes)) ||
+  if (Failed("malloc", cudaMalloc(&device_entries, index_bytes)) ||
+      Failed("malloc", cudaMalloc(&device_out, out_bytes)) ||
       Failed("copy", cudaMemcpy(device_entries, entries.data(), index_bytes, cudaMemcpyHostToDevice))) {
     return 1;
   }

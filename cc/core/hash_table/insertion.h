@@ -4,8 +4,8 @@
 //   FillRows  writes the initial values into rows that nobody can reach yet
 //   Publish   enters the keys, stripe by stripe, in the writing room
 //
-// Rows are numbered in batch order and each stripe is entered by one thread in batch order, so the table that results does
-// not depend on the number of threads. Only the table's one writer makes an Insertion.
+// Rows are numbered in batch order and each stripe is entered by one thread in batch order, so the table that results
+// does not depend on the number of threads. Only the table's one writer makes an Insertion.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_INSERTION_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_INSERTION_H_
 
@@ -43,12 +43,12 @@ class Insertion {
   Insertion(const Insertion&) = delete;
   Insertion& operator=(const Insertion&) = delete;
 
-  // ResourceExhausted, or a std::bad_alloc, where the rows do not fit; InvalidArgument where `distinct` and two keys are
-  // equal. The table is as it was in all these cases.
+  // ResourceExhausted, or a std::bad_alloc, where the rows do not fit; InvalidArgument where `distinct` and two keys
+  // are equal. The table is as it was in all these cases.
   Status Prepare(bool distinct, ParallelFor& pf);
 
-  // Writes embedding and slots of the new rows. Null `values`: initial values; else row `position` of [n, dim]. Null `slots`,
-  // or a null entry: the slot's initial value; else the same of slot s.
+  // Writes embedding and slots of the new rows. Null `values`: initial values; else row `position` of [n, dim]. Null
+  // `slots`, or a null entry: the slot's initial value; else the same of slot s.
   void FillRows(const float* values, const std::vector<const float*>* slots, ParallelFor& pf);
 
   // Enters the keys. Cannot fail.

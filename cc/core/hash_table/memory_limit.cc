@@ -94,8 +94,8 @@ int64_t AvailableMemory(const std::string& root) {
     std::string path = line.substr(second + 1);
     if (path == "/") path.clear();
     if (controllers == ",,") {
-      left = std::min(left, CgroupChainLeft(root + "/sys/fs/cgroup", path, "memory.max", "memory.current",
-                                            "inactive_file"));
+      left = std::min(left,
+                      CgroupChainLeft(root + "/sys/fs/cgroup", path, "memory.max", "memory.current", "inactive_file"));
     } else if (controllers.find(",memory,") != std::string::npos) {
       left = std::min(left, CgroupChainLeft(root + "/sys/fs/cgroup/memory", path, "memory.limit_in_bytes",
                                             "memory.usage_in_bytes", "total_inactive_file"));

@@ -16,13 +16,13 @@ class MemoryProbe {
   virtual bool Grant(int64_t bytes, int64_t* left) = 0;
 };
 
-// The machine and its cgroups (v1 and v2). One look serves all tables of the process until 1/64 of what was left, at most
-// 256 MiB, is granted: a look reads a few files of /proc and /sys, about 50 us.
+// The machine and its cgroups (v1 and v2). One look serves all tables of the process until 1/64 of what was left, at
+// most 256 MiB, is granted: a look reads a few files of /proc and /sys, about 50 us.
 MemoryProbe* MachineMemory();
 
 // Bytes that can still be had by MemAvailable of `root`/proc/meminfo and the limits of the cgroups that
-// `root`/proc/self/cgroup names; file cache that the kernel would give up counts as free. A 32nd of the total is kept back
-// for everybody else. Where nothing can be read: INT64_MAX.
+// `root`/proc/self/cgroup names; file cache that the kernel would give up counts as free. A 32nd of the total is kept
+// back for everybody else. Where nothing can be read: INT64_MAX.
 int64_t AvailableMemory(const std::string& root);
 
 }  // namespace tf_booster

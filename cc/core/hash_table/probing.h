@@ -1,5 +1,6 @@
-// Linear probing over buckets, shared by host and device. A bucket of four entries is a cache line, so nearly every probe
-// ends in the line where it began: at load 0.8 a hit reads 1.1 buckets on average. kEntries = 1 is plain linear probing.
+// Linear probing over buckets, shared by host and device. A bucket of four entries is a cache line, so nearly every
+// probe ends in the line where it began: at load 0.8 a hit reads 1.1 buckets on average. kEntries = 1 is plain linear
+// probing.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_PROBING_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_PROBING_H_
 

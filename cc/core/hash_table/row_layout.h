@@ -20,8 +20,8 @@ struct RowLayout {
   TFB_HOST_DEVICE int64_t values() const { return (1 + slots) * dim; }
 
  private:
-  // Rows of a line or more start on a line: a row of 64 bytes across two would double what a find reads. Smaller rows start
-  // on 16 bytes, for aligned vectors.
+  // Rows of a line or more start on a line: a row of 64 bytes across two would double what a find reads. Smaller rows
+  // start on 16 bytes, for aligned vectors.
   static int64_t Stride(int64_t bytes) {
     const int64_t unit = bytes >= 64 ? 64 : 16;
     return (bytes + unit - 1) / unit * unit;

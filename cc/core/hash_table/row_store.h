@@ -20,8 +20,8 @@ class RowStore {
 
   const RowLayout& layout() const { return layout_; }
 
-  // Row r >= kFirstRow of a slab that exists. `values_[k]` points where row 0 would be if the slab went down so far, so that
-  // an address is one load, one multiplication and one addition.
+  // Row r >= kFirstRow of a slab that exists. `values_[k]` points where row 0 would be if the slab went down so far, so
+  // that an address is one load, one multiplication and one addition.
   float* Values(uint32_t row) const {
     return reinterpret_cast<float*>(values_[SlabOf(row)] + static_cast<uintptr_t>(row) * layout_.stride_bytes);
   }
@@ -29,7 +29,8 @@ class RowStore {
     return reinterpret_cast<RowMeta*>(metas_[SlabOf(row)] + static_cast<uintptr_t>(row) * sizeof(RowMeta));
   }
 
-  // Makes slabs for `more` rows beyond those in use; false when there is no memory or no row number. What it made stays.
+  // Makes slabs for `more` rows beyond those in use; false when there is no memory or no row number. What it made
+  // stays.
   bool Reserve(int64_t more);
 
   // Bytes that `more` new rows will commit: rows that were used before are committed already.

@@ -5,8 +5,8 @@
 namespace tf_booster {
 namespace {
 
-// A stripe is rehashed before live entries and tombstones fill more than 4/5 of it: above, misses get long. The new one is
-// filled to at most 7/10, so that one full of tombstones does not come back at once.
+// A stripe is rehashed before live entries and tombstones fill more than 4/5 of it: above, misses get long. The new one
+// is filled to at most 7/10, so that one full of tombstones does not come back at once.
 constexpr int64_t kMaxLoadTenths = 8;
 constexpr int64_t kNewLoadTenths = 7;
 constexpr int64_t kMinCapacity = 16;

@@ -1,5 +1,5 @@
-// The index: (key, field) -> state, in kStripes sub-indices that grow on their own. Threads of a writer work on different
-// stripes and need no locks or atomics between them. Who may call what when is the table's business.
+// The index: (key, field) -> state, in kStripes sub-indices that grow on their own. Threads of a writer work on
+// different stripes and need no locks or atomics between them. Who may call what when is the table's business.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_STRIPED_INDEX_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_STRIPED_INDEX_H_
 

@@ -1,5 +1,5 @@
-// Keys per second of the CPU table, beside a probe of the machine: copy bandwidth and random cache lines. One-thread figures
-// are of CPU time, so that a busy neighbour matters less; two-thread ones of the clock.
+// Keys per second of the CPU table, beside a probe of the machine: copy bandwidth and random cache lines. One-thread
+// figures are of CPU time, so that a busy neighbour matters less; two-thread ones of the clock.
 //
 //   table_bench [rows = 1000000] [dims = 16,64,128] [rounds = 9]
 #include <ctime>
@@ -132,10 +132,11 @@ void BenchDim(int64_t rows, int64_t dim, int rounds) {
                     threads == 1 ? " " : "s", what, kBatch / seconds * 1e-6);
       };
       print("find", Median(rounds, threads, draw, [&] { Check(table->Find(batch, out.data(), nullptr, pf)); }));
-      print("find handles", Median(rounds, threads, draw, [&] { Check(table->FindHandles(batch, handles.data(), pf)); }));
-      print("gather", Median(rounds, threads, [] {}, [&] {
-              Check(table->Gather(batch, handles.data(), codes.data(), kBatch, out.data(), pf));
-            }));
+      print("find handles",
+            Median(rounds, threads, draw, [&] { Check(table->FindHandles(batch, handles.data(), pf)); }));
+      print("gather", Median(
+                          rounds, threads, [] {},
+                          [&] { Check(table->Gather(batch, handles.data(), codes.data(), kBatch, out.data(), pf)); }));
       print("find_or_insert, old keys",
             Median(rounds, threads, draw, [&] { Check(table->FindOrInsert(batch, out.data(), pf)); }));
       if (zipf) continue;
@@ -145,7 +146,8 @@ void BenchDim(int64_t rows, int64_t dim, int rounds) {
       };
       print("find_or_insert, 10% new",
             Median(rounds, threads, draw_new, [&] { Check(table->FindOrInsert(batch, out.data(), pf)); }));
-      print("find, 10% unknown", Median(rounds, threads, draw_new, [&] { Check(table->Find(batch, out.data(), nullptr, pf)); }));
+      print("find, 10% unknown",
+            Median(rounds, threads, draw_new, [&] { Check(table->Find(batch, out.data(), nullptr, pf)); }));
       // Distinct keys, as updates have.
       const auto draw_distinct = [&] {
         const int64_t first = Draw(++drawn, rows - kBatch, false);
@@ -157,7 +159,9 @@ void BenchDim(int64_t rows, int64_t dim, int rounds) {
           for (int64_t c = 0; c < dim; ++c) values[j][c] += 1.0f;
         }
       };
-      print("update (adds 1)", Median(rounds, threads, draw_distinct, [&] { Check(table->Update({batch, nullptr, nullptr}, add, pf)); }));
+      print("update (adds 1)", Median(rounds, threads, draw_distinct, [&] {
+              Check(table->Update({batch, nullptr, nullptr}, add, pf));
+            }));
     }
   }
 }
@@ -170,7 +174,8 @@ int main(int argc, char** argv) {
   const std::string dims = argc > 2 ? argv[2] : "16,64,128";
   const int rounds = argc > 3 ? std::atoi(argv[3]) : 9;
   tf_booster::ProbeMachine(rounds);
-  for (size_t at = 0; at < dims.size(); at = dims.find(',', at) == std::string::npos ? dims.size() : dims.find(',', at) + 1) {
+  for (size_t at = 0; at < dims.size();
+       at = dims.find(',', at) == std::string::npos ? dims.size() : dims.find(',', at) + 1) {
     tf_booster::BenchDim(rows, std::atoll(dims.c_str() + at), rounds);
   }
 }

@@ -17,11 +17,12 @@
 //
 //   rows of the table (all stripes together), in slabs that double and never move; row r is in slab log2(r) - 4
 //   slab 0: rows 16 … 31      +--------------------+--------+--------+-----+     metas, slab by slab beside them
-//   slab 1: rows 32 … 63      | embedding: dim     | slot 0 | slot 1 | pad |     +-----+-------+-----------+-----------+
-//   slab 2: rows 64 … 127     +--------------------+--------+--------+-----+     | key | field | frequency | last step |
-//   …                         stride: 16 or 64 bytes times n                     +-----+-------+-----------+-----------+
+//   slab 1: rows 32 … 63      | embedding: dim     | slot 0 | slot 1 | pad | +-----+-------+-----------+-----------+
+//   slab 2: rows 64 … 127     +--------------------+--------+--------+-----+     | key | field | frequency | last step
+//   | …                         stride: 16 or 64 bytes times n +-----+-------+-----------+-----------+
 //
-// A find touches one bucket and one row. The meta is read by updates, eviction, export and the check of old handles only.
+// A find touches one bucket and one row. The meta is read by updates, eviction, export and the check of old handles
+// only.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_TABLE_LAYOUT_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_TABLE_LAYOUT_H_
 

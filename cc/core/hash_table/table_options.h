@@ -27,8 +27,8 @@ struct EvictionOptions {
   EvictionOrder order = EvictionOrder::kNone;
 };
 
-// One feature's share of a table. An ordinary table has one field; a fused table has one for each original table, and its
-// keys are pairs (field, id), so ids of two fields never meet.
+// One feature's share of a table. An ordinary table has one field; a fused table has one for each original table, and
+// its keys are pairs (field, id), so ids of two fields never meet.
 struct FieldOptions {
   std::string name;  // In error messages, and in the derivation of initial values.
   uint64_t seed = 0;

@@ -1,6 +1,6 @@
-// Adam (Kingma, Ba 2014) as ResourceApplyAdam computes it: the bias correction is in the learning rate, epsilon outside of
-// the root ("epsilon hat" of the paper). Only rows with a gradient move, where TensorFlow's own sparse Adam decays and
-// moves every row at every step. Slots: m, v.
+// Adam (Kingma, Ba 2014) as ResourceApplyAdam computes it: the bias correction is in the learning rate, epsilon outside
+// of the root ("epsilon hat" of the paper). Only rows with a gradient move, where TensorFlow's own sparse Adam decays
+// and moves every row at every step. Slots: m, v.
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_ADAM_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_ADAM_H_
 

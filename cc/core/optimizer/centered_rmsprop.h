@@ -27,8 +27,8 @@ struct CenteredRMSProp {
     ms = ms * options.rho + grad * grad * (1.0f - options.rho);
     mg = mg * options.rho + grad * (1.0f - options.rho);
     // The order of the sum is TensorFlow's: it decides the bits where ms and mg² nearly cancel.
-    const float root = options.epsilon_outside_sqrt ? sqrtf(ms - mg * mg) + options.epsilon
-                                                    : sqrtf(ms + options.epsilon - mg * mg);
+    const float root =
+        options.epsilon_outside_sqrt ? sqrtf(ms - mg * mg) + options.epsilon : sqrtf(ms + options.epsilon - mg * mg);
     momentum = momentum * options.momentum + options.lr * grad / root;
     value -= momentum;
   }

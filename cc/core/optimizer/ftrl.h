@@ -18,8 +18,8 @@ struct FtrlOptions {
 };
 
 // kSquareRoot: lr_power is -0.5, the default and the vectorised case.
-// kOneColumn: rows of one column (linear models) take another kernel in TensorFlow, which adds the terms of the linear slot
-// in another order. Where they nearly cancel the orders differ by more than 4 ulp.
+// kOneColumn: rows of one column (linear models) take another kernel in TensorFlow, which adds the terms of the linear
+// slot in another order. Where they nearly cancel the orders differ by more than 4 ulp.
 template <bool kSquareRoot, bool kOneColumn>
 struct Ftrl {
   static constexpr int kNumSlots = 2;

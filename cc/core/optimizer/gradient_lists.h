@@ -1,7 +1,7 @@
 // Which gradient rows belong to which key, in the order of their occurrence: a linked list a place, built in one pass.
 //
-// With several threads each takes a range of the codes and has heads of its own; a place's rows are then those of the first
-// range, the second, …, so the order of the sum, and its bits, are the same for any number of threads.
+// With several threads each takes a range of the codes and has heads of its own; a place's rows are then those of the
+// first range, the second, …, so the order of the sum, and its bits, are the same for any number of threads.
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_GRADIENT_LISTS_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_GRADIENT_LISTS_H_
 
@@ -21,7 +21,8 @@ class GradientLists {
   static constexpr Row kNone = ~Row{0};
   static constexpr int64_t kMaxRows = kNone;
 
-  // place_of(i): the place of gradient row i, below `num_places`; -1: none; -2: wrong. Returns the first wrong row, or -1.
+  // place_of(i): the place of gradient row i, below `num_places`; -1: none; -2: wrong. Returns the first wrong row, or
+  // -1.
   template <class PlaceOf>
   int64_t Build(int64_t num_rows, int64_t num_places, PlaceOf place_of, ParallelFor& pf) {
     num_rows_ = num_rows;

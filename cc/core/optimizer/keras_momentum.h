@@ -1,5 +1,5 @@
-// Momentum in Keras's formulation, as ResourceSparseApplyKerasMomentum computes it: the slot holds the step itself, learning
-// rate and sign included. Slot: momentum.
+// Momentum in Keras's formulation, as ResourceSparseApplyKerasMomentum computes it: the slot holds the step itself,
+// learning rate and sign included. Slot: momentum.
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_KERAS_MOMENTUM_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_KERAS_MOMENTUM_H_
 

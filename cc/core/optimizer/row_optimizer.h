@@ -26,7 +26,8 @@ class RowOptimizer {
   virtual const char* name() const = 0;
   virtual int num_slots() const = 0;
 
-  // One step on each of n rows: rows[i] with the gradient grads[i] (dim floats). Any thread; the rows are the caller's to guard.
+  // One step on each of n rows: rows[i] with the gradient grads[i] (dim floats). Any thread; the rows are the caller's
+  // to guard.
   virtual void ApplyRows(float* const* rows, const float* const* grads, int64_t n, int64_t dim) const = 0;
 };
 

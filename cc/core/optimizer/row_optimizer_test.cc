@@ -16,8 +16,8 @@ namespace {
 using Row = std::vector<double>;  // [value, slots…] of one column.
 using Reference = std::function<void(double grad, Row& row)>;
 
-// 4 ulp in float of the larger of old value, update and 0.25: all columns are near 1, and where two of them nearly cancel
-// the roundings before that stay. Against TensorFlow's own kernels, tests/optimizer_test.py is strict.
+// 4 ulp in float of the larger of old value, update and 0.25: all columns are near 1, and where two of them nearly
+// cancel the roundings before that stay. Against TensorFlow's own kernels, tests/optimizer_test.py is strict.
 double Tolerance(double before, double after) {
   const float scale = static_cast<float>(std::max({std::abs(before), std::abs(after - before), 0.25}));
   return 4.0 * (std::nextafter(scale, std::numeric_limits<float>::infinity()) - scale);
@@ -67,37 +67,49 @@ TEST(GradientDescentMatchesReference) {
 }
 
 TEST(MomentumMatchesReference) {
-  Check(*MakeRowOptimizer(MomentumOptions{0.1f, 0.9f, false}), [](double g, Row& r) {
-    r[1] = kMomentum * r[1] + g;
-    r[0] -= kLr * r[1];
-  }, {-0.5});
-  Check(*MakeRowOptimizer(MomentumOptions{0.1f, 0.9f, true}), [](double g, Row& r) {
-    r[1] = kMomentum * r[1] + g;
-    r[0] -= kLr * (g + kMomentum * r[1]);
-  }, {-0.5});
+  Check(*MakeRowOptimizer(MomentumOptions{0.1f, 0.9f, false}),
+        [](double g, Row& r) {
+          r[1] = kMomentum * r[1] + g;
+          r[0] -= kLr * r[1];
+        },
+        {-0.5});
+  Check(*MakeRowOptimizer(MomentumOptions{0.1f, 0.9f, true}),
+        [](double g, Row& r) {
+          r[1] = kMomentum * r[1] + g;
+          r[0] -= kLr * (g + kMomentum * r[1]);
+        },
+        {-0.5});
 }
 
 TEST(KerasMomentumMatchesReference) {
-  Check(*MakeRowOptimizer(KerasMomentumOptions{0.1f, 0.9f, false}), [](double g, Row& r) {
-    r[1] = kMomentum * r[1] - kLr * g;
-    r[0] += r[1];
-  }, {-0.5});
-  Check(*MakeRowOptimizer(KerasMomentumOptions{0.1f, 0.9f, true}), [](double g, Row& r) {
-    r[1] = kMomentum * r[1] - kLr * g;
-    r[0] += kMomentum * r[1] - kLr * g;
-  }, {-0.5});
+  Check(*MakeRowOptimizer(KerasMomentumOptions{0.1f, 0.9f, false}),
+        [](double g, Row& r) {
+          r[1] = kMomentum * r[1] - kLr * g;
+          r[0] += r[1];
+        },
+        {-0.5});
+  Check(*MakeRowOptimizer(KerasMomentumOptions{0.1f, 0.9f, true}),
+        [](double g, Row& r) {
+          r[1] = kMomentum * r[1] - kLr * g;
+          r[0] += kMomentum * r[1] - kLr * g;
+        },
+        {-0.5});
 }
 
 TEST(AdagradMatchesReference) {
   for (const bool update_slots : {true, false}) {
-    Check(*MakeRowOptimizer(AdagradOptions{0.1f, update_slots}), [=](double g, Row& r) {
-      if (update_slots) r[1] += g * g;
-      r[0] -= kLr * g / std::sqrt(r[1]);
-    }, {0.1});
-    Check(*MakeRowOptimizer(AdagradV2Options{0.1f, 1e-3f, update_slots}), [=](double g, Row& r) {
-      if (update_slots) r[1] += g * g;
-      r[0] -= kLr * g / (std::sqrt(r[1]) + kEpsilon);
-    }, {0.1});
+    Check(*MakeRowOptimizer(AdagradOptions{0.1f, update_slots}),
+          [=](double g, Row& r) {
+            if (update_slots) r[1] += g * g;
+            r[0] -= kLr * g / std::sqrt(r[1]);
+          },
+          {0.1});
+    Check(*MakeRowOptimizer(AdagradV2Options{0.1f, 1e-3f, update_slots}),
+          [=](double g, Row& r) {
+            if (update_slots) r[1] += g * g;
+            r[0] -= kLr * g / (std::sqrt(r[1]) + kEpsilon);
+          },
+          {0.1});
   }
 }
 
@@ -105,11 +117,13 @@ TEST(AdamMatchesReference) {
   const double beta1 = 0.9f, beta2 = 0.99f, power1 = 0.5f, power2 = 0.75f;
   const double alpha = kLr * std::sqrt(1 - power2) / (1 - power1);
   for (const bool nesterov : {false, true}) {
-    Check(*MakeRowOptimizer(AdamOptions{0.5f, 0.75f, 0.1f, 0.9f, 0.99f, 1e-3f, nesterov}), [=](double g, Row& r) {
-      r[1] += (g - r[1]) * (1 - beta1);
-      r[2] += (g * g - r[2]) * (1 - beta2);
-      r[0] -= alpha * (nesterov ? beta1 * r[1] + (1 - beta1) * g : r[1]) / (std::sqrt(r[2]) + kEpsilon);
-    }, {-0.5, 0.01});
+    Check(*MakeRowOptimizer(AdamOptions{0.5f, 0.75f, 0.1f, 0.9f, 0.99f, 1e-3f, nesterov}),
+          [=](double g, Row& r) {
+            r[1] += (g - r[1]) * (1 - beta1);
+            r[2] += (g * g - r[2]) * (1 - beta2);
+            r[0] -= alpha * (nesterov ? beta1 * r[1] + (1 - beta1) * g : r[1]) / (std::sqrt(r[2]) + kEpsilon);
+          },
+          {-0.5, 0.01});
   }
 }
 
@@ -126,15 +140,18 @@ TEST(FtrlMatchesReference) {
   for (const float power : {-0.5f, -0.7f}) {
     for (const bool by_lr : {false, true}) {
       const FtrlOptions options{0.1f, 0.01f, 0.02f, 0.03f, power, by_lr};
-      Check(*MakeRowOptimizer(options), [=](double g, Row& r) {
-        const double l1 = 0.01f, l2 = 0.02f, shrinkage = 0.03f, scale = by_lr ? kLr : 1.0;
-        const double accumulator = r[1] + g * g;
-        const double sigma = (std::pow(accumulator, -power) - std::pow(r[1], -power)) / kLr;
-        r[2] += scale * (g + 2 * shrinkage * r[0] - sigma * r[0]);
-        const double linear = r[2] / scale;
-        r[0] = (std::clamp(linear, -l1, l1) - linear) / (std::pow(accumulator, -power) / kLr + 2 * l2);
-        r[1] = accumulator;
-      }, {0.1, -0.5}, 16.0);  // The difference of two powers near 1 keeps an error of 2^-24, and divides it by lr.
+      Check(
+          *MakeRowOptimizer(options),
+          [=](double g, Row& r) {
+            const double l1 = 0.01f, l2 = 0.02f, shrinkage = 0.03f, scale = by_lr ? kLr : 1.0;
+            const double accumulator = r[1] + g * g;
+            const double sigma = (std::pow(accumulator, -power) - std::pow(r[1], -power)) / kLr;
+            r[2] += scale * (g + 2 * shrinkage * r[0] - sigma * r[0]);
+            const double linear = r[2] / scale;
+            r[0] = (std::clamp(linear, -l1, l1) - linear) / (std::pow(accumulator, -power) / kLr + 2 * l2);
+            r[1] = accumulator;
+          },
+          {0.1, -0.5}, 16.0);  // The difference of two powers near 1 keeps an error of 2^-24, and divides it by lr.
     }
   }
 }
@@ -151,18 +168,23 @@ TEST(FtrlKeepsSmallWeightsAtZero) {
 
 TEST(RMSPropMatchesReference) {
   for (const bool outside : {false, true}) {
-    Check(*MakeRowOptimizer(RMSPropOptions{0.1f, 0.95f, 0.9f, 1e-3f, outside}), [=](double g, Row& r) {
-      r[1] = kRho * r[1] + (1 - kRho) * g * g;
-      r[2] = kMomentum * r[2] + kLr * g / (outside ? std::sqrt(r[1]) + kEpsilon : std::sqrt(r[1] + kEpsilon));
-      r[0] -= r[2];
-    }, {0.1, -0.5});
-    Check(*MakeRowOptimizer(CenteredRMSPropOptions{0.1f, 0.95f, 0.9f, 1e-3f, outside}), [=](double g, Row& r) {
-      r[1] = kRho * r[1] + (1 - kRho) * g;
-      r[2] = kRho * r[2] + (1 - kRho) * g * g;
-      const double variance = r[2] - r[1] * r[1];
-      r[3] = kMomentum * r[3] + kLr * g / (outside ? std::sqrt(variance) + kEpsilon : std::sqrt(variance + kEpsilon));
-      r[0] -= r[3];
-    }, {-0.5, 1.0, -0.5});  // ms above mg², as ever.
+    Check(*MakeRowOptimizer(RMSPropOptions{0.1f, 0.95f, 0.9f, 1e-3f, outside}),
+          [=](double g, Row& r) {
+            r[1] = kRho * r[1] + (1 - kRho) * g * g;
+            r[2] = kMomentum * r[2] + kLr * g / (outside ? std::sqrt(r[1]) + kEpsilon : std::sqrt(r[1] + kEpsilon));
+            r[0] -= r[2];
+          },
+          {0.1, -0.5});
+    Check(*MakeRowOptimizer(CenteredRMSPropOptions{0.1f, 0.95f, 0.9f, 1e-3f, outside}),
+          [=](double g, Row& r) {
+            r[1] = kRho * r[1] + (1 - kRho) * g;
+            r[2] = kRho * r[2] + (1 - kRho) * g * g;
+            const double variance = r[2] - r[1] * r[1];
+            r[3] = kMomentum * r[3] +
+                   kLr * g / (outside ? std::sqrt(variance) + kEpsilon : std::sqrt(variance + kEpsilon));
+            r[0] -= r[3];
+          },
+          {-0.5, 1.0, -0.5});  // ms above mg², as ever.
   }
 }
 

@@ -70,7 +70,8 @@ int64_t FirstNonFinite(const float* x, int64_t n, ParallelFor& pf) {
   pf.Run((n + 1023) / 1024, 100, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       const int64_t from = block * 1024, to = std::min(n, from + 1024);
-      int32_t largest = 0;  // The bits of absolute values are in the order of the values, with infinity and NaN at the end.
+      int32_t largest =
+          0;  // The bits of absolute values are in the order of the values, with infinity and NaN at the end.
       for (int64_t i = from; i < to; ++i) {
         int32_t bits;
         std::memcpy(&bits, x + i, sizeof(bits));
@@ -120,7 +121,8 @@ class RowUpdater {
     }
   }
 
-  void Apply(const int64_t* positions, float* const* rows, int64_t n, const GradientLists::Row* first, float* sums) const {
+  void Apply(const int64_t* positions, float* const* rows, int64_t n, const GradientLists::Row* first,
+             float* sums) const {
     float* updated[kRowsAtOnce];
     const float* grads[kRowsAtOnce];
     int64_t m = 0;
@@ -166,8 +168,9 @@ Status Check(const HashTable& table, const SparseApplyBatch& batch, const RowOpt
                        std::to_string(optimizer.num_slots()) + "; a table is trained by one optimizer");
   }
   if (batch.num_codes >= GradientLists::kMaxRows) {
-    return Invalid(table, optimizer, "indices has " + std::to_string(batch.num_codes) +
-                                         " entries but at most 2^32 - 2 are possible; use smaller batches");
+    return Invalid(table, optimizer,
+                   "indices has " + std::to_string(batch.num_codes) +
+                       " entries but at most 2^32 - 2 are possible; use smaller batches");
   }
   return Status();
 }
@@ -181,8 +184,9 @@ Status SparseApply(HashTable& table, const SparseApplyBatch& batch, const RowOpt
     const int64_t at = FirstNonFinite(batch.grads, batch.num_codes * dim, pf);
     if (at >= 0) {
       return Invalid(table, optimizer,
-                     "grad is " + std::to_string(batch.grads[at]) + " in row " + std::to_string(at / dim) + ", column " +
-                         std::to_string(at % dim) + " but check_numerics wants finite values; lower the learning rate or "
+                     "grad is " + std::to_string(batch.grads[at]) + " in row " + std::to_string(at / dim) +
+                         ", column " + std::to_string(at % dim) +
+                         " but check_numerics wants finite values; lower the learning rate or "
                          "clip the gradients; nothing was applied");
     }
   }

@@ -1,4 +1,5 @@
-// One optimizer step on a table: sums the gradients of equal keys, counts and inserts keys, and updates each row in one pass.
+// One optimizer step on a table: sums the gradients of equal keys, counts and inserts keys, and updates each row in one
+// pass.
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_SPARSE_APPLY_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_SPARSE_APPLY_H_
 
@@ -24,17 +25,18 @@ struct ProbeRef {
 };
 
 struct SparseApplyBatch {
-  std::vector<ProbeRef> probes;        // probes[g] has the keys of group g. A key may occur in several.
-  const int64_t* codes = nullptr;      // [num_codes], in any order, with duplicates; 0 is skipped.
-  const float* grads = nullptr;        // [num_codes, dim].
+  std::vector<ProbeRef> probes;    // probes[g] has the keys of group g. A key may occur in several.
+  const int64_t* codes = nullptr;  // [num_codes], in any order, with duplicates; 0 is skipped.
+  const float* grads = nullptr;    // [num_codes, dim].
   int64_t num_codes = 0;
-  int64_t grad_dim = 0;                // Columns of `grads`.
-  bool check_numerics = false;         // A NaN or infinity in `grads` is InvalidArgument, and nothing is applied.
+  int64_t grad_dim = 0;         // Columns of `grads`.
+  bool check_numerics = false;  // A NaN or infinity in `grads` is InvalidArgument, and nothing is applied.
 };
 
 // Sums gradients of equal keys in the order of their occurrence, whatever the number of threads, and calls
-// table.Update with the optimizer's step. Every key of every probe is counted; those without a gradient are not updated.
-// InvalidArgument, with nothing applied: a code of no probe, another dim than the table's, an optimizer of other slots.
+// table.Update with the optimizer's step. Every key of every probe is counted; those without a gradient are not
+// updated. InvalidArgument, with nothing applied: a code of no probe, another dim than the table's, an optimizer of
+// other slots.
 Status SparseApply(HashTable& table, const SparseApplyBatch& batch, const RowOptimizer& optimizer, ParallelFor& pf);
 
 }  // namespace tf_booster

@@ -1,10 +1,10 @@
 // The distinct values seen so far, numbered in the order of their first occurrence: the hash set inside Unique.
 //
-// A bucket is one cache line: the 32-bit tags of eight values, and their places + 1; a place of 0 is an empty slot, so no
-// value is reserved. All eight tags are compared at once: single slots with linear probing took 12 ns a key where buckets
-// take 5, nearly all of it branches that cannot be predicted. The values themselves stand apart, in the order of their places.
-// A bucket's home is the top bits of the tag, so growing reads the old buckets and writes the new ones in nearly the same
-// order, and needs no second look at the values.
+// A bucket is one cache line: the 32-bit tags of eight values, and their places + 1; a place of 0 is an empty slot, so
+// no value is reserved. All eight tags are compared at once: single slots with linear probing took 12 ns a key where
+// buckets take 5, nearly all of it branches that cannot be predicted. The values themselves stand apart, in the order
+// of their places. A bucket's home is the top bits of the tag, so growing reads the old buckets and writes the new ones
+// in nearly the same order, and needs no second look at the values.
 #ifndef TF_BOOSTER_CC_CORE_UNIQUE_DISTINCT_SET_H_
 #define TF_BOOSTER_CC_CORE_UNIQUE_DISTINCT_SET_H_
 
@@ -50,10 +50,12 @@ class DistinctSet {
   // Makes room for `more` values. Called before each block of values, with `added` of them added so far.
   void Reserve(int64_t added, int64_t more) {
     if (size_ + more > limit_) {
-      // As many new values as in the last block from here on, at most: under Zipf's law they get rarer. Growing to what is
-      // likely in one go spares distinct values two more rounds of moving.
-      const double rate = static_cast<double>(size_ - last_size_) / static_cast<double>(std::max<int64_t>(added - last_added_, 1));
-      const int64_t likely = size_ + static_cast<int64_t>(rate * static_cast<double>(std::max<int64_t>(expected_ - added, 0)));
+      // As many new values as in the last block from here on, at most: under Zipf's law they get rarer. Growing to what
+      // is likely in one go spares distinct values two more rounds of moving.
+      const double rate =
+          static_cast<double>(size_ - last_size_) / static_cast<double>(std::max<int64_t>(added - last_added_, 1));
+      const int64_t likely =
+          size_ + static_cast<int64_t>(rate * static_cast<double>(std::max<int64_t>(expected_ - added, 0)));
       int64_t buckets = 2 * static_cast<int64_t>(buckets_.size());
       while (MaxLoad(buckets) < std::max(likely, size_ + more)) buckets *= 2;
       Resize(buckets);
@@ -88,7 +90,8 @@ class DistinctSet {
 
  private:
   static constexpr int kWidth = 8;
-  static constexpr int64_t kFirstBuckets = 1 << 11;  // 128 KiB: leaves room for the rest in a second-level cache of 512 KiB.
+  static constexpr int64_t kFirstBuckets =
+      1 << 11;  // 128 KiB: leaves room for the rest in a second-level cache of 512 KiB.
 
   struct alignas(64) Bucket {
     uint32_t tags[kWidth];
@@ -135,7 +138,8 @@ class DistinctSet {
     limit_ = MaxLoad(buckets);
     for (size_t k = 0; k < old.size(); ++k) {
       const Bucket& bucket = old[k];
-      for (int slot = 0; slot < kWidth && bucket.places[slot] != 0; ++slot) Move(bucket.tags[slot], bucket.places[slot]);
+      for (int slot = 0; slot < kWidth && bucket.places[slot] != 0; ++slot)
+        Move(bucket.tags[slot], bucket.places[slot]);
     }
     ZeroedArray<Entry> entries(static_cast<size_t>(limit_));
     if (size_ > 0) std::memcpy(static_cast<void*>(entries.data()), entries_.data(), size_ * sizeof(Entry));

@@ -128,15 +128,15 @@ Status Unique(const T* x, int64_t n, const UniqueOptions& options, Index* idx, U
   // Places within a set have 32 bits.
   const int64_t most = std::min<int64_t>(std::numeric_limits<Index>::max(), std::numeric_limits<uint32_t>::max() - 1);
   if (n > most || options.first < 0 || options.first > std::numeric_limits<Index>::max() - n) {
-    return Status(StatusCode::kInvalidArgument,
-                  "x has " + std::to_string(n) + " values but at most " + std::to_string(most) +
-                      " can be numbered with this type of idx; use int64, or split x");
+    return Status(StatusCode::kInvalidArgument, "x has " + std::to_string(n) + " values but at most " +
+                                                    std::to_string(most) +
+                                                    " can be numbered with this type of idx; use int64, or split x");
   }
   if (options.with_counts) return UniqueImpl<T, Index, true>(x, n, options.first, idx, allocate, pf);
   return UniqueImpl<T, Index, false>(x, n, options.first, idx, allocate, pf);
 }
 
-#define TFB_UNIQUE(T, Index)                                                                               \
+#define TFB_UNIQUE(T, Index) \
   template Status Unique<T, Index>(const T*, int64_t, const UniqueOptions&, Index*, UniqueAllocateFn<T>, ParallelFor&)
 TFB_UNIQUE(int32_t, int32_t);
 TFB_UNIQUE(int32_t, int64_t);

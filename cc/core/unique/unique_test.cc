@@ -115,7 +115,8 @@ TEST(PatternsOfBits) {
     for (int64_t i = 0; i < 40000; ++i) x.push_back(static_cast<int64_t>(static_cast<uint64_t>(i % 33333) << shift));
     Check<int64_t, int32_t>(x);
     std::vector<int32_t> y;
-    for (int64_t i = 0; i < 40000; ++i) y.push_back(static_cast<int32_t>(static_cast<uint32_t>(i % 33333) << (shift % 32)));
+    for (int64_t i = 0; i < 40000; ++i)
+      y.push_back(static_cast<int32_t>(static_cast<uint32_t>(i % 33333) << (shift % 32)));
     Check<int32_t, int32_t>(y);
   }
 }
@@ -193,8 +194,8 @@ TEST(RefusesWhatIdxCannotHold) {
   options.first = std::numeric_limits<int32_t>::max();
   const auto allocate = [](int64_t, int64_t**, int64_t**) { return Status(); };
   EXPECT_TRUE((Unique<int64_t, int32_t>(&x, 1, options, &idx, allocate, pf).code() == StatusCode::kInvalidArgument));
-  EXPECT_TRUE((Unique<int64_t, int32_t>(&x, int64_t{1} << 31, {}, &idx, allocate, pf).code() ==
-               StatusCode::kInvalidArgument));
+  EXPECT_TRUE(
+      (Unique<int64_t, int32_t>(&x, int64_t{1} << 31, {}, &idx, allocate, pf).code() == StatusCode::kInvalidArgument));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// An array of zeros, aligned to cache lines, that is cheap to get when it is large: fresh pages from the kernel are zero already, and 2 MiB pages cost
-// 512 times fewer faults (filling 16 MB in 4 KiB pages takes longer than all probes of a million keys).
+// An array of zeros, aligned to cache lines, that is cheap to get when it is large: fresh pages from the kernel are
+// zero already, and 2 MiB pages cost 512 times fewer faults (filling 16 MB in 4 KiB pages takes longer than all probes
+// of a million keys).
 #ifndef TF_BOOSTER_CC_CORE_UNIQUE_ZEROED_ARRAY_H_
 #define TF_BOOSTER_CC_CORE_UNIQUE_ZEROED_ARRAY_H_
 

@@ -1,5 +1,5 @@
-// The fused sparse optimizers on hash tables. Each sums the gradients of equal keys, counts the sightings, admits and inserts
-// rows, and updates embedding and slots in one pass. Formulas are in cc/core/optimizer.
+// The fused sparse optimizers on hash tables. Each sums the gradients of equal keys, counts the sightings, admits and
+// inserts rows, and updates embedding and slots in one pass. Formulas are in cc/core/optimizer.
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -9,17 +9,17 @@ namespace tensorflow {
 // keys, counts, handles: outputs of the N probes whose codes occur in `indices`, in the order of their groups.
 // indices: [n] codes. grad: [n, dim]. Indices that are 0 are skipped. Hyperparameters are scalars.
 // check_numerics: NaN or infinity in grad is InvalidArgument, and nothing is applied.
-#define TABLE_APPLY_OP(name)            \
-  REGISTER_OP("TfBoosterTableApply" name) \
-      .Input("table: resource")         \
-      .Input("keys: N * int64")         \
-      .Input("counts: N * int64")       \
-      .Input("handles: N * int64")      \
-      .Input("indices: int64")          \
-      .Input("grad: float")             \
-      .Attr("N: int >= 1")              \
+#define TABLE_APPLY_OP(name)                \
+  REGISTER_OP("TfBoosterTableApply" name)   \
+      .Input("table: resource")             \
+      .Input("keys: N * int64")             \
+      .Input("counts: N * int64")           \
+      .Input("handles: N * int64")          \
+      .Input("indices: int64")              \
+      .Input("grad: float")                 \
+      .Attr("N: int >= 1")                  \
       .Attr("check_numerics: bool = false") \
-      .SetIsStateful()                  \
+      .SetIsStateful()                      \
       .SetShapeFn(shape_inference::NoOutputs)
 
 TABLE_APPLY_OP("GradientDescent").Input("lr: float");

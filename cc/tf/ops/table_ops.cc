@@ -3,14 +3,15 @@
 // In a training graph a table T is used like this (tf_booster/passes builds it):
 //
 //   table                        = HashTable()                    one per table
-//   codes, keys, counts, handles = TableProbe(table, ids)         one per lookup: deduplicates, finds rows; inserts nothing
-//   values                       = TableGather(table, codes, keys, handles)
-//   TableApplyAdam(table, [keys], [counts], [handles], codes, grad, …)   counts sightings, inserts, updates, evicts
+//   codes, keys, counts, handles = TableProbe(table, ids)         one per lookup: deduplicates, finds rows; inserts
+//   nothing values                       = TableGather(table, codes, keys, handles) TableApplyAdam(table, [keys],
+//   [counts], [handles], codes, grad, …)   counts sightings, inserts, updates, evicts
 //
-// A code names a key of one probe: code = (group << 40) | (1 + place in `keys`); 0 stands for "no id" (what TensorFlow fills
-// empty rows with) and reads as zeros. Codes are small and never negative, so they pass TensorFlow's own chains (pruning of
-// negative ids, filling of empty rows, Unique) where raw int64 ids would be lost, and the update needs no second hashing.
-// Probes of one table that feed one update have different groups, so their codes stay apart when gradients are concatenated.
+// A code names a key of one probe: code = (group << 40) | (1 + place in `keys`); 0 stands for "no id" (what TensorFlow
+// fills empty rows with) and reads as zeros. Codes are small and never negative, so they pass TensorFlow's own chains
+// (pruning of negative ids, filling of empty rows, Unique) where raw int64 ids would be lost, and the update needs no
+// second hashing. Probes of one table that feed one update have different groups, so their codes stay apart when
+// gradients are concatenated.
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -116,7 +117,9 @@ REGISTER_OP("TfBoosterTableGather")
       TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
       return RowsOfKeys(c, c->input(1), dim, 0);
     })
-    .Doc("Embeddings of codes made by TableProbe: codes.shape + [dim]. Code 0 gives zeros, a key without a row its initial value.");
+    .Doc(
+        "Embeddings of codes made by TableProbe: codes.shape + [dim]. Code 0 gives zeros, a key without a row its "
+        "initial value.");
 
 REGISTER_OP("TfBoosterTableFind")
     .Input("table: resource")
@@ -131,7 +134,9 @@ REGISTER_OP("TfBoosterTableFind")
       c->set_output(1, c->input(1));
       return RowsOfKeys(c, c->input(1), dim, 0);
     })
-    .Doc("Embeddings of keys: keys.shape + [dim]; of an unknown key the value that an insert would give. Inserts nothing.");
+    .Doc(
+        "Embeddings of keys: keys.shape + [dim]; of an unknown key the value that an insert would give. Inserts "
+        "nothing.");
 
 REGISTER_OP("TfBoosterTableFindOrInsert")
     .Input("table: resource")
@@ -144,7 +149,9 @@ REGISTER_OP("TfBoosterTableFindOrInsert")
       TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
       return RowsOfKeys(c, c->input(1), dim, 0);
     })
-    .Doc("Embeddings of keys, keys.shape + [dim]; inserts missing keys with their initial values, past the admission filter.");
+    .Doc(
+        "Embeddings of keys, keys.shape + [dim]; inserts missing keys with their initial values, past the admission "
+        "filter.");
 
 REGISTER_OP("TfBoosterTableInsertOrAssign")
     .Input("table: resource")
@@ -152,7 +159,9 @@ REGISTER_OP("TfBoosterTableInsertOrAssign")
     .Input("values: float")
     .SetIsStateful()
     .SetShapeFn(shape_inference::NoOutputs)
-    .Doc("Sets the embeddings of keys [n] to values [n, dim]; of duplicates the last counts. Slots of new rows start at their initial values.");
+    .Doc(
+        "Sets the embeddings of keys [n] to values [n, dim]; of duplicates the last counts. Slots of new rows start at "
+        "their initial values.");
 
 REGISTER_OP("TfBoosterTableErase")
     .Input("table: resource")

@@ -9,7 +9,8 @@
 
 namespace tf_booster::contract {
 
-// A row's update that depends on the batch's place and on what the row held, so that a wrong, missed or doubled one shows.
+// A row's update that depends on the batch's place and on what the row held, so that a wrong, missed or doubled one
+// shows.
 inline void TestUpdate(int64_t position, float* values, int64_t n) {
   for (int64_t c = 0; c < n; ++c) values[c] = values[c] * 0.5f + static_cast<float>(position + c % 3);
 }

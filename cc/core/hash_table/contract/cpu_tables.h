@@ -1,4 +1,5 @@
-// Makes the contract suite's tables, and names each test once for buckets of a cache line and once for buckets of one entry.
+// Makes the contract suite's tables, and names each test once for buckets of a cache line and once for buckets of one
+// entry.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_CPU_TABLES_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_CPU_TABLES_H_
 
@@ -22,15 +23,14 @@ inline TableMaker CpuTables(int bucket_entries) {
 }
 
 inline ScarceTableMaker ScarceCpuTables(int bucket_entries) {
-  return [=](const TableOptions& options, ScarceMemory* memory) {
-    return MakeCpuTable(options, bucket_entries, memory);
-  };
+  return
+      [=](const TableOptions& options, ScarceMemory* memory) { return MakeCpuTable(options, bucket_entries, memory); };
 }
 
 }  // namespace tf_booster::contract
 
-#define CONTRACT(name, tables)                  \
-  TEST(name##_Bucket4) { name(tables(4)); }     \
+#define CONTRACT(name, tables)              \
+  TEST(name##_Bucket4) { name(tables(4)); } \
   TEST(name##_Bucket1) { name(tables(1)); }
 
 #endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_CPU_TABLES_H_

@@ -78,8 +78,7 @@ inline void StopsAtMaxRows(const TableMaker& make) {
 inline void StopsWhereMemoryEnds(const ScarceTableMaker& make) {
   ScarceMemory memory;
   const TableOptions options = HistoryOptions();
-  std::unique_ptr<HashTable> table =
-      TableWithHistory([&](const TableOptions& o) { return make(o, &memory); }, options);
+  std::unique_ptr<HashTable> table = TableWithHistory([&](const TableOptions& o) { return make(o, &memory); }, options);
   memory.limit = 50001;
   ExpectAllExhausted(table.get(), "50001");
   ThreadFor pf(2);

@@ -14,8 +14,8 @@ namespace tf_booster::contract {
 enum class Pattern { kSequential, kRandom, kColliding, kExtreme };
 inline constexpr Pattern kPatterns[] = {Pattern::kSequential, Pattern::kRandom, Pattern::kColliding, Pattern::kExtreme};
 
-// The key of field 0 with a given hash. An odd factor's inverse modulo 2^64 comes from Newton's iteration; x ^ (x >> s) is
-// undone by doing it with s, 2 s, 4 s, ….
+// The key of field 0 with a given hash. An odd factor's inverse modulo 2^64 comes from Newton's iteration; x ^ (x >> s)
+// is undone by doing it with s, 2 s, 4 s, ….
 inline int64_t KeyWithHash(uint64_t hash) {
   const auto inverse = [](uint64_t odd) {
     uint64_t x = odd;
@@ -35,7 +35,8 @@ inline int64_t KeyWithHash(uint64_t hash) {
 // `n` distinct keys.
 inline std::vector<int64_t> MakeKeys(Pattern pattern, int64_t n, uint64_t seed = 1) {
   constexpr int64_t kMin = std::numeric_limits<int64_t>::min(), kMax = std::numeric_limits<int64_t>::max();
-  const int64_t extremes[] = {0, -1, kMin, kMax, 1, kMin + 1, kMax - 1, int64_t{1} << 32, -(int64_t{1} << 32), 0xFFFFFFFF};
+  const int64_t extremes[] = {0,         -1, kMin, kMax, 1, kMin + 1, kMax - 1, int64_t{1} << 32, -(int64_t{1} << 32),
+                              0xFFFFFFFF};
   std::vector<int64_t> keys;
   for (int64_t i = 0; i < n; ++i) {
     switch (pattern) {

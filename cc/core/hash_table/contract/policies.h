@@ -12,8 +12,8 @@ namespace tf_booster::contract {
 inline void AddOne(int64_t, float* row) { row[0] += 1.0f; }
 
 // One step on keys that were seen `counts` times, on table and model; returns the places that were updated.
-inline std::set<int64_t> Step(HashTable* table, TableModel* model, const Batch& batch, const std::vector<int64_t>& counts,
-                              ParallelFor& pf) {
+inline std::set<int64_t> Step(HashTable* table, TableModel* model, const Batch& batch,
+                              const std::vector<int64_t>& counts, ParallelFor& pf) {
   std::set<int64_t> updated;
   SerialFor serial;
   EXPECT_OK(table->Update({batch.ref(), counts.data(), nullptr}, RowByRow([&](int64_t i, float* row) {
@@ -198,11 +198,14 @@ inline void ImportFillsInWhatIsMissing(const TableMaker& make) {
   EXPECT_OK(table->Import(in, pf));
   TableOptions reseeded = options;
   reseeded.fields[0].seed = 77;
-  ExpectFinds(*table, [&] {
-    TableModel other(reseeded);
-    other.rows = model.rows;
-    return other;
-  }(), Batch({-1, 7, 8, 9}), pf);
+  ExpectFinds(
+      *table,
+      [&] {
+        TableModel other(reseeded);
+        other.rows = model.rows;
+        return other;
+      }(),
+      Batch({-1, 7, 8, 9}), pf);
 }
 
 inline void ImportIsAllOrNothing(const TableMaker& make) {
@@ -253,7 +256,8 @@ inline void ExportsPiecemeal(const TableMaker& make) {
     for (size_t i = 0; i < part.keys.size(); ++i) {
       ++seen[part.keys[i]];
       const FieldKey key(0, part.keys[i]);
-      EXPECT_TRUE(TableModel(OneField(2)).Initial(key) == std::vector<float>(&part.values[2 * i], &part.values[2 * i] + 2));
+      EXPECT_TRUE(TableModel(OneField(2)).Initial(key) ==
+                  std::vector<float>(&part.values[2 * i], &part.values[2 * i] + 2));
     }
     const KeyBatch some = {erased.keys.data() + round * 20, nullptr, round < 50 ? 20 : 0};
     EXPECT_OK(table->Erase(some, nullptr, pf));

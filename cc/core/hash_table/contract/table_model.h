@@ -49,7 +49,8 @@ class TableModel {
     const auto [row, inserted] = rows.try_emplace(key);
     if (inserted) {
       row->second.values = Initial(key);
-      for (const float slot : options_.slot_initial_values) row->second.values.insert(row->second.values.end(), options_.dim, slot);
+      for (const float slot : options_.slot_initial_values)
+        row->second.values.insert(row->second.values.end(), options_.dim, slot);
       row->second.last_step = step;
     }
     return row->second;
