@@ -26,6 +26,16 @@ def test_redirect_moves_every_edge_of_every_consumer(graph):
     assert old.consumers() == []
 
 
+def test_current_follows_full_redirects(graph):
+    view = GraphView(graph)
+    first, second, third = tf.constant(1.0), tf.constant(2.0), tf.constant(3.0)
+    view.redirect(first, second)
+    view.redirect(second, third)
+    assert view.current(first) is third and view.current(third) is third
+    view.redirect(third, first, lambda op: False)
+    assert view.current(third) is third
+
+
 def test_redirect_moves_only_the_chosen_consumers(graph):
     old, new = tf.constant(2.0), tf.constant(3.0)
     first, second = tf.negative(old), tf.negative(old)

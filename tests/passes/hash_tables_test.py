@@ -5,6 +5,7 @@ import tensorflow as tf
 
 import tf_booster
 from tf_booster.embedding import registry
+from tf_booster.passes.graph_view import GraphView
 
 v1 = tf.compat.v1
 keras = tf.keras.optimizers.legacy
@@ -92,6 +93,30 @@ def test_duplicates_are_left_to_the_fused_update(graph):
     tf_booster.rewrite_graph(graph)
     (apply_op,) = ops(graph, "TableApplyAdagrad")
     assert "Unique" not in types(apply_op) and "UnsortedSegmentSum" not in types(apply_op)
+
+
+def test_the_sparse_forms_use_the_order_free_unique(graph):
+    table = tf_booster.get_hash_table("t", 4)
+    values = tf_booster.embedding_lookup_sparse(table, v1.sparse_placeholder(tf.int64, [None, None]))
+    train_op = minimize(values)
+    tf_booster.rewrite_graph(graph)
+    assert "TfBoosterUnique" in types(values) and "Unique" not in types(values) | types(train_op)
+    (gather,), (unique,) = ops(graph, "TableGather"), ops(graph, "Unique")
+    assert gather.inputs[1] is unique.outputs[0] and unique.inputs[0].dtype == tf.int64
+
+
+def test_gradients_by_hand_on_the_codes_themselves(graph):
+    table = tf_booster.get_hash_table("t", 4)
+    values = lookup(table)
+    (gather,) = [op for op in graph.get_operations() if op.type == "ResourceGather"]
+    rows = tf.IndexedSlices(gather.outputs[0], gather.inputs[1], tf.constant([1, 4], tf.int64))
+    v1.train.GradientDescentOptimizer(0.1).apply_gradients([(rows, table.variable)])
+    tf_booster.rewrite_graph(graph)
+    (apply_op,), (probe,) = ops(graph, "TableApplyGradientDescent"), ops(graph, "TableProbe")
+    assert apply_op.inputs[4] is probe.outputs[0] and apply_op.inputs[5] in [
+        op.outputs[0] for op in ops(graph, "TableGather")
+    ]
+    assert values.op in GraphView.downstream([probe])
 
 
 def test_attributes_of_the_table(graph):

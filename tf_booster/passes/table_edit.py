@@ -130,6 +130,7 @@ def _replace_gather(
     view: GraphView, table: TablePlan, handle: tf.Tensor, lookup: Any, probes: Dict[Any, Any]
 ) -> tf.Operation:
     old = lookup.gather
+    _replace_unique(view, table, old.inputs[1].op)
     probe = probes[table.name, lookup.stand_in]
     with view.inserting(DEVICE, old.control_inputs):
         values = _native.ops().tf_booster_table_gather(
@@ -139,6 +140,19 @@ def _replace_gather(
     view.redirect(old.outputs[0], values)
     view.redirect_control([old], values.op)
     return values.op
+
+
+def _replace_unique(view: GraphView, table: TablePlan, old: tf.Operation) -> None:
+    """The sparse forms gather distinct codes and place the rows by idx; nothing there depends on the order of the codes."""
+    if old.type != "Unique":
+        return
+    with view.inserting(DEVICE, old.control_inputs):
+        new = _native.ops().tf_booster_unique(
+            old.inputs[0], out_idx=old.get_attr("out_idx"), name=f"{_scope(table)}/unique"
+        )
+    for before, after in zip(old.outputs, new):
+        view.redirect(before, after)
+    view.redirect_control([old], new.y.op)
 
 
 def _replace_update(
@@ -165,14 +179,20 @@ def _replace_update(
             [probe.keys for probe in used],
             [probe.counts for probe in used],
             [probe.handles for probe in used],
-            update.indices,
-            update.grad,
+            _codes(view, table, probes),
+            view.current(update.grad),
             *inputs,
             check_numerics=check_numerics,
             name=f"{_scope(table)}/apply",
             **update.attrs,
         )
     view.redirect_control(update.replaced, new)
+
+
+def _codes(view: GraphView, table: TablePlan, probes: Dict[Any, Any]) -> tf.Tensor:
+    """The update's indices, which may be a lookup's codes themselves."""
+    indices = table.update.indices
+    return probes[table.name, indices.op].codes if indices.op in table.groups else view.current(indices)
 
 
 def _snake(op_name: str) -> str:
