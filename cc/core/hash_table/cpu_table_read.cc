@@ -60,24 +60,24 @@ void CpuTable::FindPart(const TableState& state, const KeyBatch& keys, int64_t b
   const int64_t dim = options_.dim;
   DispatchDim(dim, [&](auto constant) {
     uint64_t hashes[kRing];
-    uint32_t located[kRing];
+    const float* rows[kRing];
     const auto hash = [&](int64_t i, int64_t place) {
       hashes[place] = HashKey(keys.keys[i], FieldOf(keys, i));
       state.index.Prefetch(hashes[place]);
     };
     const auto probe = [&](int64_t i, int64_t place) {
-      located[place] = state.index.StateOf(hashes[place], keys.keys[i], FieldOf(keys, i));
-      if (IsRow(located[place])) PrefetchRow(state.rows.Values(located[place]), dim);
+      const uint32_t row = state.index.StateOf(hashes[place], keys.keys[i], FieldOf(keys, i));
+      rows[place] = IsRow(row) ? state.rows.Values(row) : nullptr;
+      if (IsRow(row)) PrefetchRow(rows[place], dim);
+      if (found != nullptr) found[i] = IsRow(row);
+      if (states != nullptr) states[i] = row;
     };
     const auto finish = [&](int64_t i, int64_t place) {
-      const uint32_t row = located[place];
-      if (IsRow(row)) {
-        CopyRow<constant.value>(out + i * dim, state.rows.Values(row), dim);
+      if (rows[place] != nullptr) {
+        CopyRow<constant.value>(out + i * dim, rows[place], dim);
       } else {
         InitialRow(state.fields[FieldOf(keys, i)].initializer, keys.keys[i], dim, out + i * dim);
       }
-      if (found != nullptr) found[i] = IsRow(row);
-      if (states != nullptr) states[i] = row;
     };
     Pipeline(begin, end, hash, probe, finish);
   });
@@ -126,20 +126,22 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const in
   const int64_t dim = options_.dim;
   std::atomic<int64_t> wrong{-1};
   const auto gather_part = [&](auto constant, const TableState& state, int64_t begin, int64_t end) {
-    uint32_t rows[kRing];
+    const float* rows[kRing];
     const auto locate = [&](int64_t i, int64_t place) {
       const int64_t code = codes[i] & kCodeMask;
-      rows[place] = 0;
+      rows[place] = nullptr;
       if (code > keys.size) wrong = i;
       if (code == 0 || code > keys.size) return;
       const int64_t k = code - 1;
-      rows[place] = RowOf(state, handles == nullptr ? kNoRow : handles[k], keys.keys[k], FieldOf(keys, k));
-      if (rows[place] != 0) PrefetchRow(state.rows.Values(rows[place]), dim);
+      const uint32_t row = RowOf(state, handles == nullptr ? kNoRow : handles[k], keys.keys[k], FieldOf(keys, k));
+      if (row == 0) return;
+      rows[place] = state.rows.Values(row);
+      PrefetchRow(rows[place], dim);
     };
     const auto copy = [&](int64_t i, int64_t place) {
       const int64_t code = codes[i] & kCodeMask;
-      if (rows[place] != 0) {
-        CopyRow<constant.value>(out + i * dim, state.rows.Values(rows[place]), dim);
+      if (rows[place] != nullptr) {
+        CopyRow<constant.value>(out + i * dim, rows[place], dim);
       } else if (code == 0 || code > keys.size) {
         std::fill_n(out + i * dim, dim, 0.0f);
       } else {

@@ -3,6 +3,8 @@
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_COPY_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_COPY_H_
 
+#include <immintrin.h>
+
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -14,9 +16,10 @@ template <int64_t kDim>
 inline void CopyRow(float* to, const float* from, int64_t dim) {
   if constexpr (kDim == 0) {
     std::memcpy(to, from, dim * sizeof(float));
+  } else if constexpr (kDim % 8 == 0) {
+    for (int64_t i = 0; i < kDim; i += 8) _mm256_storeu_ps(to + i, _mm256_loadu_ps(from + i));
   } else {
-    constexpr int64_t kStep = kDim % 8 == 0 ? 8 : kDim;  // 32 bytes, an AVX register.
-    for (int64_t i = 0; i < kDim; i += kStep) std::memcpy(to + i, from + i, kStep * sizeof(float));
+    std::memcpy(to, from, kDim * sizeof(float));
   }
 }
 
