@@ -1,0 +1,1 @@
+"""Each peer beside ours, in one run: `python -m benchmarks [name …]`."""

@@ -1,0 +1,140 @@
+"""Adagrad and Adam.
+
+apply: distinct rows, located already, and a gradient for each. TensorFlow: ResourceSparseApplyAdagrad on a Variable; it has no
+sparse Adam kernel, so there it is lazy Adam written with ops, as people do.
+step: ids with duplicates; lookup, and update with the gradient of each occurrence. TensorFlow: the same kernels on a Variable,
+with tf.unique and a segment sum in front. TFRA: its embedding_lookup_unique and DynamicEmbeddingOptimizer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks import data, peers, tables
+from benchmarks.find_bench import OUTPUT_FLOATS, TABLE_BYTES
+from benchmarks.harness import Result, contest
+
+v1 = tf.compat.v1
+LR = 0.05
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+HYPER = {"adagrad": [LR], "adam": [BETA1, BETA2, LR, BETA1, BETA2, EPSILON]}
+
+
+class Variables:
+    """A Variable of all rows with its slots: what the ids of a vocabulary train on in plain TensorFlow."""
+
+    def __init__(self, optimizer: str, values: np.ndarray):
+        self.optimizer = optimizer
+        start = [values] + [np.full_like(values, tables.SLOT_START[s]) for s in tables.SLOTS[optimizer]]
+        self.handles = [v1.Variable(s, use_resource=True, trainable=False).handle for s in start]
+
+    def gather(self, which: int, indices):
+        return tf.raw_ops.ResourceGather(resource=self.handles[which], indices=indices, dtype=tf.float32)
+
+    def apply(self, indices, grad):
+        """Distinct indices."""
+        if self.optimizer == "adagrad":
+            var, accum = self.handles
+            return tf.raw_ops.ResourceSparseApplyAdagrad(var=var, accum=accum, lr=LR, grad=grad, indices=indices)
+        m = self.gather(1, indices) * BETA1 + grad * (1 - BETA1)
+        v = self.gather(2, indices) * BETA2 + grad * grad * (1 - BETA2)
+        alpha = np.float32(LR * np.sqrt(1 - BETA2) / (1 - BETA1))
+        value = self.gather(0, indices) - alpha * m / (tf.sqrt(v) + EPSILON)
+        return tf.group(
+            *[
+                tf.raw_ops.ResourceScatterUpdate(resource=handle, indices=indices, updates=new)
+                for handle, new in zip(self.handles, [value, m, v])
+            ]
+        )
+
+    def step(self, indices, grad):
+        lookup = self.gather(0, indices)
+        distinct, places = tf.unique(indices)
+        return tf.group(lookup, self.apply(distinct, tf.math.unsorted_segment_sum(grad, places, tf.size(distinct))))
+
+
+def our_step(table: tables.OurTable, ids, grad):
+    probe = table.probe(ids)
+    with tf.control_dependencies([table.gather(probe)]):  # The lookup is before the update, as in training.
+        return table.apply(probe.keys, probe.counts, probe.handles, probe.codes, grad, HYPER[table.optimizer])
+
+
+def tfra_step(tfra: Any, table: tables.TfraTable, optimizer: str, ids, grad):
+    # Its plain embedding_lookup keeps one gradient of each key and drops the others.
+    lookup, trainable = tfra.embedding_lookup_unique(table.variable, ids, grad.shape[1], return_trainable=True, name="lookup")
+    if optimizer == "adagrad":
+        wrapped = v1.train.AdagradOptimizer(LR, initial_accumulator_value=tables.SLOT_START["accumulator"])
+    else:
+        wrapped = v1.train.AdamOptimizer(LR, BETA1, BETA2, EPSILON)
+    loss = tf.reduce_sum(lookup * grad)  # Its gradient is `grad`.
+    return tfra.DynamicEmbeddingOptimizer(wrapped).minimize(loss, var_list=[trainable])
+
+
+def check(session: v1.Session, find: Dict[str, Any], ids: np.ndarray) -> None:
+    """All contestants hold nearly the same rows after the same number of steps."""
+    wanted, *others = session.run(list(find.values()))
+    assert len(np.unique(wanted[:, 0])) > min(100, len(np.unique(ids)) // 2)
+    for name, other in zip(list(find)[1:], others):
+        np.testing.assert_allclose(other, wanted, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+def apply_contest(session, ours, variables, ranks, grad) -> Tuple[Dict[str, float], int]:
+    distinct = np.unique(ranks)
+    keys, count = tables.held(data.keys_of(distinct)), len(distinct)
+    places, rows, grads = tables.held(np.arange(count) + 1), tables.held(distinct), tables.held(grad[:count])
+    ones = tables.held(np.ones(count, np.int64))
+    session.run(v1.global_variables_initializer())
+    handles = tables.held(session.run(ours.probe(keys).handles))  # The probe keeps the order: `keys` are distinct.
+    session.run(v1.variables_initializer(v1.global_variables()[-1:]))
+    ops = {
+        ours.name: ours.apply(keys, ones, handles, places, grads, HYPER[ours.optimizer]),
+        "TensorFlow": variables.apply(rows, grads),
+    }
+    rates = contest({name: tables.runner(session, op) for name, op in ops.items()}, count)
+    return rates, count
+
+
+def step_contest(session, steps: Dict[str, Any], find: Dict[str, Callable], ids, batch: int) -> Dict[str, float]:
+    runners = {name: tables.runner(session, op) for name, op in steps.items()}
+    for run in runners.values():
+        run(0)
+    check(session, {name: op() for name, op in find.items()}, ids)
+    return contest(runners, batch)
+
+
+def run_optimizer(optimizer: str, threads: int) -> Iterator[Result]:
+    tfra = peers.tfra()
+    for dim in (16, 64, 128):
+        rows, batch = TABLE_BYTES // (4 * dim) // 2, OUTPUT_FLOATS // dim
+        for distribution in data.DISTRIBUTIONS:
+            with tf.Graph().as_default(), tables.session(threads) as session:
+                yield from contests(tfra, session, optimizer, dim, distribution, rows, batch, threads)
+
+
+def contests(tfra, session, optimizer, dim, distribution, rows, batch, threads) -> List[Result]:
+    ours = tables.OurTable(dim, optimizer)
+    theirs = tables.TfraTable(tfra, dim, rows) if tfra else None
+    ranks = data.ranks(distribution, rows, batch, seed=dim)
+    ids = data.keys_of(ranks)
+    grad = np.random.default_rng(dim).normal(size=(batch, dim)).astype(np.float32)
+    all_keys = data.keys_of(np.arange(rows))
+    start = (all_keys % 1000).astype(np.float32)[:, None] * 1e-3 + np.arange(dim, dtype=np.float32)
+    variables = Variables(optimizer, start)
+    fed_ids, fed_rows, fed_grad = tables.held(ids), tables.held(ranks), tables.held(grad)
+    steps = {ours.name: our_step(ours, fed_ids, fed_grad), "TensorFlow": variables.step(fed_rows, fed_grad)}
+    find = {ours.name: lambda: ours.find(fed_ids), "TensorFlow": lambda: variables.gather(0, fed_rows)}
+    if theirs:
+        steps["TFRA"] = tfra_step(tfra, theirs, optimizer, fed_ids, fed_grad)
+        find["TFRA"] = lambda: theirs.find(fed_ids)
+    session.run(v1.global_variables_initializer())
+    tables.fill(session, [t for t in (ours, theirs) if t], all_keys, dim)
+    step_rates = step_contest(session, steps, find, ids, batch)
+    apply_rates, distinct = apply_contest(session, ours, variables, ranks, grad)
+    facts = {"rows": rows, "batch": batch, "unique": f"{distinct / batch:.0%}", "load": ours.load_factor(session)}
+    return [
+        Result(optimizer, "apply", dim, distribution, threads, "M rows/s", apply_rates, facts),
+        Result(optimizer, "step", dim, distribution, threads, "M ids/s", step_rates, facts),
+    ]
