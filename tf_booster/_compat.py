@@ -132,11 +132,6 @@ def added_meta_graph(builder: Any) -> Any:
     return builder._saved_model.meta_graphs[-1]  # pylint: disable=protected-access
 
 
-def export_dir(builder: Any) -> str:
-    """Where a tf.compat.v1.saved_model.Builder writes."""
-    return tf.compat.as_str(builder._export_dir)  # pylint: disable=protected-access
-
-
 def variable_collections() -> Any:
     """The collections that a MetaGraphDef keeps as VariableDefs."""
     return tf.compat.v1.GraphKeys._VARIABLE_COLLECTIONS  # pylint: disable=protected-access

@@ -2,7 +2,7 @@ import pytest
 import tensorflow as tf
 
 from tf_booster.passes import graph_view
-from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.graph_view import GraphView, removed_variables
 
 v1 = tf.compat.v1
 
@@ -126,3 +126,27 @@ def test_downstream_follows_data_and_control(graph):
     aside = tf.constant(2.0)
     found = GraphView.downstream([start.op])
     assert found == {start.op, data.op, waiting} and aside.op not in found
+
+
+def test_what_was_removed_is_remembered(graph):
+    gone = v1.get_variable("gone", [2], use_resource=True)
+    v1.get_variable("kept", [2], use_resource=True)
+    assert removed_variables(graph) == []
+    GraphView(graph).remove_variables([gone.handle.op])
+    assert removed_variables(graph) == ["gone"]
+
+
+def test_cut_control_lets_nothing_wait(graph):
+    first, second = tf.no_op(), tf.no_op()
+    with tf.control_dependencies([first, second]):
+        waiting = tf.no_op()
+    assert GraphView(graph).cut_control([first]) == 1
+    assert waiting.control_inputs == [second]
+
+
+def test_entries_leave_a_collection_of_a_finalized_graph(graph):
+    for value in (1, 2, 3):
+        graph.add_to_collection("numbers", value)
+    graph.finalize()
+    GraphView(graph).remove_from_collection("numbers", lambda value: value == 2)
+    assert graph.get_collection("numbers") == [1, 3]

@@ -1,14 +1,10 @@
-"""What is left to do on an exported graph: take the cut-off stand-ins out, and keep exports apart from each other.
+"""Takes the cut-off stand-ins out of an exported graph.
 
-A graph loses no ops, so the rewrite only cuts stand-ins off. An export is a message, and there they can go. And a process
-that serves with tf.saved_model.load keeps the resources of all its models in one place, by their shared names: two exports
-of one model would share a table, and the second would replace the rows of the first.
+A graph loses no ops, so the rewrite only cuts stand-ins off. An export is a message, and there they can go.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 from typing import Any, Dict, Iterable, List, Set
 
 import tensorflow as tf
@@ -17,40 +13,20 @@ from tf_booster import _compat
 from tf_booster.passes.graph_view import removed_variables
 
 _STAND_INS = ("TfBoosterStandInIds", "TfBoosterStandInTable")
-_HANDLE = "TfBoosterHashTable"
 
 
 def finish_last(builder: Any, graph: tf.Graph) -> None:
-    """Finishes what was added last to `builder`, a tf.compat.v1.saved_model.Builder; it was made from `graph`."""
-    with tf.io.gfile.GFile(os.path.join(_compat.export_dir(builder), "variables", "variables.index"), "rb") as index:
-        finish(_compat.added_meta_graph(builder), removed_variables(graph), index.read())
+    """Prunes what was added last to `builder`, a tf.compat.v1.saved_model.Builder; it was made from `graph`."""
+    prune(_compat.added_meta_graph(builder), removed_variables(graph))
 
 
-def finish(meta_graph: Any, removed_variables: Iterable[str], variables_index: bytes) -> None:
-    """Edits the MetaGraphDef that was just added to an export.
-
-    Args:
-      removed_variables: names of the VarHandleOps that the rewrite took out of the graph.
-      variables_index: the index of the export's variables, which has the checksums of all tensors in it.
-    """
-    if not any(node.op == _HANDLE for node in meta_graph.graph_def.node):
-        return
-    prune(meta_graph, removed_variables)
-    # Equal exports may share a table, graphs of one export may not: they carry other optimizer slots.
-    digest = hashlib.sha1(variables_index + ",".join(meta_graph.meta_info_def.tags).encode()).hexdigest()[:16]
-    for node in meta_graph.graph_def.node:
-        if node.op == _HANDLE:
-            table = tf.compat.as_str(node.attr["table_name"].s)
-            node.attr["shared_name"].s = f"{table}.{digest}".encode()
-
-
-def prune(meta_graph: Any, removed_variables: Iterable[str]) -> int:
-    """Removes stand-ins, the named Variables, what depends on them, and what nothing else needs; returns how many nodes.
+def prune(meta_graph: Any, variables: Iterable[str]) -> int:
+    """Removes stand-ins, the VarHandleOps named, what depends on them, and what nothing else needs; returns how many nodes.
 
     Removes nothing where a signature, the Saver or a collection needs one of these.
     """
     nodes = {node.name: node for node in meta_graph.graph_def.node}
-    gone = {name for name in removed_variables if name in nodes}
+    gone = {name for name in variables if name in nodes}
     gone.update(name for name, node in nodes.items() if node.op in _STAND_INS)
     consumers = _consumers(nodes.values())
     work = list(gone)
@@ -60,7 +36,7 @@ def prune(meta_graph: Any, removed_variables: Iterable[str]) -> int:
                 gone.add(consumer)
                 work.append(consumer)
     roots = _roots(meta_graph)
-    if gone & roots:
+    if not gone or gone & roots:
         return 0
     gone |= _useless_without(gone, nodes, consumers, roots)
     kept = [node for node in meta_graph.graph_def.node if node.name not in gone]
