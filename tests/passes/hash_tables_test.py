@@ -144,7 +144,7 @@ def test_adagrads_accumulator_starts_where_the_optimizers_does(graph):
 
 def test_stand_ins_and_slots_leave_the_collections_and_a_saveable_comes(graph):
     other = v1.get_variable("w", [4])
-    minimize(lookup(tf_booster.get_hash_table("t", 4)) * other, keras_or_v1_adam())
+    minimize(lookup(tf_booster.get_hash_table("t", 4)) * other, v1.train.AdamOptimizer())
     tf_booster.rewrite_graph(graph)
     names = {v.op.name for v in v1.global_variables()}
     assert {"w", "w/Adam", "w/Adam_1", "beta1_power"} <= names
@@ -154,8 +154,34 @@ def test_stand_ins_and_slots_leave_the_collections_and_a_saveable_comes(graph):
     assert "t/keys" in [spec.name for spec in saveable.specs]
 
 
-def keras_or_v1_adam():
-    return v1.train.AdamOptimizer()
+OPTIMIZERS = {
+    "sgd": lambda: v1.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda: v1.train.MomentumOptimizer(0.1, 0.9),
+    "adam": lambda: v1.train.AdamOptimizer(),
+    "ftrl": lambda: v1.train.FtrlOptimizer(0.1),
+    "rmsprop": lambda: v1.train.RMSPropOptimizer(0.1, centered=True),
+    "keras sgd": lambda: keras.SGD(0.1),
+    "keras momentum": lambda: keras.SGD(0.1, 0.9),
+    "keras adagrad": lambda: keras.Adagrad(0.1),
+    "keras adam": lambda: keras.Adam(),
+    "keras rmsprop": lambda: keras.RMSprop(centered=True),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_runs_nothing_of_the_stand_in_or_its_slots(graph, name):
+    optimizer = OPTIMIZERS[name]()
+    loss = tf.reduce_sum(lookup(tf_booster.get_hash_table("t", 4)) ** 2)
+    if isinstance(optimizer, v1.train.Optimizer):
+        updates = [optimizer.minimize(loss)]
+    else:
+        updates = optimizer.get_updates(loss, v1.trainable_variables())
+    tf_booster.rewrite_graph(graph)
+    run = set().union(*(ancestors(op) for op in updates))
+    assert [op for op in run if "TableApply" in op.type]
+    kept = {v.handle.op for v in v1.global_variables()}
+    assert [op.name for op in run if op.type == "VarHandleOp" and op not in kept] == []
+    assert not {op.type for op in run} & {"TfBoosterStandInIds", "ResourceGather", "Unique", "UnsortedSegmentSum"}
 
 
 def test_keras_slots_leave_the_collections_too(graph):
