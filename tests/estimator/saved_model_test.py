@@ -17,7 +17,9 @@ def example():
         tf.identity(_native.ops().tf_booster_stand_in_ids(ids, table_name="user_emb"), "dead_codes")
         tf.multiply(stand_in, tf.constant(3.0, name="only_for_the_dead"), name="dead")
         weight = v1.get_variable("weight", [2], use_resource=True)
-        with tf.control_dependencies([stand_in.initializer]), v1.colocate_with(stand_in.op):
+        with tf.control_dependencies([stand_in.initializer]):
+            tf.no_op("waits")
+        with v1.colocate_with(stand_in.op):
             tf.identity(tf.cast(ids, tf.float32)[0] * weight, "out")
         GraphView(ids.graph).remove_variables([stand_in.handle.op])
         meta_graph = v1.train.export_meta_graph()
@@ -39,7 +41,7 @@ def test_the_dead_go_and_the_living_stay():
     assert not {"user_emb", "user_emb/Assign", "dead", "dead_codes", "only_for_the_dead"} & set(after)
     assert not [name for name, node in after.items() if node.op.startswith("TfBoosterStandIn")]
     assert {"ids", "weight", "weight/Assign", "weight/Read/ReadVariableOp", "out"} <= set(after)
-    assert "^user_emb/Assign" in before["out"].input and "^user_emb/Assign" not in after["out"].input
+    assert "^user_emb/Assign" in before["waits"].input and "^user_emb/Assign" not in after["waits"].input
     assert "_class" in before["out"].attr and "_class" not in after["out"].attr
     with tf.Graph().as_default(), v1.Session() as session:
         v1.train.import_meta_graph(meta_graph)
