@@ -29,7 +29,7 @@ def example():
 
 
 def nodes(meta_graph):
-    return {node.name: node for node in meta_graph.graph_def.node}
+    return {node.name: node for node in tf.compat.v1.GraphDef.FromString(meta_graph.graph_def.SerializeToString()).node}
 
 
 def test_the_dead_go_and_the_living_stay():
