@@ -52,10 +52,16 @@ class CpuTable final : public HashTable {
   int64_t FieldSize(uint32_t field) const override;
 
  private:
-  // A handle is (epoch << 31) | row. The epoch changes whenever rows are freed; a handle of this epoch needs no check,
-  // one of another is compared with the key and field of the row's meta.
+  // A handle is (epoch << 31) | row. The epoch changes whenever rows are freed, so a handle of this epoch needs no check of
+  // its row's key, which would be one more cache miss; with another the key is probed for. An epoch comes back after 2^32
+  // batches that freed rows; handles live for a step or two.
   RowHandle HandleOf(uint32_t row) const { return static_cast<RowHandle>(uint64_t{epoch_} << 31 | row); }
-  uint32_t RowOf(const TableState& state, RowHandle handle, int64_t key, uint32_t field) const;
+  // The row, or 0 if the key must be probed for.
+  uint32_t FreshRow(const TableState& state, RowHandle handle) const {
+    const uint32_t row = static_cast<uint32_t>(handle) & kMaxRow;
+    const bool fresh = handle >= 0 && static_cast<uint32_t>(handle >> 31) == epoch_;
+    return fresh && row >= kFirstRow && row < state.readable_end ? row : 0;
+  }
 
   Status CheckFields(const KeyBatch& keys) const;
   std::unique_ptr<TableState> NewState(const std::vector<uint64_t>& seeds) const;
@@ -66,7 +72,9 @@ class CpuTable final : public HashTable {
                 uint32_t* states) const;
   // States of keys [begin, end).
   void LocatePart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, uint32_t* states) const;
-  // The same of a whole batch, as the writer; through handles where there are any.
+  // The same as the writer, through handles where they are fresh.
+  void LocateByHandles(const KeyBatch& keys, const RowHandle* handles, int64_t begin, int64_t end, uint32_t* states) const;
+  // A whole batch, as the writer. Null handles: probe.
   void Locate(const KeyBatch& keys, const RowHandle* handles, uint32_t* states, ParallelFor& pf) const;
 
   // Makes an Insertion of the keys that have no row by `states`, runs it, and puts the new rows into `states`.

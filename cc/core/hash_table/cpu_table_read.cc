@@ -108,17 +108,6 @@ Status CpuTable::FindHandles(const KeyBatch& keys, RowHandle* handles, ParallelF
   return Status();
 }
 
-uint32_t CpuTable::RowOf(const TableState& state, RowHandle handle, int64_t key, uint32_t field) const {
-  const uint32_t row = static_cast<uint32_t>(handle) & kMaxRow;
-  if (handle >= 0 && row >= kFirstRow && row < state.readable_end) {
-    if (static_cast<uint32_t>(handle >> 31) == epoch_) return row;
-    const RowMeta& meta = *state.rows.Meta(row);
-    if (meta.key == key && meta.field == field) return row;
-  }
-  const uint32_t found = state.index.StateOf(HashKey(key, field), key, field);
-  return IsRow(found) ? found : 0;
-}
-
 Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const int64_t* codes, int64_t num_codes,
                         float* out, ParallelFor& pf) const {
   TFB_RETURN_IF_ERROR(CheckFields(keys));
@@ -126,15 +115,23 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const in
   const int64_t dim = options_.dim;
   std::atomic<int64_t> wrong{-1};
   const auto gather_part = [&](auto constant, const TableState& state, int64_t begin, int64_t end) {
+    uint64_t hashes[kRing];
     const float* rows[kRing];
-    const auto locate = [&](int64_t i, int64_t place) {
+    const auto fresh_row = [&](int64_t k) { return handles == nullptr ? 0 : FreshRow(state, handles[k]); };
+    const auto hash = [&](int64_t i, int64_t place) {
       const int64_t code = codes[i] & kCodeMask;
-      rows[place] = nullptr;
       if (code > keys.size) wrong = i;
+      if (code == 0 || code > keys.size || fresh_row(code - 1) != 0) return;
+      hashes[place] = HashKey(keys.keys[code - 1], FieldOf(keys, code - 1));
+      state.index.Prefetch(hashes[place]);
+    };
+    const auto probe = [&](int64_t i, int64_t place) {
+      const int64_t code = codes[i] & kCodeMask, k = code - 1;
+      rows[place] = nullptr;
       if (code == 0 || code > keys.size) return;
-      const int64_t k = code - 1;
-      const uint32_t row = RowOf(state, handles == nullptr ? kNoRow : handles[k], keys.keys[k], FieldOf(keys, k));
-      if (row == 0) return;
+      uint32_t row = fresh_row(k);
+      if (row == 0) row = state.index.StateOf(hashes[place], keys.keys[k], FieldOf(keys, k));
+      if (!IsRow(row)) return;
       rows[place] = state.rows.Values(row);
       PrefetchRow(rows[place], dim);
     };
@@ -148,7 +145,7 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const in
         InitialRow(state.fields[FieldOf(keys, code - 1)].initializer, keys.keys[code - 1], dim, out + i * dim);
       }
     };
-    Pipeline(begin, end, locate, [](int64_t, int64_t) {}, copy);
+    Pipeline(begin, end, hash, probe, copy);
   };
   pf.Run(num_codes, FindCost(dim), [&](int64_t begin, int64_t end) {
     ForParts(begin, end, [&](int64_t first, int64_t last) {

@@ -42,17 +42,31 @@ struct ByStripe {
 
 }  // namespace
 
+void CpuTable::LocateByHandles(const KeyBatch& keys, const RowHandle* handles, int64_t begin, int64_t end,
+                               uint32_t* states) const {
+  constexpr int64_t kChunk = 512;
+  int64_t places[kChunk], stale_keys[kChunk];
+  uint32_t stale_fields[kChunk], stale_states[kChunk];
+  for (; begin < end; begin += kChunk) {
+    KeyBatch stale = {stale_keys, stale_fields, 0};
+    for (int64_t i = begin; i < std::min(end, begin + kChunk); ++i) {
+      states[i] = FreshRow(*state_, handles[i]);
+      places[stale.size] = i;
+      stale_keys[stale.size] = keys.keys[i];
+      stale_fields[stale.size] = FieldOf(keys, i);
+      stale.size += states[i] == 0;
+    }
+    LocatePart(*state_, stale, 0, stale.size, stale_states);
+    for (int64_t j = 0; j < stale.size; ++j) states[places[j]] = stale_states[j];
+  }
+}
+
 void CpuTable::Locate(const KeyBatch& keys, const RowHandle* handles, uint32_t* states, ParallelFor& pf) const {
   pf.Run(keys.size, 10, [&](int64_t begin, int64_t end) {
-    if (handles == nullptr) return LocatePart(*state_, keys, begin, end, states);
-    for (int64_t i = begin; i < end; ++i) {
-      const bool fresh = handles[i] >= 0 && static_cast<uint32_t>(handles[i] >> 31) == epoch_;
-      const uint32_t row = fresh ? RowOf(*state_, handles[i], keys.keys[i], FieldOf(keys, i)) : 0;
-      if (row != 0) {
-        states[i] = row;
-      } else {
-        LocatePart(*state_, keys, i, i + 1, states);
-      }
+    if (handles == nullptr) {
+      LocatePart(*state_, keys, begin, end, states);
+    } else {
+      LocateByHandles(keys, handles, begin, end, states);
     }
   });
 }

@@ -162,7 +162,6 @@ void Insertion::Publish(RoomLock* room, ParallelFor& pf) {
   pf.Run(kStripes, static_cast<int64_t>(keys_.size()) * 4, [&](int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; ++s) PublishStripe(static_cast<int>(s), room);
   });
-  // Only now may metas of new rows be looked at: before, they are not all written.
   {
     RoomGuard guard(*room, RoomLock::kWriting);
     state_->readable_end = state_->rows.end();

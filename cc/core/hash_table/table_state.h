@@ -61,7 +61,7 @@ struct TableState {
   RowStore rows;
   std::deque<FieldState> fields;  // Not a vector: atomics do not move.
   std::atomic<int64_t> pending{0};
-  uint32_t readable_end = kFirstRow;  // Rows below have metas that readers may look at.
+  uint32_t readable_end = kFirstRow;  // Rows below were published at least once; RowStore's end runs ahead of it.
 };
 
 }  // namespace tf_booster
