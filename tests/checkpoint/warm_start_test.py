@@ -171,6 +171,33 @@ def test_a_users_own_init_op(trained, tmp_path):
     assert rows(after_zero_steps(made)).items() > rows(trained, "old/user_emb").items()
 
 
+def test_a_model_that_asks_in_every_mode(trained, tmp_path):
+    def model_fn(features, labels, mode):
+        table = tf_booster.get_hash_table("user_emb", 3)
+        v1.train.init_from_checkpoint(trained.model_dir, {"old/user_emb": table})
+        out = tf.reduce_sum(tf_booster.embedding_lookup(table, features["user"]), [1, 2])
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, {"out": out})
+        loss = tf.reduce_mean(tf.square(out - labels))
+        train_op = v1.train.AdagradOptimizer(0.5).minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    def receiver():
+        features = {"user": v1.placeholder(tf.int64, [None, 1])}
+        return tf.estimator.export.ServingInputReceiver(features, features)
+
+    made = tf.estimator.Estimator(model_fn, str(tmp_path / "new"))
+    made.train(endless, steps=3)
+    made.evaluate(input_fn)
+    trained_rows = rows(made)
+    assert trained_rows[3] != rows(trained, "old/user_emb")[3]
+    want = [p["out"] for p in made.predict(input_fn)]
+    loaded = tf.saved_model.load(tf.compat.as_str(made.export_saved_model(str(tmp_path / "export"), receiver)))
+    got = loaded.signatures["serving_default"](user=tf.constant(IDS, tf.int64)[:, None])["out"]
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+    np.testing.assert_allclose(want, [np.frombuffer(trained_rows[i][0], np.float32).sum() for i in IDS], rtol=1e-5)
+
+
 def test_a_feature_columns_table(tmp_path):
     name = "input_layer/user_embedding/embedding_weights"
     trained = estimator(tmp_path / "trained", column=True)
