@@ -368,6 +368,29 @@ def test_a_summary_of_the_whole_table_shows_nan_and_is_reported(graph):
     assert node == "whole_table" and "'t'" in reason and "NaN" in reason
 
 
+def test_summaries_of_gradients_as_people_write_them(graph):
+    optimizer = v1.train.AdagradOptimizer(0.1)
+    pairs = optimizer.compute_gradients(tf.reduce_sum(lookup(tf_booster.get_hash_table("t", 4)) ** 2))
+    for gradient, variable in pairs:
+        v1.summary.histogram(f"gradient_of_{variable.op.name}", gradient)
+        v1.summary.scalar("norm", tf.norm(gradient.values))
+    optimizer.apply_gradients(pairs)
+    merged = v1.summary.merge_all()
+    ((node, reason),) = tf_booster.rewrite_graph(graph).passes[0].skipped
+    assert node == "gradient_of_t" and "gradient of table 't' as a dense tensor" in reason
+    assert "TfBoosterTableGather" in types(merged) and "UnsortedSegmentSum" not in types(merged)
+
+
+def test_a_histogram_of_the_whole_table_is_empty(graph):
+    table = tf_booster.get_hash_table("t", 4)
+    lookup(table)
+    histogram = v1.summary.histogram("rows", table.variable)
+    ((node, reason),) = tf_booster.rewrite_graph(graph).passes[0].skipped
+    with v1.Session(graph=graph) as session:
+        event = v1.Summary.FromString(session.run(histogram))
+    assert event.value[0].histo.num == 0 and node == "rows" and "is empty" in reason
+
+
 def test_a_second_run_changes_nothing(graph):
     minimize(lookup(tf_booster.get_hash_table("t", 4)))
     first = tf_booster.rewrite_graph(graph)

@@ -46,6 +46,8 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, result: Pa
         _retire_variable(view, table, result)
         result.changes.append(_change(table))
         result.modified = True
+    for place, name in plan.gradient_summaries.items():
+        _answer_nan(view, place, f"the gradient of table '{name}' as a dense tensor", result)
     fresh = [(t, e) for t, e in zip(plan.tables, rewritten) if t.existing is None]
     savers.rewrite_built_savers(view, replaced_variables([t for t, _ in fresh], [e for _, e in fresh]))
     for _, entry in fresh:
@@ -204,7 +206,7 @@ def _retire_variable(view: GraphView, table: TablePlan, result: PassResult) -> N
     if table.handle_op is None or table.existing is not None:
         return
     for place in table.uses.summary_inputs:
-        _answer_nan(view, table, place, result)
+        _answer_nan(view, place, f"the whole table '{table.name}'", result)
     with view.inserting(None):
         ready = tf.constant(True, name=f"{_scope(table)}/is_ready")
     for op in table.uses.shapes:
@@ -217,19 +219,16 @@ def _retire_variable(view: GraphView, table: TablePlan, result: PassResult) -> N
     view.remove_variables([table.handle_op, *_slot_ops(table)])
 
 
-def _answer_nan(view: GraphView, table: TablePlan, place: SummaryInput, result: PassResult) -> None:
-    """A scalar summary wants a scalar; a histogram takes any shape."""
+def _answer_nan(view: GraphView, place: SummaryInput, what: str, result: PassResult) -> None:
+    """NaN in the shape that the summary wants; a histogram fails on NaN, and gets no values at all."""
     value = place.op.inputs[place.index]
-    shape = value.shape.as_list() if value.shape.is_fully_defined() else [1]
+    is_histogram = "Histogram" in place.op.type
+    shape = [0] if is_histogram else value.shape.as_list() if value.shape.is_fully_defined() else [1]
     with view.inserting(None):
-        nan = tf.fill(shape, tf.constant(float("nan"), value.dtype), name=f"{_scope(table)}/nan_for_summary")
+        nan = tf.fill(shape, tf.constant(float("nan"), value.dtype), name="tf_booster/nan_for_summary")
     update_input(place.op, place.index, nan)
-    result.skipped.append(
-        (
-            place.op.name,
-            f"a summary of the whole table '{table.name}' shows NaN: a table has no fixed rows to summarise",
-        )
-    )
+    shows = "is empty" if is_histogram else "shows NaN"
+    result.skipped.append((place.op.name, f"a summary of {what} {shows}: a table has no fixed rows to summarise"))
 
 
 def _change(table: TablePlan) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import tensorflow as tf
 
@@ -16,7 +16,7 @@ from tf_booster.passes.code_flow import CodeFlow, Use
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.optimizer_matching import SparseUpdate, UnsupportedUpdate, match_updates
-from tf_booster.passes.variable_uses import VariableUses, is_call, variable_uses
+from tf_booster.passes.variable_uses import SummaryInput, VariableUses, follow, is_call, variable_uses
 
 STAND_IN_IDS = "TfBoosterStandInIds"
 STAND_IN_TABLE = "TfBoosterStandInTable"
@@ -61,9 +61,13 @@ class TablePlan:
 
 @dataclasses.dataclass
 class RewritePlan:
-    """All tables of a graph, and which of a StandInIds op's consumers read the probe of which table."""
+    """All tables of a graph, and which of a StandInIds op's consumers read the probe of which table.
+
+    gradient_summaries: inputs of summaries that show a table's gradient as a dense tensor -> the table's name.
+    """
 
     tables: List[TablePlan]
+    gradient_summaries: Dict[SummaryInput, str]
     routes: Dict[Tuple[tf.Operation, tf.Operation], TablePlan]  # (StandInIds op, consumer of its codes) -> table
 
 
@@ -78,11 +82,9 @@ def plan_rewrite(view: GraphView, default_seed: Optional[int]) -> RewritePlan:
         if _compat.in_control_flow(op):
             raise _inside_control_flow(_table_name_attr(op), op.name)
     flow = CodeFlow(stand_ins)
-    for use in flow.uses:
-        if use.op.type in _DENSIFIES:
-            raise _refused_use(use, flow)
+    shown, gradient_summaries = _gradient_summaries(flow)
     plans = _Planner(view, flow, default_seed).plan()
-    accepted = {op for plan in plans for op in _taken_over(plan)}
+    accepted = shown.union(*(_taken_over(plan) for plan in plans))
     handle_ops = {plan.handle_op for plan in plans}
     slot_ops = {slot.handle_op for plan in plans if plan.update for slot in plan.update.slots if slot.handle_op}
     for use in flow.uses:
@@ -97,7 +99,7 @@ def plan_rewrite(view: GraphView, default_seed: Optional[int]) -> RewritePlan:
     for plan in plans:
         if plan.handle_op is not None and plan.existing is None:
             plan.uses = variable_uses(plan.name, plan.handle_op, _taken_over(plan))
-    return RewritePlan(plans, _routes(flow, plans, stand_ins))
+    return RewritePlan(plans, gradient_summaries, _routes(flow, plans, stand_ins))
 
 
 class _Planner:
@@ -229,6 +231,23 @@ class _Planner:
             trainable=self._view.in_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES, handle_op),
             **(_own(first) if first else {}),
         )
+
+
+def _gradient_summaries(flow: CodeFlow) -> Tuple[Set[tf.Operation], Dict[SummaryInput, str]]:
+    """The ops that make a table's gradient dense for nothing but summaries, and these summaries' inputs.
+
+    Raises RewriteError where something else takes the dense gradient.
+    """
+    shown: Set[tf.Operation] = set()
+    summaries: Dict[SummaryInput, str] = {}
+    for use in flow.uses:
+        if use.op.type in _DENSIFIES:
+            inputs: List[SummaryInput] = []
+            if follow(use.op, inputs):
+                raise _refused_use(use, flow)
+            shown.add(use.op)
+            summaries.update(dict.fromkeys(inputs, _names(flow, [use.op.inputs[use.index]])))
+    return shown, summaries
 
 
 def _own(settings: registry.ColumnSettings) -> Dict[str, Any]:

@@ -59,14 +59,14 @@ def variable_uses(table: str, handle_op: tf.Operation, known: AbstractSet[tf.Ope
         elif op.type == "AssignVariableOp":
             _judge_assign(table, handle_op, op, uses.initializers)
         elif op.type == "ReadVariableOp":
-            ends = _follow(op, uses.summary_inputs)
+            ends = follow(op, uses.summary_inputs)
             if ends:
                 raise RewriteError(
                     f"Table '{table}': op '{op.name}' reads the whole table as one tensor, for op '{ends[0].name}' "
                     f"({ends[0].type}); a table has no fixed rows. Regularise, average or print the looked-up embeddings "
                     "instead, or use t.export()."
                 )
-        elif not (op.type in ("If", "StatelessIf") and not _follow(op, uses.summary_inputs)):
+        elif not (op.type in ("If", "StatelessIf") and not follow(op, uses.summary_inputs)):
             raise _refusal(table, op)
     uses.summary_inputs[:] = dict.fromkeys(uses.summary_inputs)
     return uses
@@ -93,7 +93,7 @@ def _is_restored(tensor: tf.Tensor) -> bool:
     return (skip_identity(op.inputs[0]).op if op.type == "Reshape" else op).type == "RestoreV2"
 
 
-def _follow(start: tf.Operation, summary_inputs: List[SummaryInput]) -> List[tf.Operation]:
+def follow(start: tf.Operation, summary_inputs: List[SummaryInput]) -> List[tf.Operation]:
     """Notes the summaries that follow from `start`, and returns the other ops at which what follows ends."""
     ends, seen, work = [], {start}, [start]
     while work:
