@@ -226,6 +226,8 @@ def _answer_nan(view: GraphView, place: SummaryInput, what: str, result: PassRes
     shape = [0] if is_histogram else value.shape.as_list() if value.shape.is_fully_defined() else [1]
     with view.inserting(None):
         nan = tf.fill(shape, tf.constant(float("nan"), value.dtype), name="tf_booster/nan_for_summary")
+        # Hides the static shape: an edge moves only to a tensor of a shape that is compatible with the old one's.
+        nan = tf.compat.v1.placeholder_with_default(nan, None)
     update_input(place.op, place.index, nan)
     shows = "is empty" if is_histogram else "shows NaN"
     result.skipped.append((place.op.name, f"a summary of {what} {shows}: a table has no fixed rows to summarise"))
