@@ -153,4 +153,7 @@ def categorical_column_bases() -> Tuple[type, type]:
 
 def register_feature_column(cls: type) -> type:
     """Lets Keras layers and Estimators that are made from a config find the column's class by its name."""
-    return _fc_serialization.register_feature_column(cls)
+    if hasattr(_fc_serialization, "register_feature_column"):
+        return _fc_serialization.register_feature_column(cls)
+    _fc_serialization._FEATURE_COLUMNS.append(cls)  # TensorFlow 2.12. pylint: disable=protected-access
+    return cls
