@@ -5,9 +5,9 @@ VENV := .venv/bin/python
 PYTHON ?= $(firstword $(wildcard $(VENV)) python3)
 JOBS ?= $(shell nproc)
 
-# One build at a time: the lock is held for the whole of it.
-NATIVE = +@mkdir -p build && flock build/.lock$(SANITIZE) $(MAKE) --no-print-directory -f cc/native.mk PYTHON=$(PYTHON) \
-  $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
+# One build at a time; tests run without the lock.
+NATIVE_MAKE = $(MAKE) --no-print-directory -f cc/native.mk PYTHON=$(PYTHON) $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
+NATIVE = +@mkdir -p build && flock build/.lock$(SANITIZE) $(NATIVE_MAKE)
 IN_VENV = +@$(MAKE) --no-print-directory PYTHON=$(VENV)
 
 .PHONY: help venv build lib test test-cc test-py test-asan test-tsan demo bench bench-cc cuda test-cuda lint format clean
@@ -39,7 +39,8 @@ lib:
 
 ## make test-cc     builds and runs the C++ tests
 test-cc:
-	$(NATIVE) test
+	$(NATIVE) tests
+	+@$(NATIVE_MAKE) test
 
 ## make bench-cc    builds the C++ benchmarks, build/native/cc/**/*_bench
 ## make cuda        compiles every CUDA source; test-cuda: runs the CUDA tests, on a card
@@ -55,10 +56,12 @@ test-py:
 ## make test-asan   C++ tests of cc/core under AddressSanitizer and UndefinedBehaviorSanitizer; test-tsan: ThreadSanitizer
 test-asan: SANITIZE := address,undefined
 test-asan:
-	$(NATIVE) test SANITIZE=$(SANITIZE) OPTIMIZE=-O1
+	$(NATIVE) tests SANITIZE=$(SANITIZE) OPTIMIZE=-O1
+	+@$(NATIVE_MAKE) test SANITIZE=$(SANITIZE) OPTIMIZE=-O1
 test-tsan: SANITIZE := thread
 test-tsan:
-	$(NATIVE) test SANITIZE=$(SANITIZE) OPTIMIZE=-O1
+	$(NATIVE) tests SANITIZE=$(SANITIZE) OPTIMIZE=-O1
+	+@$(NATIVE_MAKE) test SANITIZE=$(SANITIZE) OPTIMIZE=-O1
 
 CC_FILES = $(shell find cc -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 ## make lint        checks the format of C++ (clang-format) and Python (ruff), and Python's lint
