@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 import tensorflow as tf
 
 from tf_booster import _native
+
+
+@pytest.fixture
+def checkout(monkeypatch):
+    """The package lies in a checkout, also under Bazel, which links files elsewhere."""
+    root = pathlib.Path(__file__).resolve().parent.parent
+    monkeypatch.setattr(_native, "_PACKAGE", str(root / "tf_booster"))
 
 
 def _library(path, text: bytes) -> str:
@@ -25,7 +34,7 @@ def test_ops_are_loaded_once():
     assert _native.ops().tf_booster_unique
 
 
-def test_a_library_for_another_tensorflow_is_refused(tmp_path):
+def test_a_library_for_another_tensorflow_is_refused(checkout, tmp_path):
     path = _library(tmp_path / "lib.so", b"tf_booster_build_info:tensorflow=2.12.0;cuda=12.4;")
     assert _native.build_info(path) == {"tensorflow": "2.12.0", "cuda": "12.4"}
     with pytest.raises(
@@ -40,13 +49,13 @@ def test_a_library_that_says_nothing_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("make", [lambda path: None, lambda path: path.write_bytes(b"")], ids=["absent", "empty"])
-def test_a_missing_library_is_refused(tmp_path, make):
+def test_a_missing_library_is_refused(checkout, tmp_path, make):
     make(tmp_path / "lib.so")
     with pytest.raises(ImportError, match="lib.so is missing; build it: make -C"):
         _native.check(str(tmp_path / "lib.so"))
 
 
-def test_a_library_that_does_not_load_is_refused(tmp_path, monkeypatch):
+def test_a_library_that_does_not_load_is_refused(checkout, tmp_path, monkeypatch):
     path = _library(tmp_path / "lib.so", b"tf_booster_build_info:tensorflow=%s;" % tf.version.VERSION.encode())
     monkeypatch.setattr(_native, "library_path", lambda: path)
     with pytest.raises(ImportError, match="does not load: .*; rebuild it: make -C"):
