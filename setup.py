@@ -18,7 +18,9 @@ from setuptools.command.build_ext import build_ext
 
 if int(setuptools.__version__.split(".")[0]) < 64:
     # Before 61 it does not read pyproject.toml and would install a package named UNKNOWN, without an error.
-    sys.exit(f"tf_booster: setuptools {setuptools.__version__} is too old to build this; pip install 'setuptools>=64,<80'")
+    sys.exit(
+        f"tf_booster: setuptools {setuptools.__version__} is too old to build this; pip install 'setuptools>=64,<80'"
+    )
 
 try:
     from setuptools.command.bdist_wheel import bdist_wheel

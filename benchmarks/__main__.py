@@ -24,7 +24,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="name", help=f"one of {', '.join(NAMES)}; all by default")
     parser.add_argument("--threads", default="1,2", help="numbers of threads, with commas between (default 1,2)")
     parser.add_argument("--out", default="build/benchmarks.json", help="where the results go (default %(default)s)")
-    parser.add_argument("--cpu-time", action="store_true", help="measure processor time; for one thread on a busy machine")
+    parser.add_argument(
+        "--cpu-time", action="store_true", help="measure processor time; for one thread on a busy machine"
+    )
     parser.add_argument("--worker", help=argparse.SUPPRESS)  # The file for the results of one process.
     args = parser.parse_args()
     unknown = [name for name in args.names if name not in NAMES]

@@ -30,7 +30,9 @@ class Result:
         return self.benchmark, self.what, self.dim, self.distribution, self.threads
 
 
-def contest(contestants: Dict[str, Callable[[int], Any]], units: float, seconds: float = 1.5, rounds: Optional[int] = None):
+def contest(
+    contestants: Dict[str, Callable[[int], Any]], units: float, seconds: float = 1.5, rounds: Optional[int] = None
+):
     """Median millions of units per second of each contestant. contestants[name](round) does `units` units.
 
     Round 0 warms up and is not timed. There are at least 5 rounds more, or exactly `rounds`.

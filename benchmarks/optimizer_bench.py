@@ -64,7 +64,9 @@ def our_step(table: tables.OurTable, ids, grad):
 
 def tfra_step(tfra: Any, table: tables.TfraTable, optimizer: str, ids, grad):
     # Its plain embedding_lookup keeps one gradient of each key and drops the others.
-    lookup, trainable = tfra.embedding_lookup_unique(table.variable, ids, grad.shape[1], return_trainable=True, name="lookup")
+    lookup, trainable = tfra.embedding_lookup_unique(
+        table.variable, ids, grad.shape[1], return_trainable=True, name="lookup"
+    )
     if optimizer == "adagrad":
         wrapped = v1.train.AdagradOptimizer(LR, initial_accumulator_value=tables.SLOT_START["accumulator"])
     else:

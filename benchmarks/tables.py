@@ -59,7 +59,12 @@ class TfraTable:
     def __init__(self, tfra, dim: int, rows: int):
         with tf.device("/CPU:0"):
             self.variable = tfra.get_variable(
-                f"tfra_{dim}_{rows}", key_dtype=tf.int64, value_dtype=tf.float32, dim=dim, initializer=0.0, init_size=rows
+                f"tfra_{dim}_{rows}",
+                key_dtype=tf.int64,
+                value_dtype=tf.float32,
+                dim=dim,
+                initializer=0.0,
+                init_size=rows,
             )
 
     def find(self, keys):

@@ -59,8 +59,9 @@ TFB_HOST_DEVICE float FloatOf(uint32_t bits) {
   return x;
 }
 
-// Natural logarithm of a positive normal number, to 2e-7 of max(1, |log x|). x = m * 2^e with m in [sqrt(1/2), sqrt(2)), and
-// log m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172; the first dropped term, 2 s^11 / 11, is below 1e-9.
+// Natural logarithm of a positive normal number, to 2e-7 of max(1, |log x|). x = m * 2^e with m in [sqrt(1/2),
+// sqrt(2)), and log m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172; the first dropped term, 2 s^11 / 11, is below
+// 1e-9.
 TFB_HOST_DEVICE float Log(float x) {
   const uint32_t kSqrtHalf = 0x3F3504F3u;
   const uint32_t shifted = BitsOf(x) - kSqrtHalf;
@@ -76,8 +77,9 @@ TFB_HOST_DEVICE float Log(float x) {
   return Add(Mul(Mul(2.0f, s), p), Mul(e, 0.693147181f));
 }
 
-// Inverse of the error function at x, given w = -log((1 - x) (1 + x)), for w < 5 and for other w: M. Giles, "Approximating the
-// erfinv function", GPU Computing Gems 2 (2010), single precision. Relative error below 4e-7 up to w = 16.
+// Inverse of the error function at x, given w = -log((1 - x) (1 + x)), for w < 5 and for other w: M. Giles,
+// "Approximating the erfinv function", GPU Computing Gems 2 (2010), single precision. Relative error below 4e-7 up to w
+// = 16.
 TFB_HOST_DEVICE float ErfInvCentral(float x, float w) {
   w = Sub(w, 2.5f);
   float p = 2.81022636e-08f;

@@ -52,9 +52,9 @@ class CpuTable final : public HashTable {
   int64_t FieldSize(uint32_t field) const override;
 
  private:
-  // A handle is (epoch << 31) | row. The epoch changes whenever rows are freed, so a handle of this epoch needs no check of
-  // its row's key, which would be one more cache miss; with another the key is probed for. An epoch comes back after 2^32
-  // batches that freed rows; handles live for a step or two.
+  // A handle is (epoch << 31) | row. The epoch changes whenever rows are freed, so a handle of this epoch needs no
+  // check of its row's key, which would be one more cache miss; with another the key is probed for. An epoch comes back
+  // after 2^32 batches that freed rows; handles live for a step or two.
   RowHandle HandleOf(uint32_t row) const { return static_cast<RowHandle>(uint64_t{epoch_} << 31 | row); }
   // The row, or 0 if the key must be probed for.
   uint32_t FreshRow(const TableState& state, RowHandle handle) const {
@@ -73,7 +73,8 @@ class CpuTable final : public HashTable {
   // States of keys [begin, end).
   void LocatePart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, uint32_t* states) const;
   // The same as the writer, through handles where they are fresh.
-  void LocateByHandles(const KeyBatch& keys, const RowHandle* handles, int64_t begin, int64_t end, uint32_t* states) const;
+  void LocateByHandles(const KeyBatch& keys, const RowHandle* handles, int64_t begin, int64_t end,
+                       uint32_t* states) const;
   // A whole batch, as the writer. Null handles: probe.
   void Locate(const KeyBatch& keys, const RowHandle* handles, uint32_t* states, ParallelFor& pf) const;
 

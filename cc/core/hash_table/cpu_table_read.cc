@@ -1,8 +1,8 @@
 // The readers: Find, FindHandles, Gather.
 //
-// A find is two cache misses, one for the bucket and one for the row, and nothing else to speak of: 240 ns or more when they
-// are waited for, 4 to 6 ns each when many are under way. So each key goes through three stages, and while one is copied, the
-// row of another and the bucket of a third are on their way.
+// A find is two cache misses, one for the bucket and one for the row, and nothing else to speak of: 240 ns or more when
+// they are waited for, 4 to 6 ns each when many are under way. So each key goes through three stages, and while one is
+// copied, the row of another and the bucket of a third are on their way.
 #include <algorithm>
 #include <atomic>
 
@@ -12,8 +12,8 @@
 namespace tf_booster {
 namespace {
 
-// How far a key's bucket and row are fetched ahead of its copy. Shorter distances leave misses uncovered (8 and 4: 35 ns a
-// key instead of 25, dim 16), longer ones win nothing and push rows of 512 bytes out of the first-level cache.
+// How far a key's bucket and row are fetched ahead of its copy. Shorter distances leave misses uncovered (8 and 4: 35
+// ns a key instead of 25, dim 16), longer ones win nothing and push rows of 512 bytes out of the first-level cache.
 constexpr int64_t kHashAhead = 24;
 constexpr int64_t kProbeAhead = 12;
 constexpr int64_t kRing = 32;  // A power of two above kHashAhead: what a stage keeps for the next one.
@@ -28,8 +28,8 @@ void ForParts(int64_t begin, int64_t end, Visit visit) {
   for (; begin < end; begin += kPart) visit(begin, std::min(end, begin + kPart));
 }
 
-// Calls hash(i, place) for each i in [begin, end) in order, probe(i, place) for the i that is kHashAhead - kProbeAhead behind,
-// and finish(i, place) for the one kHashAhead behind; `place` is i's in a ring of kRing.
+// Calls hash(i, place) for each i in [begin, end) in order, probe(i, place) for the i that is kHashAhead - kProbeAhead
+// behind, and finish(i, place) for the one kHashAhead behind; `place` is i's in a ring of kRing.
 template <class Hash, class Probe, class Finish>
 inline void Pipeline(int64_t begin, int64_t end, Hash hash, Probe probe, Finish finish) {
   for (int64_t i = begin - kHashAhead; i < end; ++i) {

@@ -28,8 +28,9 @@ struct KeyBatch {
   int64_t size = 0;
 };
 
-// Where a key's row lived when FindHandles answered. A method that takes handles takes them with the keys that they were
-// given for; it notices when rows were erased or evicted since, and probes again, so a stale handle is slow and never wrong.
+// Where a key's row lived when FindHandles answered. A method that takes handles takes them with the keys that they
+// were given for; it notices when rows were erased or evicted since, and probes again, so a stale handle is slow and
+// never wrong.
 using RowHandle = int64_t;
 inline constexpr RowHandle kNoRow = -1;
 

@@ -1,12 +1,12 @@
-// Initial values of rows: a pure function of (seed, field name, key, column), the same bits on host and device, whoever asks
-// first and in whatever order. So a find of an unknown key gives what an insert would.
+// Initial values of rows: a pure function of (seed, field name, key, column), the same bits on host and device, whoever
+// asks first and in whatever order. So a find of an unknown key gives what an insert would.
 //
 //   stream  = Mix64(seed + golden * Mix64(FNV-1a(field name)))            once a field
 //   word    = Philox4x32-10(stream, {column / 4, 0, key low, key high})[column % 4]
 //   constant:          a
 //   uniform:           a + (b - a) * u,     u = (word >> 8) / 2^24 in [0, 1); at most the float below b
-//   normal:            a + b * sqrt(2) * erfinv(x),   x = ± (1 - t),  t = (low 31 bits + 1/2) / 2^31, the sign from the top bit
-//   truncated normal:  the same with x scaled by erf(sqrt 2), so that |z| < 2 by construction
+//   normal:            a + b * sqrt(2) * erfinv(x),   x = ± (1 - t),  t = (low 31 bits + 1/2) / 2^31, the sign from the
+//   top bit truncated normal:  the same with x scaled by erf(sqrt 2), so that |z| < 2 by construction
 //
 // The inverse of the distribution function takes one word a column. Box-Muller takes two and a sine, whose bits no two
 // libraries agree on, and TensorFlow's way to truncate (draw again) has no bound on its loop.
@@ -51,8 +51,8 @@ TFB_HOST_DEVICE float WithSignOf(uint32_t word, float magnitude) {
 }
 
 TFB_HOST_DEVICE float NormalFromWord(uint32_t word) {
-  // (1 - x) (1 + x) from t = 1 - x, which carries the tail's digits that 1 - (1 - t) would lose. Both parts of erfinv are
-  // computed and one is chosen by a mask: so a compiler makes vectors of it.
+  // (1 - x) (1 + x) from t = 1 - x, which carries the tail's digits that 1 - (1 - t) would lose. Both parts of erfinv
+  // are computed and one is chosen by a mask: so a compiler makes vectors of it.
   const float t = TailOfWord(word), x = exact::Sub(1.0f, t);
   const float w = -exact::Log(exact::Mul(t, exact::Sub(2.0f, t)));
   const uint32_t central = exact::BitsOf(exact::ErfInvCentral(x, w)), tail = exact::BitsOf(exact::ErfInvTail(x, w));
@@ -113,9 +113,12 @@ TFB_HOST_DEVICE void InitialRowOf(const RowInitializer& init, int64_t key, int64
 
 TFB_HOST_DEVICE void InitialRow(const RowInitializer& init, int64_t key, int64_t dim, float* out) {
   switch (init.kind) {
-    case InitializerKind::kUniform: return InitialRowOf<InitializerKind::kUniform>(init, key, dim, out);
-    case InitializerKind::kNormal: return InitialRowOf<InitializerKind::kNormal>(init, key, dim, out);
-    case InitializerKind::kTruncatedNormal: return InitialRowOf<InitializerKind::kTruncatedNormal>(init, key, dim, out);
+    case InitializerKind::kUniform:
+      return InitialRowOf<InitializerKind::kUniform>(init, key, dim, out);
+    case InitializerKind::kNormal:
+      return InitialRowOf<InitializerKind::kNormal>(init, key, dim, out);
+    case InitializerKind::kTruncatedNormal:
+      return InitialRowOf<InitializerKind::kTruncatedNormal>(init, key, dim, out);
     default:
       for (int64_t i = 0; i < dim; ++i) out[i] = init.a;
   }

@@ -27,7 +27,8 @@ TEST(LogIsALogarithm) {
   for (uint32_t bits = 0x00800000; bits < 0x7F800000; bits += 9973) {
     const float x = exact::FloatOf(bits);
     const double expected = std::log(static_cast<double>(x));
-    if (std::abs(exact::Log(x) - expected) > 2e-7 * std::max(1.0, std::abs(expected))) EXPECT_EQ(exact::Log(x), expected);
+    if (std::abs(exact::Log(x) - expected) > 2e-7 * std::max(1.0, std::abs(expected)))
+      EXPECT_EQ(exact::Log(x), expected);
   }
 }
 
@@ -44,8 +45,8 @@ TEST(NormalIsTheInverseOfItsDistribution) {
   }
 }
 
-// The tail comes from small words, whose digits must not be lost on the way. The polynomial was made for |x| that a float
-// tells from 1; the few words beyond (about 30 of 2^31) are a few thousandths of a deviation off.
+// The tail comes from small words, whose digits must not be lost on the way. The polynomial was made for |x| that a
+// float tells from 1; the few words beyond (about 30 of 2^31) are a few thousandths of a deviation off.
 TEST(NormalHasItsTail) {
   for (const uint32_t word : {0u, 1u, 7u, 100u, 5000u}) {
     const double z = NormalFromWord(word), upper = (word + 0.5) / 2147483648.0;
@@ -119,7 +120,8 @@ TEST(ValuesDependOnSeedNameKeyAndColumn) {
   EXPECT_EQ(values.size(), size_t{9 + 11 * 3});
 }
 
-// A table restored from a checkpoint of today gives new keys what it would have given, so the function must never change.
+// A table restored from a checkpoint of today gives new keys what it would have given, so the function must never
+// change.
 TEST(ValuesAreTheSameForEver) {
   float row[4];
   InitialRow(MakeRowInitializer({InitializerKind::kTruncatedNormal, 0.0f, 0.25f}, "user_emb", 42), -1, 4, row);

@@ -1,5 +1,5 @@
-// Copies embeddings. memcpy of a length known at compile time is a few vector moves; called with a variable one it costs a
-// third of a find of a short row.
+// Copies embeddings. memcpy of a length known at compile time is a few vector moves; called with a variable one it
+// costs a third of a find of a short row.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_COPY_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_COPY_H_
 
@@ -27,14 +27,22 @@ inline void CopyRow(float* to, const float* from, int64_t dim) {
 template <class Body>
 inline void DispatchDim(int64_t dim, Body body) {
   switch (dim) {
-    case 1: return body(std::integral_constant<int64_t, 1>());
-    case 4: return body(std::integral_constant<int64_t, 4>());
-    case 8: return body(std::integral_constant<int64_t, 8>());
-    case 16: return body(std::integral_constant<int64_t, 16>());
-    case 32: return body(std::integral_constant<int64_t, 32>());
-    case 64: return body(std::integral_constant<int64_t, 64>());
-    case 128: return body(std::integral_constant<int64_t, 128>());
-    default: return body(std::integral_constant<int64_t, 0>());
+    case 1:
+      return body(std::integral_constant<int64_t, 1>());
+    case 4:
+      return body(std::integral_constant<int64_t, 4>());
+    case 8:
+      return body(std::integral_constant<int64_t, 8>());
+    case 16:
+      return body(std::integral_constant<int64_t, 16>());
+    case 32:
+      return body(std::integral_constant<int64_t, 32>());
+    case 64:
+      return body(std::integral_constant<int64_t, 64>());
+    case 128:
+      return body(std::integral_constant<int64_t, 128>());
+    default:
+      return body(std::integral_constant<int64_t, 0>());
   }
 }
 
