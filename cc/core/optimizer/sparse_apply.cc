@@ -6,16 +6,11 @@
 #include <cstring>
 #include <string>
 
-#include "cc/core/optimizer/gradient_lists.h"
+#include "cc/core/optimizer/gradient_sums.h"
 #include "cc/core/unique/unique.h"
 
 namespace tf_booster {
 namespace {
-
-constexpr int64_t kRowsAtOnce = 16;          // Gradients that are prefetched while as many before them are applied.
-constexpr int64_t kFloatsOnStack = 1 << 12;  // Sums of duplicates; 16 KiB, half a first-level cache.
-constexpr int64_t kPrefetchBytes = 512;      // Of a gradient; what lies beyond the processor fetches by itself.
-constexpr int64_t kLine = 64;
 
 // The keys of all probes as one batch of distinct keys, and where each probe's keys are in it.
 struct MergedKeys {
@@ -89,61 +84,48 @@ int64_t FirstNonFinite(const float* x, int64_t n, ParallelFor& pf) {
   return first.load() == n ? -1 : first.load();
 }
 
-// Sums each key's gradients and hands rows and sums to the optimizer, kRowsAtOnce at a time.
+// What HashTable::Update calls with rows, which the table has fetched; gradients are fetched here, one block of keys ahead.
 class RowUpdater {
  public:
-  RowUpdater(const GradientLists& lists, const float* grads, int64_t dim, const RowOptimizer& optimizer)
-      : lists_(lists), grads_(grads), dim_(dim), optimizer_(optimizer) {}
+  RowUpdater(const GradientSums& sums, int64_t dim, const RowOptimizer& optimizer)
+      : sums_(sums), dim_(dim), optimizer_(optimizer) {}
 
   void operator()(const int64_t* positions, float* const* rows, int64_t n) const {
-    const int64_t at_once = std::clamp<int64_t>(kFloatsOnStack / dim_, 1, kRowsAtOnce);
-    float stack[kFloatsOnStack];
-    std::vector<float> heap(dim_ > kFloatsOnStack ? dim_ : 0);
-    float* sums = heap.empty() ? stack : heap.data();
-    GradientLists::Row first[2][kRowsAtOnce];
-    Prefetch(positions, std::min(at_once, n), first[0]);
-    for (int64_t begin = 0, turn = 0; begin < n; begin += at_once, turn ^= 1) {
-      const int64_t next = begin + at_once;
-      if (next < n) Prefetch(positions + next, std::min(at_once, n - next), first[turn ^ 1]);
-      Apply(positions + begin, rows + begin, std::min(at_once, n - begin), first[turn], sums);
+    const float* grads[2][kBlock];
+    Fetch(positions, std::min(n, kBlock), grads[0]);
+    for (int64_t begin = 0, turn = 0; begin < n; begin += kBlock, turn ^= 1) {
+      const int64_t next = begin + kBlock;
+      if (next < n) Fetch(positions + next, std::min(n - next, kBlock), grads[turn ^ 1]);
+      Apply(rows + begin, grads[turn], std::min(n - begin, kBlock));
     }
   }
 
  private:
-  // The table has fetched the rows themselves.
-  void Prefetch(const int64_t* positions, int64_t n, GradientLists::Row* first) const {
-    const int64_t grad_bytes = std::min<int64_t>(dim_ * sizeof(float), kPrefetchBytes);
+  static constexpr int64_t kBlock = 16;
+  static constexpr int64_t kPrefetchBytes = 512;  // Of a gradient; what lies beyond the processor fetches by itself.
+
+  void Fetch(const int64_t* positions, int64_t n, const float** grads) const {
+    const int64_t bytes = std::min<int64_t>(dim_ * sizeof(float), kPrefetchBytes);
     for (int64_t k = 0; k < n; ++k) {
-      first[k] = lists_.First(positions[k]);
-      if (first[k] == GradientLists::kNone) continue;
-      const char* grad = reinterpret_cast<const char*>(grads_ + first[k] * dim_);
-      for (int64_t b = 0; b < grad_bytes; b += kLine) __builtin_prefetch(grad + b);
+      grads[k] = sums_.Of(positions[k]);
+      if (grads[k] == nullptr) continue;
+      for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(reinterpret_cast<const char*>(grads[k]) + b);
     }
   }
 
-  void Apply(const int64_t* positions, float* const* rows, int64_t n, const GradientLists::Row* first,
-             float* sums) const {
-    float* updated[kRowsAtOnce];
-    const float* grads[kRowsAtOnce];
+  void Apply(float* const* rows, const float* const* grads, int64_t n) const {
+    float* updated[kBlock];
+    const float* with[kBlock];
     int64_t m = 0;
-    for (int64_t k = 0; k < n; ++k) {
-      if (first[k] == GradientLists::kNone) continue;  // Seen, but nothing flows back to it.
+    for (int64_t k = 0; k < n; ++k) {  // Keys without a gradient were seen, but nothing flows back to them.
       updated[m] = rows[k];
-      grads[m] = grads_ + first[k] * dim_;
-      float* sum = sums + m * dim_;
-      lists_.ForOthers(positions[k], first[k], [&](GradientLists::Row row) {
-        const float* a = grads[m];
-        const float* b = grads_ + row * dim_;
-        for (int64_t j = 0; j < dim_; ++j) sum[j] = a[j] + b[j];
-        grads[m] = sum;
-      });
-      ++m;
+      with[m] = grads[k];
+      m += grads[k] != nullptr;
     }
-    optimizer_.ApplyRows(updated, grads, m, dim_);
+    optimizer_.ApplyRows(updated, with, m, dim_);
   }
 
-  const GradientLists& lists_;
-  const float* const grads_;
+  const GradientSums& sums_;
   const int64_t dim_;
   const RowOptimizer& optimizer_;
 };
@@ -167,10 +149,10 @@ Status Check(const HashTable& table, const SparseApplyBatch& batch, const RowOpt
                    "the table has " + std::to_string(slots) + " slots but the optimizer needs " +
                        std::to_string(optimizer.num_slots()) + "; a table is trained by one optimizer");
   }
-  if (batch.num_codes >= GradientLists::kMaxRows) {
+  if (batch.num_codes >= GradientSums::kMaxRows) {
     return Invalid(table, optimizer,
                    "indices has " + std::to_string(batch.num_codes) +
-                       " entries but at most 2^32 - 2 are possible; use smaller batches");
+                       " entries but at most 2^31 - 1 are possible; use smaller batches");
   }
   return Status();
 }
@@ -194,15 +176,15 @@ Status SparseApply(HashTable& table, const SparseApplyBatch& batch, const RowOpt
   MergedKeys merged;
   TFB_RETURN_IF_ERROR(MergeKeys(batch.probes, &merged, pf));
   const uint64_t groups = batch.probes.size();
-  GradientLists lists;
-  const int64_t wrong = lists.Build(
-      batch.num_codes, merged.batch.keys.size,
+  GradientSums sums;
+  const int64_t wrong = sums.Build(
+      batch.grads, batch.num_codes, dim, merged.batch.keys.size,
       [&](int64_t i) -> int64_t {
-        if (batch.codes[i] == 0) return -1;
+        if (batch.codes[i] == 0) return GradientSums::kNoPlace;
         const uint64_t code = static_cast<uint64_t>(batch.codes[i]);
         const uint64_t group = code >> kCodePlaceBits;
         const uint64_t place = (code & ((uint64_t{1} << kCodePlaceBits) - 1)) - 1;
-        if (group >= groups || place >= static_cast<uint64_t>(batch.probes[group].size)) return -2;
+        if (group >= groups || place >= static_cast<uint64_t>(batch.probes[group].size)) return GradientSums::kWrongPlace;
         return merged.places.empty() ? static_cast<int64_t>(place) : merged.places[merged.starts[group] + place];
       },
       pf);
@@ -213,7 +195,7 @@ Status SparseApply(HashTable& table, const SparseApplyBatch& batch, const RowOpt
                        std::to_string(code >> kCodePlaceBits) + ") but names no key of the " + std::to_string(groups) +
                        " probes; indices must be codes of TableProbe, unchanged");
   }
-  RowUpdater updater(lists, batch.grads, dim, optimizer);
+  RowUpdater updater(sums, dim, optimizer);
   return table.Update(merged.batch, updater, pf);
 }
 
