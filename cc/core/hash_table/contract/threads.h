@@ -39,8 +39,11 @@ inline void ReadersSeeWholeRows(const TableMaker& make) {
   };
   const auto update = [&](int round) {
     ThreadFor pf(2);
-    EXPECT_OK(table->Update({batch_of(round).ref(), nullptr, nullptr}, RowByRow([&](int64_t, float* row) {
-                              for (int64_t c = 0; c < 2 * kDim; ++c) row[c] = static_cast<float>(round);
+    EXPECT_OK(table->Update({batch_of(round).ref(), nullptr, nullptr}, RowByRow([&](int64_t i, float* row) {
+                              for (int64_t c = 0; c < 2 * kDim; ++c) {
+                                row[c] = static_cast<float>(round + 1);
+                                if (c == kDim / 2 && i % 32 == 0) std::this_thread::yield();  // A chance to look.
+                              }
                             }),
                             pf));
   };
