@@ -6,6 +6,7 @@
 Everything below the one line is ordinary Estimator code. With `--embeddings variable` the ids are hashed into the buckets of
 ordinary feature columns; with `--embeddings hash` each field has a table that grows with the ids it meets.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -16,7 +17,6 @@ from typing import Dict, List, Optional
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 import tensorflow as tf
-
 from criteo.columns import CATEGORICAL, NUMERIC
 from criteo.inputs import feature_spec, input_fn
 
@@ -31,15 +31,23 @@ OPTIMIZERS = {
 
 def parse_args(argv: Optional[List[str]] = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="TFRecords, Criteo's TSV, or CSV with a header: file, folder or pattern")
+    parser.add_argument(
+        "--data", required=True, help="TFRecords, Criteo's TSV, or CSV with a header: file, folder or pattern"
+    )
     parser.add_argument("--eval_data", help="evaluation data; default: one in ten records of --data, not trained on")
     parser.add_argument("--model_dir", required=True)
-    parser.add_argument("--booster", action=argparse.BooleanOptionalAction, default=True, help="the one line, on or off")
-    parser.add_argument("--embeddings", choices=["hash", "hash_column", "variable"], default=None,
-                        help="hash: a hash table a field; hash_column: the same under TensorFlow's embedding_column; "
-                             "variable: hashed-bucket feature columns (default: hash with the booster, else variable)")
+    parser.add_argument(
+        "--booster", action=argparse.BooleanOptionalAction, default=True, help="the one line, on or off"
+    )
+    parser.add_argument(
+        "--embeddings",
+        choices=["hash", "hash_column", "variable"],
+        default=None,
+        help="hash: a hash table a field; hash_column: the same under TensorFlow's embedding_column; "
+        "variable: hashed-bucket feature columns (default: hash with the booster, else variable)",
+    )
     parser.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default="adagrad")
-    parser.add_argument("--learning_rate", type=float, default=0.05)
+    parser.add_argument("--learning_rate", type=float, default=0.03)
     parser.add_argument("--embedding_dim", type=int, default=16)
     parser.add_argument("--buckets", type=int, default=50_000, help="buckets of a field with --embeddings variable")
     parser.add_argument("--hidden", type=int, nargs="*", default=[128, 64], help="units of the dense layers")
@@ -57,35 +65,44 @@ def parse_args(argv: Optional[List[str]] = None) -> argparse.Namespace:
 def embed_with_hash_tables(features: Dict[str, tf.Tensor], width: int, stddev: float) -> tf.Tensor:
     """One hash table a field, looked up by the raw ids: float32 [n, 26, width]."""
     import tf_booster
+
     initializer = tf.compat.v1.truncated_normal_initializer(stddev=stddev)
     tables = [tf_booster.get_hash_table("embedding/" + name, width, initializer=initializer) for name in CATEGORICAL]
-    return tf.stack([tf_booster.embedding_lookup(table, features[table_name])
-                     for table, table_name in zip(tables, CATEGORICAL)], axis=1)
+    return tf.stack(
+        [tf_booster.embedding_lookup(table, features[table_name]) for table, table_name in zip(tables, CATEGORICAL)],
+        axis=1,
+    )
 
 
-def embed_with_feature_columns(features: Dict[str, tf.Tensor], width: int, stddev: float, buckets: Optional[int]) -> tf.Tensor:
+def embed_with_feature_columns(
+    features: Dict[str, tf.Tensor], width: int, stddev: float, buckets: Optional[int]
+) -> tf.Tensor:
     """One embedding_column a field, over hash tables or over `buckets` hashed buckets: float32 [n, 26, width]."""
     initializer = tf.compat.v1.truncated_normal_initializer(stddev=stddev)
     if buckets is None:
         import tf_booster
+
         columns = [tf_booster.feature_column.categorical_column_with_hash_table(name) for name in CATEGORICAL]
     else:
-        columns = [tf.feature_column.categorical_column_with_hash_bucket(name, buckets, tf.int64) for name in CATEGORICAL]
+        columns = [
+            tf.feature_column.categorical_column_with_hash_bucket(name, buckets, tf.int64) for name in CATEGORICAL
+        ]
     embedded = [tf.feature_column.embedding_column(column, width, initializer=initializer) for column in columns]
     ids = {name: tf.expand_dims(features[name], 1) for name in CATEGORICAL}
     return tf.reshape(tf.compat.v1.feature_column.input_layer(ids, embedded), [-1, len(CATEGORICAL), width])
 
 
 def scale_numbers(features: Dict[str, tf.Tensor]) -> tf.Tensor:
-    """Signed logarithms of the numbers, and a flag for each that is missing: float32 [n, 26]."""
+    """Signed logarithms of the numbers, scaled to about -1 to 3, and a flag for each that is missing: float32 [n, 26]."""
     numbers = tf.stack([features[name] for name in NUMERIC], axis=1)
     missing = tf.math.is_nan(numbers)
     numbers = tf.where(missing, tf.zeros_like(numbers), numbers)
-    return tf.concat([tf.sign(numbers) * tf.math.log1p(tf.abs(numbers)), tf.cast(missing, tf.float32)], axis=1)
+    return tf.concat([0.25 * tf.sign(numbers) * tf.math.log1p(tf.abs(numbers)), tf.cast(missing, tf.float32)], axis=1)
 
 
-def model_fn(features: Dict[str, tf.Tensor], labels: Optional[tf.Tensor], mode: str,
-             params: Dict) -> tf.estimator.EstimatorSpec:
+def model_fn(
+    features: Dict[str, tf.Tensor], labels: Optional[tf.Tensor], mode: str, params: Dict
+) -> tf.estimator.EstimatorSpec:
     """First-order weights + factorization machine + dense network."""
     width = 1 + params["embedding_dim"]  # The first column is the first-order weight of an id, the others its vector.
     if params["embeddings"] == "hash":
@@ -98,8 +115,9 @@ def model_fn(features: Dict[str, tf.Tensor], labels: Optional[tf.Tensor], mode: 
     first_order = tf.reduce_sum(embedded[:, :, 0], axis=1, keepdims=True)
     first_order += tf.compat.v1.layers.dense(numbers, 1, name="numeric_first_order")
     vectors = embedded[:, :, 1:]
-    fm = 0.5 * tf.reduce_sum(tf.square(tf.reduce_sum(vectors, axis=1)) - tf.reduce_sum(tf.square(vectors), axis=1),
-                             axis=1, keepdims=True)
+    fm = 0.5 * tf.reduce_sum(
+        tf.square(tf.reduce_sum(vectors, axis=1)) - tf.reduce_sum(tf.square(vectors), axis=1), axis=1, keepdims=True
+    )
     net = tf.concat([tf.reshape(vectors, [-1, len(CATEGORICAL) * params["embedding_dim"]]), numbers], axis=1)
     for i, units in enumerate(params["hidden"]):
         net = tf.compat.v1.layers.dense(net, units, tf.nn.relu, name="dense_%d" % i)
@@ -119,9 +137,18 @@ def model_fn(features: Dict[str, tf.Tensor], labels: Optional[tf.Tensor], mode: 
 
 
 def make_estimator(args: argparse.Namespace) -> tf.estimator.Estimator:
-    session = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=args.threads, inter_op_parallelism_threads=args.threads)
-    config = tf.estimator.RunConfig(model_dir=args.model_dir, tf_random_seed=1, session_config=session, log_step_count_steps=100,
-                                    save_summary_steps=None, save_checkpoints_steps=args.eval_every, keep_checkpoint_max=3)
+    session = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=args.threads, inter_op_parallelism_threads=args.threads
+    )
+    config = tf.estimator.RunConfig(
+        model_dir=args.model_dir,
+        tf_random_seed=1,
+        session_config=session,
+        log_step_count_steps=100,
+        save_summary_steps=None,
+        save_checkpoints_steps=args.eval_every,
+        keep_checkpoint_max=3,
+    )
     return tf.estimator.Estimator(model_fn, config=config, params=vars(args))
 
 
@@ -130,10 +157,20 @@ def train_and_evaluate(estimator: tf.estimator.Estimator, args: argparse.Namespa
     receiver = tf.estimator.export.build_parsing_serving_input_receiver_fn(feature_spec())
     return tf.estimator.train_and_evaluate(
         estimator,
-        tf.estimator.TrainSpec(input_fn(args.data, args.batch_size, training=True, eval_path=args.eval_data),
-                               max_steps=args.steps, hooks=list(hooks), saving_listeners=list(listeners)),
-        tf.estimator.EvalSpec(input_fn(args.data, 4 * args.batch_size, eval_path=args.eval_data), steps=None,
-                              start_delay_secs=0, throttle_secs=0, exporters=tf.estimator.FinalExporter("final", receiver)))
+        tf.estimator.TrainSpec(
+            input_fn(args.data, args.batch_size, training=True, eval_path=args.eval_data),
+            max_steps=args.steps,
+            hooks=list(hooks),
+            saving_listeners=list(listeners),
+        ),
+        tf.estimator.EvalSpec(
+            input_fn(args.data, 4 * args.batch_size, eval_path=args.eval_data),
+            steps=None,
+            start_delay_secs=0,
+            throttle_secs=0,
+            exporters=tf.estimator.FinalExporter("final", receiver),
+        ),
+    )
 
 
 def predict(estimator: tf.estimator.Estimator, args: argparse.Namespace, limit: int) -> List[float]:
@@ -147,6 +184,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.INFO)
     if args.booster:
         import tf_booster  # Puts enable_gpu_booster on tf.
+
         tf.enable_gpu_booster()  # The one line.
     estimator = make_estimator(args)
     metrics, exports = train_and_evaluate(estimator, args)

@@ -6,6 +6,7 @@ Generates data whose best reachable AUC is known; trains and evaluates TensorFlo
 tf_booster on hash tables of the same width, in two processes that take turns; predicts, exports, reloads the exports in
 fresh processes and compares; prints a table, and writes demo/report.html with plots.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -28,7 +29,9 @@ RUNS = {
     "plain": ["--no-booster", "--embeddings", "variable"],
     "boosted": ["--booster", "--embeddings", "hash"],
 }
-TOLERANCE = 1e-5  # Between a prediction of the Estimator and of its export: other batch sizes, other order of additions.
+TOLERANCE = (
+    1e-5  # Between a prediction of the Estimator and of its export: other batch sizes, other order of additions.
+)
 
 
 class DemoError(Exception):
@@ -42,8 +45,14 @@ class Worker:
         self.name, self.log = name, log
         with open(log, "w") as f:
             # Its own session: Ctrl-C reaches only this process, which ends the others in order.
-            self.process = subprocess.Popen([sys.executable, WORKER] + argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                            stderr=f, text=True, start_new_session=True)
+            self.process = subprocess.Popen(
+                [sys.executable, WORKER] + argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=f,
+                text=True,
+                start_new_session=True,
+            )
 
     def go(self) -> None:
         try:
@@ -60,7 +69,9 @@ class Worker:
 
     def fail(self) -> None:
         code = self.process.wait()
-        raise DemoError("the %s process ended with status %d; the end of %s:\n%s" % (self.name, code, self.log, tail(self.log)))
+        raise DemoError(
+            "the %s process ended with status %d; the end of %s:\n%s" % (self.name, code, self.log, tail(self.log))
+        )
 
     def stop(self) -> None:
         if self.process.poll() is None:
@@ -104,17 +115,32 @@ def train_in_turns(workers: Dict[str, Worker], bars: Dict[str, tqdm]) -> None:
 def check_export(name: str, result: Dict, records: str, out: str) -> Dict:
     """Scores the records through the export in a fresh process; raises DemoError where predictions differ."""
     import numpy as np
+
     path = os.path.join(out, name + "_served.npy")
     expected = np.asarray(result["predictions"])
-    command = [sys.executable, WORKER, "serve", result["export"], records, path, str(len(expected)), str(int(name == "boosted"))]
+    command = [
+        sys.executable,
+        WORKER,
+        "serve",
+        result["export"],
+        records,
+        path,
+        str(len(expected)),
+        str(int(name == "boosted")),
+    ]
     log = os.path.join(out, name + "_serve.log")
     with open(log, "w") as f:
         if subprocess.run(command, stdout=f, stderr=f, stdin=subprocess.DEVNULL).returncode:
-            raise DemoError("the %s export %s cannot be loaded and served; the end of %s:\n%s" % (name, result["export"], log, tail(log)))
+            raise DemoError(
+                "the %s export %s cannot be loaded and served; the end of %s:\n%s"
+                % (name, result["export"], log, tail(log))
+            )
     difference = float(np.abs(np.load(path) - expected).max())
     if not difference <= TOLERANCE:
-        raise DemoError("the %s export predicts otherwise than its Estimator: largest difference %g over %d records, wanted at most %g"
-                        % (name, difference, len(expected), TOLERANCE))
+        raise DemoError(
+            "the %s export predicts otherwise than its Estimator: largest difference %g over %d records, wanted at most %g"
+            % (name, difference, len(expected), TOLERANCE)
+        )
     return {"records": len(expected), "largest_difference": difference}
 
 
@@ -131,16 +157,31 @@ def run(args: argparse.Namespace) -> str:
     print("reachable AUC on the %d evaluation records: %.4f" % (args.eval, meta["eval"]["reachable_auc"]), flush=True)
 
     steps = args.train // args.batch_size * args.epochs
-    common = ["--data", os.path.join(data, "train-*"), "--eval_data", os.path.join(data, "eval-*"), "--steps", str(steps),
-              "--batch_size", str(args.batch_size), "--eval_every", str(max(1, -(-steps // args.evaluations)))]
+    common = [
+        "--data",
+        os.path.join(data, "train-*"),
+        "--eval_data",
+        os.path.join(data, "eval-*"),
+        "--steps",
+        str(steps),
+        "--batch_size",
+        str(args.batch_size),
+        "--eval_every",
+        str(max(1, -(-steps // args.evaluations))),
+    ]
     workers: Dict[str, Worker] = {}
     bars: Dict[str, tqdm] = {}
     try:
         for i, (name, options) in enumerate(RUNS.items()):
             argv = ["train", os.path.join(args.out, name + ".json"), "--model_dir", os.path.join(args.out, name)]
             workers[name] = Worker(name, argv + common + options, os.path.join(args.out, name + ".log"))
-            bars[name] = tqdm(total=steps, unit=" steps", desc="%-7s train" % name, position=i,
-                              mininterval=0.2 if sys.stderr.isatty() else 10)
+            bars[name] = tqdm(
+                total=steps,
+                unit=" steps",
+                desc="%-7s train" % name,
+                position=i,
+                mininterval=0.2 if sys.stderr.isatty() else 10,
+            )
         train_in_turns(workers, bars)
     finally:
         for bar in bars.values():
@@ -163,7 +204,9 @@ def run(args: argparse.Namespace) -> str:
 
 def parse_args(argv: Optional[List[str]] = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", default=os.path.join(os.path.dirname(HERE), "demo"), help="folder (default %(default)s)")
+    parser.add_argument(
+        "--out", default=os.path.join(os.path.dirname(HERE), "demo"), help="folder (default %(default)s)"
+    )
     parser.add_argument("--train", type=int, default=600_000, help="training records (default %(default)s)")
     parser.add_argument("--eval", type=int, default=50_000, help="evaluation records (default %(default)s)")
     parser.add_argument("--batch_size", type=int, default=1024)
@@ -175,8 +218,10 @@ def parse_args(argv: Optional[List[str]] = None) -> argparse.Namespace:
     if args.quick:
         args.train, args.eval, args.batch_size, args.evaluations = 20_000, 4_000, 256, 2
     if args.train < 2 * args.batch_size or args.eval < 100:
-        parser.error("--train %d, --eval %d: wanted at least two batches (%d) and 100 records"
-                     % (args.train, args.eval, 2 * args.batch_size))
+        parser.error(
+            "--train %d, --eval %d: wanted at least two batches (%d) and 100 records"
+            % (args.train, args.eval, 2 * args.batch_size)
+        )
     return args
 
 

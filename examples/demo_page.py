@@ -1,4 +1,5 @@
 """The demo's results as a table for the terminal, PNG plots, and one self-contained HTML page."""
+
 from __future__ import annotations
 
 import base64
@@ -29,18 +30,27 @@ def summary_rows(meta: Dict, results: Dict) -> List[Tuple[str, str, str]]:
 
     def both(what, show):
         return what, show(plain), show(boosted)
-    last = lambda r: r["growth"][-1]
+
+    def last(result):
+        return result["growth"][-1]
+
     return [
-        both("embeddings", lambda r: {"variable": "hashed-bucket feature columns", "hash": "hash tables"}[r["settings"]["embeddings"]]),
+        both(
+            "embeddings",
+            lambda r: {"variable": "hashed-bucket feature columns", "hash": "hash tables"}[r["settings"]["embeddings"]],
+        ),
         both("AUC (reachable %.4f)" % reachable, lambda r: "%.4f" % r["auc"]),
         both("log loss", lambda r: "%.4f" % r["loss"]),
-        both("samples/s, training", lambda r: "{:,.0f}".format(speed(r))),
+        both("samples/s, training", lambda r: f"{speed(r):,.0f}"),
         ("ratio", "1.00", "%.2f" % (speed(boosted) / speed(plain))),
         both("tables", lambda r: "%d of width %d" % (last(r)["tables"], 1 + r["settings"]["embedding_dim"])),
         both("rows", lambda r: "{:,}".format(last(r)["rows"])),
         both("checkpoint", lambda r: "%.1f MB" % (last(r)["bytes"] / 1e6)),
-        both("export reloaded", lambda r: "equal within %.0e, %d records" % (max(r["served"]["largest_difference"], 1e-9),
-                                                                            r["served"]["records"])),
+        both(
+            "export reloaded",
+            lambda r: "equal within %.0e, %d records"
+            % (max(r["served"]["largest_difference"], 1e-9), r["served"]["records"]),
+        ),
     ]
 
 
@@ -51,7 +61,9 @@ def accelerations(report: Dict) -> List[str]:
         what = "changed the graph: %d changes" % len(p["changes"]) if p["modified"] else "changed nothing"
         lines.append("%s: %s, %d skipped" % (p["name"], what, len(p["skipped"])))
     optimizers = sorted({str(t["optimizer"]) for t in report["tables"]})
-    lines.append("%d hash tables on %s, fused update: %s" % (len(report["tables"]), report["device"], ", ".join(optimizers)))
+    lines.append(
+        "%d hash tables on %s, fused update: %s" % (len(report["tables"]), report["device"], ", ".join(optimizers))
+    )
     return lines
 
 
@@ -82,8 +94,14 @@ def plot_auc(meta: Dict, results: Dict, path: str) -> None:
     reachable = meta["eval"]["reachable_auc"]
     axes.axhline(reachable, color="#c0392b", linestyle="--", linewidth=1.2, label="reachable: %.4f" % reachable)
     for name, r in results.items():
-        axes.plot([e["step"] for e in r["evaluations"]], [e["auc"] for e in r["evaluations"]], "o-", markersize=4,
-                  color=COLORS[name], label=LABELS[name])
+        axes.plot(
+            [e["step"] for e in r["evaluations"]],
+            [e["auc"] for e in r["evaluations"]],
+            "o-",
+            markersize=4,
+            color=COLORS[name],
+            label=LABELS[name],
+        )
     axes.legend(loc="lower right", frameon=False, fontsize=9)
     _save(figure, path)
 
@@ -91,8 +109,14 @@ def plot_auc(meta: Dict, results: Dict, path: str) -> None:
 def plot_speed(meta: Dict, results: Dict, path: str) -> None:
     figure, axes = _axes("Training speed, turn by turn", "thousand samples per second")
     for name, r in results.items():
-        axes.plot([s["step"] for s in r["speeds"]], [s["samples_per_second"] / 1000 for s in r["speeds"]], ".-", linewidth=0.8,
-                  color=COLORS[name], label=LABELS[name])
+        axes.plot(
+            [s["step"] for s in r["speeds"]],
+            [s["samples_per_second"] / 1000 for s in r["speeds"]],
+            ".-",
+            linewidth=0.8,
+            color=COLORS[name],
+            label=LABELS[name],
+        )
         axes.axhline(speed(r) / 1000, color=COLORS[name], linewidth=2, alpha=0.5)
     axes.set_ylim(bottom=0)
     axes.legend(loc="best", frameon=False, fontsize=9)
@@ -102,8 +126,14 @@ def plot_speed(meta: Dict, results: Dict, path: str) -> None:
 def plot_growth(meta: Dict, results: Dict, path: str) -> None:
     figure, axes = _axes("Rows of all embeddings", "thousand rows")
     for name, r in results.items():
-        axes.plot([g["step"] for g in r["growth"]], [g["rows"] / 1000 for g in r["growth"]], "o-", markersize=4,
-                  color=COLORS[name], label=LABELS[name])
+        axes.plot(
+            [g["step"] for g in r["growth"]],
+            [g["rows"] / 1000 for g in r["growth"]],
+            "o-",
+            markersize=4,
+            color=COLORS[name],
+            label=LABELS[name],
+        )
     axes.set_ylim(bottom=0)
     axes.legend(loc="best", frameon=False, fontsize=9)
     _save(figure, path)
@@ -133,17 +163,27 @@ def write_page(out: str, meta: Dict, results: Dict, seconds: float) -> str:
         path = os.path.join(out, file)
         plot(meta, results, path)
         with open(path, "rb") as f:
-            figures.append('<figure><img alt="%s" src="data:image/png;base64,%s"></figure>'
-                           % (file[:-4].replace("_", " "), base64.b64encode(f.read()).decode()))
+            figures.append(
+                '<figure><img alt="%s" src="data:image/png;base64,%s"></figure>'
+                % (file[:-4].replace("_", " "), base64.b64encode(f.read()).decode())
+            )
     rows = summary_rows(meta, results)
     table = "".join("<tr>%s</tr>" % "".join("<td>%s</td>" % html.escape(cell) for cell in row) for row in rows)
     boosted, settings = results["boosted"], results["boosted"]["settings"]
     active = "".join("<li>%s</li>" % html.escape(line) for line in accelerations(boosted["report"]))
-    lead = "The same DeepFM, the same data: AUC %.4f and %.4f of a reachable %.4f; %.2f times the samples per second." % (
-        results["plain"]["auc"], boosted["auc"], meta["eval"]["reachable_auc"], speed(boosted) / speed(results["plain"]))
+    lead = (
+        "The same DeepFM, the same data: AUC %.4f and %.4f of a reachable %.4f; %.2f times the samples per second."
+        % (
+            results["plain"]["auc"],
+            boosted["auc"],
+            meta["eval"]["reachable_auc"],
+            speed(boosted) / speed(results["plain"]),
+        )
+    )
     page = os.path.join(out, "report.html")
     with open(page, "w", encoding="utf-8") as f:
-        f.write("""<!DOCTYPE html>
+        f.write(
+            """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>tf_booster demo</title><style>%s</style></head><body>
 <h1>tf_booster demo</h1>
@@ -161,8 +201,24 @@ loaded in fresh processes and gave the predictions of the Estimators.</p>
 <p class="note">%s, %d cores, Python %s, TensorFlow %s. The whole demo took %.0f s.</p>
 <h2>tf_booster.report() of the training graph</h2><pre>%s</pre>
 </body></html>
-""" % (_STYLE, html.escape(lead), table, "\n".join(figures), active, "{:,}".format(meta["train"]["records"]),
-            "{:,}".format(meta["eval"]["records"]), settings["batch_size"], settings["optimizer"],
-            "{:,}".format(settings["buckets"]), html.escape(platform.machine()), os.cpu_count(), platform.python_version(),
-            boosted["tensorflow"], seconds, html.escape(boosted["report_text"])))
+"""
+            % (
+                _STYLE,
+                html.escape(lead),
+                table,
+                "\n".join(figures),
+                active,
+                "{:,}".format(meta["train"]["records"]),
+                "{:,}".format(meta["eval"]["records"]),
+                settings["batch_size"],
+                settings["optimizer"],
+                "{:,}".format(settings["buckets"]),
+                html.escape(platform.machine()),
+                os.cpu_count(),
+                platform.python_version(),
+                boosted["tensorflow"],
+                seconds,
+                html.escape(boosted["report_text"]),
+            )
+        )
     return page

@@ -6,6 +6,7 @@
 `train` writes one JSON object a line to stdout and waits for a line on stdin before each turn, so that of two processes one
 computes at a time: their speeds are then measured under the same load. What TensorFlow prints goes to stderr.
 """
+
 from __future__ import annotations
 
 import glob
@@ -17,13 +18,13 @@ from typing import Dict, List, TextIO
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import deepfm_estimator as deepfm
 import numpy as np
 import tensorflow as tf
 
-import deepfm_estimator as deepfm
-
-TURN = 25     # Steps of a turn.
-WARM_UP = 5   # Steps not measured after a turn begins or a checkpoint was written: queues of the input pipeline are full.
+TURN = 25  # Steps of a turn.
+# Steps not measured after a turn begins or a checkpoint was written: the queues of the input pipeline are full then.
+WARM_UP = 5
 PREDICTIONS = 2048
 
 
@@ -52,12 +53,10 @@ class Turns(tf.estimator.SessionRunHook):
     def after_create_session(self, session, coord) -> None:
         if self.args.booster:
             import tf_booster
+
             self.report, self.report_text = tf_booster.report().to_dict(), str(tf_booster.report())
         self.tell(event="ready")
         self.wait()
-
-    def before_run(self, run_context):
-        return tf.estimator.SessionRunArgs(tf.compat.v1.train.get_global_step())
 
     def after_run(self, run_context, run_values) -> None:
         now = time.perf_counter()
@@ -69,7 +68,7 @@ class Turns(tf.estimator.SessionRunHook):
         self._last = now
         self._steps += 1
         if self._steps % TURN == 0:
-            self._end_turn(int(run_values.results))
+            self._end_turn(self._steps)
 
     def _end_turn(self, step: int) -> None:
         speed = None
@@ -102,8 +101,11 @@ def describe_checkpoint(prefix: str) -> Dict:
     shapes = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
     tables = {name: shape[0] for name, shape in shapes.items() if name.endswith("/keys")}
     variables = {name: shape[0] for name, shape in shapes.items() if name.endswith("/embedding_weights")}
-    return {"tables": len(tables) or len(variables), "rows": sum((tables or variables).values()),
-            "bytes": sum(os.path.getsize(f) for f in glob.glob(prefix + ".data-*") + [prefix + ".index"])}
+    return {
+        "tables": len(tables) or len(variables),
+        "rows": sum((tables or variables).values()),
+        "bytes": sum(os.path.getsize(f) for f in glob.glob(prefix + ".data-*") + [prefix + ".index"]),
+    }
 
 
 def read_evaluations(model_dir: str) -> List[Dict]:
@@ -113,7 +115,9 @@ def read_evaluations(model_dir: str) -> List[Dict]:
         for event in tf.compat.v1.train.summary_iterator(path):
             for value in event.summary.value:
                 if value.tag == "auc":
-                    found[event.step] = float(tf.make_ndarray(value.tensor)) if value.HasField("tensor") else value.simple_value
+                    found[event.step] = (
+                        float(tf.make_ndarray(value.tensor)) if value.HasField("tensor") else value.simple_value
+                    )
     return [{"step": step, "auc": found[step]} for step in sorted(found)]
 
 
@@ -122,7 +126,8 @@ def train(result_path: str, argv: List[str], channel: TextIO) -> None:
     args = deepfm.parse_args(argv)
     if args.booster:
         import tf_booster
-        tf.enable_gpu_booster()
+
+        tf_booster.enable_gpu_booster()
     estimator = deepfm.make_estimator(args)
     turns = Turns(args, channel)
     growth = Growth(args.model_dir, turns)
@@ -132,10 +137,18 @@ def train(result_path: str, argv: List[str], channel: TextIO) -> None:
     begin = time.perf_counter()
     predictions = np.asarray(deepfm.predict(estimator, args, PREDICTIONS), np.float32)
     result = {
-        "auc": float(metrics["auc"]), "loss": float(metrics["loss"]), "evaluations": read_evaluations(args.model_dir),
-        "speeds": turns.speeds, "growth": growth.sizes, "report": turns.report, "report_text": turns.report_text,
-        "export": exports[0].decode(), "predictions": predictions.tolist(),
-        "predict_seconds": time.perf_counter() - begin, "settings": vars(args), "tensorflow": tf.__version__,
+        "auc": float(metrics["auc"]),
+        "loss": float(metrics["loss"]),
+        "evaluations": read_evaluations(args.model_dir),
+        "speeds": turns.speeds,
+        "growth": growth.sizes,
+        "report": turns.report,
+        "report_text": turns.report_text,
+        "export": exports[0].decode(),
+        "predictions": predictions.tolist(),
+        "predict_seconds": time.perf_counter() - begin,
+        "settings": vars(args),
+        "tensorflow": tf.__version__,
     }
     with open(result_path, "w") as f:
         json.dump(result, f)

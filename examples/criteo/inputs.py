@@ -3,8 +3,10 @@
 All of them give batches of ({"I1": float32 [n], ..., "C1": int64 [n], ...}, label float32 [n]). A missing number is NaN; a missing id
 is `MISSING_ID`, which the models treat as an id like any other.
 """
+
 from __future__ import annotations
 
+import functools
 import glob
 import gzip
 import os
@@ -21,6 +23,7 @@ _SHUFFLE_SEED = 1
 
 class Source(NamedTuple):
     """Files of one format. `header` names the columns of text files in their order; it is skipped where `has_header`."""
+
     files: List[str]
     format: str  # "tfrecord" or "text"
     delimiter: str = "\t"
@@ -47,10 +50,14 @@ def find_source(path: str) -> Source:
         source = source._replace(header=tuple(fields), has_header=True)
         missing = [name for name in [LABEL] + NUMERIC + CATEGORICAL if name not in fields]
         if missing:
-            raise ValueError("%s: the header has no column %s; wanted label, I1 to I13, C1 to C26" % (files[0], missing[0]))
+            raise ValueError(
+                "%s: the header has no column %s; wanted label, I1 to I13, C1 to C26" % (files[0], missing[0])
+            )
     elif len(fields) != len(source.header):
-        raise ValueError("%s: the first line has %d fields; wanted %d, separated by tabs or commas: label, 13 numbers, 26 ids"
-                         % (files[0], len(fields), len(source.header)))
+        raise ValueError(
+            "%s: the first line has %d fields; wanted %d, separated by tabs or commas: label, 13 numbers, 26 ids"
+            % (files[0], len(fields), len(source.header))
+        )
     return source
 
 
@@ -71,13 +78,19 @@ def parse_lines(lines: tf.Tensor, source: Source) -> Tuple[Dict[str, tf.Tensor],
     """Lines of text, string [n], to features and labels; ids are strings in the file, and become int64 by TensorFlow's hashing."""
     defaults = {LABEL: tf.constant([], tf.float32)}
     defaults.update({name: tf.constant([float("nan")]) for name in NUMERIC})
-    values = tf.io.decode_csv(lines, [defaults.get(name, tf.constant([""])) for name in source.header],
-                              field_delim=source.delimiter, use_quote_delim=source.delimiter == ",")
+    values = tf.io.decode_csv(
+        lines,
+        [defaults.get(name, tf.constant([""])) for name in source.header],
+        field_delim=source.delimiter,
+        use_quote_delim=source.delimiter == ",",
+    )
     columns = dict(zip(source.header, values))
     features = {name: columns[name] for name in NUMERIC}
     for name in CATEGORICAL:
-        hashed = tf.strings.to_hash_bucket_fast(columns[name], 2 ** 63 - 1)
-        features[name] = tf.where(tf.equal(columns[name], ""), tf.fill(tf.shape(hashed), tf.constant(MISSING_ID, tf.int64)), hashed)
+        hashed = tf.strings.to_hash_bucket_fast(columns[name], 2**63 - 1)
+        features[name] = tf.where(
+            tf.equal(columns[name], ""), tf.fill(tf.shape(hashed), tf.constant(MISSING_ID, tf.int64)), hashed
+        )
     return features, columns[LABEL]
 
 
@@ -85,11 +98,18 @@ def _hold_out(records: tf.data.Dataset, evaluation: bool) -> tf.data.Dataset:
     def part(chunk):
         held = tf.equal(tf.range(tf.size(chunk)) % HELD_OUT, 0)
         return tf.boolean_mask(chunk, held if evaluation else tf.logical_not(held))
+
     return records.batch(100 * HELD_OUT).map(part).unbatch()
 
 
-def input_fn(path: str, batch_size: int, training: bool = False, eval_path: Optional[str] = None,
-             shuffle: int = 10_000, limit: Optional[int] = None) -> Callable[[], tf.data.Dataset]:
+def input_fn(
+    path: str,
+    batch_size: int,
+    training: bool = False,
+    eval_path: Optional[str] = None,
+    shuffle: int = 10_000,
+    limit: Optional[int] = None,
+) -> Callable[[], tf.data.Dataset]:
     """An Estimator's input_fn.
 
     Args:
@@ -108,8 +128,10 @@ def input_fn(path: str, batch_size: int, training: bool = False, eval_path: Opti
             parse = parse_examples
         else:
             files = tf.data.Dataset.from_tensor_slices(source.files)
-            records = files.flat_map(lambda name: tf.data.TextLineDataset(name, source.compression).skip(int(source.has_header)))
-            parse = lambda lines: parse_lines(lines, source)
+            records = files.flat_map(
+                lambda name: tf.data.TextLineDataset(name, source.compression).skip(int(source.has_header))
+            )
+            parse = functools.partial(parse_lines, source=source)
         if not eval_path:
             records = _hold_out(records, evaluation=not training)
         if limit is not None:

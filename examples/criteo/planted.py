@@ -8,6 +8,7 @@ Every categorical field draws ranks from a Zipf law over its own cardinality; th
 All weights are pure functions of (seed, field, rank). So the probability of each example is known, and with it the AUC that
 no model can beat except by luck: the AUC of the true probability on the very examples that are evaluated.
 """
+
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -15,12 +16,16 @@ from typing import NamedTuple
 import numpy as np
 
 # Distinct values of C1 to C26 in Criteo's 45 million rows. Capped below: a demo of some 100,000 rows sees far fewer.
-CARDINALITIES = (1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306,
-                 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572)
+CARDINALITIES = (
+    1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194,
+    27, 14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572,
+)  # fmt: skip
 # Shares of examples without a value, close to those of Criteo's training set.
 NUMERIC_MISSING = (0.45, 0.0, 0.21, 0.22, 0.03, 0.22, 0.04, 0.01, 0.04, 0.45, 0.04, 0.77, 0.22)
-CATEGORICAL_MISSING = (0.0, 0.0, 0.03, 0.03, 0.0, 0.12, 0.0, 0.0, 0.0, 0.0, 0.0, 0.03, 0.0, 0.0, 0.0, 0.03,
-                       0.0, 0.0, 0.44, 0.44, 0.03, 0.76, 0.0, 0.03, 0.44, 0.44)
+CATEGORICAL_MISSING = (
+    0.0, 0.0, 0.03, 0.03, 0.0, 0.12, 0.0, 0.0, 0.0, 0.0, 0.0, 0.03, 0.0,
+    0.0, 0.0, 0.03, 0.0, 0.0, 0.44, 0.44, 0.03, 0.76, 0.0, 0.03, 0.44, 0.44,
+)  # fmt: skip
 # The numbers are counts: exp(normal(mean, deviation)), rounded down, minus a shift that makes I2 reach below zero.
 NUMERIC_LOG_MEAN = (0.5, 2.0, 1.8, 1.5, 7.0, 3.5, 1.8, 2.0, 4.0, 0.1, 0.6, 0.1, 1.5)
 NUMERIC_LOG_STDDEV = (1.0, 1.8, 1.2, 0.9, 2.0, 1.6, 1.2, 0.9, 1.3, 0.5, 0.8, 0.6, 1.0)
@@ -42,10 +47,11 @@ TAIL_RANK = 30.0
 
 class Batch(NamedTuple):
     """Some examples. A missing number is NaN; a missing id is where `id_present` is False (its value is then 0)."""
-    numbers: np.ndarray      # float32 [n, 13]
-    ids: np.ndarray          # int64 [n, 26]
-    id_present: np.ndarray   # bool [n, 26]
-    label: np.ndarray        # float32 [n], 0 or 1
+
+    numbers: np.ndarray  # float32 [n, 13]
+    ids: np.ndarray  # int64 [n, 26]
+    id_present: np.ndarray  # bool [n, 26]
+    label: np.ndarray  # float32 [n], 0 or 1
     probability: np.ndarray  # float64 [n], the true probability of label 1
 
 
@@ -63,7 +69,7 @@ def hashed_normal(keys: np.ndarray, stream: int) -> np.ndarray:
     """A standard normal for each key, by Box and Muller from two hashes; `stream` tells independent draws apart."""
     a = mix64(mix64(keys) ^ np.uint64(2 * stream + 1))
     b = mix64(mix64(keys) ^ np.uint64(2 * stream + 2))
-    unit = 2.0 ** -53
+    unit = 2.0**-53
     u = ((a >> np.uint64(11)).astype(np.float64) + 0.5) * unit
     v = ((b >> np.uint64(11)).astype(np.float64) + 0.5) * unit
     return np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * v)
@@ -74,8 +80,9 @@ def auc(score: np.ndarray, label: np.ndarray) -> float:
     score, label = np.asarray(score), np.asarray(label) > 0.5
     positives, negatives = int(label.sum()), int((~label).sum())
     if not positives or not negatives:
-        raise ValueError("auc: label has %d positives and %d negatives; both must occur, use more examples"
-                         % (positives, negatives))
+        raise ValueError(
+            "auc: label has %d positives and %d negatives; both must occur, use more examples" % (positives, negatives)
+        )
     _, inverse, counts = np.unique(score, return_inverse=True, return_counts=True)
     mean_rank = np.cumsum(counts) - (counts - 1) / 2.0
     rank_sum = mean_rank[inverse][label].sum()
@@ -93,8 +100,10 @@ class Population:
 
     def __init__(self, seed: int = 2026, zipf: float = 1.2, max_cardinality: int = 200_000) -> None:
         if zipf <= 0 or max_cardinality < 1:
-            raise ValueError("Population: zipf is %s and max_cardinality is %s; wanted zipf > 0, max_cardinality >= 1"
-                             % (zipf, max_cardinality))
+            raise ValueError(
+                "Population: zipf is %s and max_cardinality is %s; wanted zipf > 0, max_cardinality >= 1"
+                % (zipf, max_cardinality)
+            )
         self.seed = seed
         self.cardinalities = [min(c, max_cardinality) for c in CARDINALITIES]
         self._cdf = [np.cumsum(np.arange(1, n + 1, dtype=np.float64) ** -zipf) for n in self.cardinalities]
@@ -108,7 +117,7 @@ class Population:
 
     def sample(self, n: int, stream: int) -> Batch:
         """Draws `n` examples; `stream` (at least 0) numbers independent draws, a shard's for example."""
-        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed & (2 ** 63 - 1), stream])))
+        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed & (2**63 - 1), stream])))
         ranks, present = self._sample_ranks(rng, n)
         standard = rng.standard_normal((n, len(NUMERIC_LOG_MEAN)))
         number_present = rng.random(standard.shape) >= np.asarray(NUMERIC_MISSING)
@@ -121,7 +130,7 @@ class Population:
         return Batch(numbers, np.where(present, ids, 0), present, label, probability)
 
     def _keys(self, field: int, ranks: np.ndarray) -> np.ndarray:
-        base = mix64(np.asarray([self.seed & (2 ** 63 - 1)], np.uint64)) ^ np.uint64((field + 1) << 40)
+        base = mix64(np.asarray([self.seed & (2**63 - 1)], np.uint64)) ^ np.uint64((field + 1) << 40)
         return mix64(base + ranks.astype(np.uint64))
 
     def _id_weights(self, field: int, n: int) -> np.ndarray:
@@ -150,5 +159,5 @@ class Population:
         return effect
 
     def _number_effects(self, standard: np.ndarray, present: np.ndarray) -> np.ndarray:
-        value = self._slope * standard + self._bump * (np.exp(-standard ** 2) - 0.577)
+        value = self._slope * standard + self._bump * (np.exp(-(standard**2)) - 0.577)
         return NUMERIC_STDDEV * np.where(present, value, self._missing_number).sum(axis=1)

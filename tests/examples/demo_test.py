@@ -1,0 +1,112 @@
+"""The demo end to end in its quick form, and how it ends when something goes wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import demo_page
+import pytest
+from conftest import EXAMPLES
+
+import demo
+
+PROGRAM = [sys.executable, os.path.join(EXAMPLES, "demo.py"), "--quick"]
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory, example_environment):
+    """(folder, what was printed) of one quick demo."""
+    out = str(tmp_path_factory.mktemp("demo"))
+    done = subprocess.run(
+        PROGRAM + ["--out", out], env=example_environment, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return out, done.stdout
+
+
+def test_the_page_is_self_contained_with_three_plots(quick):
+    with open(os.path.join(quick[0], "report.html")) as f:
+        page = f.read()
+    assert page.count('src="data:image/png;base64,iVBOR') == 3
+    assert "http" not in page and "TfBooster" not in page
+    for name, _ in demo_page.PLOTS:
+        with open(os.path.join(quick[0], name), "rb") as f:
+            assert f.read(4) == b"\x89PNG"
+
+
+def test_the_table_and_the_page_say_the_same(quick):
+    out, printed = quick
+    with open(os.path.join(out, "data", "meta.json")) as f:
+        reachable = json.load(f)["eval"]["reachable_auc"]
+    with open(os.path.join(out, "report.html")) as f:
+        page = f.read()
+    for name in ("plain", "boosted"):
+        with open(os.path.join(out, name + ".json")) as f:
+            result = json.load(f)
+        assert 0.5 < result["auc"] < reachable
+        assert "%.4f" % result["auc"] in printed and "%.4f" % result["auc"] in page
+        assert [e["step"] for e in result["evaluations"]] == [39, 78]
+        assert [g["step"] for g in result["growth"]] == [39, 78]
+        assert result["evaluations"][-1]["auc"] == pytest.approx(result["auc"])
+    assert "AUC (reachable %.4f)" % reachable in printed
+
+
+def test_boosted_tables_grow_and_plain_ones_do_not(quick):
+    growth = {}
+    for name in ("plain", "boosted"):
+        with open(os.path.join(quick[0], name + ".json")) as f:
+            growth[name] = json.load(f)["growth"]
+    assert [g["rows"] for g in growth["plain"]] == [26 * 50_000] * 2
+    assert growth["boosted"][0]["rows"] < growth["boosted"][1]["rows"] < 26 * 50_000
+    assert growth["boosted"][1]["tables"] == growth["plain"][1]["tables"] == 26
+
+
+def test_exports_are_compared_and_a_difference_is_an_error(quick, monkeypatch, example_environment):
+    with open(os.path.join(quick[0], "plain.json")) as f:
+        result = json.load(f)
+    records = os.path.join(quick[0], "data", "eval-00000-of-00001.tfrecord")
+    assert demo.check_export("plain", result, records, quick[0])["records"] == len(result["predictions"]) == 2048
+    result["predictions"][7] += 0.01
+    with pytest.raises(demo.DemoError, match="predicts otherwise"):
+        demo.check_export("plain", result, records, quick[0])
+
+
+def test_a_failing_process_is_named_with_the_end_of_its_log(tmp_path):
+    log = str(tmp_path / "plain.log")
+    worker = demo.Worker("plain", ["train", "result.json", "--data", "d"], log)
+    with pytest.raises(demo.DemoError, match="(?s)plain process ended with status 2.*--model_dir"):
+        worker.event()
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert demo.main(["--quick", "--out", str(tmp_path / "file" / "demo")]) == 1
+    error = capsys.readouterr().err
+    assert error.strip().startswith("demo failed: ") and "Traceback" not in error
+
+
+def test_an_interrupt_ends_the_processes_and_says_so(tmp_path, example_environment):
+    out = tmp_path / "demo"
+    process = subprocess.Popen(
+        PROGRAM + ["--out", str(out)],
+        env=example_environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.time() + 300
+        while not (out / "boosted.log").exists():
+            assert process.poll() is None and time.time() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "interrupted" in error and "Traceback" not in error
+    children = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(out) not in children
