@@ -318,6 +318,20 @@ def test_a_frozen_table_beside_a_trained_one(graph):
     assert [(t["name"], t["optimizer"]) for t in tf_booster.report().tables] == [("f", None), ("t", "adagrad")]
 
 
+def test_codes_that_reach_no_table_keep_their_shape(graph):
+    source = v1.placeholder(tf.int64, [None, 1])
+    from_column = column("a").transform_feature(Features({"a": source}), None)
+    count = tf.size(from_column.values)
+    tf_booster.rewrite_graph(graph)
+    with v1.Session(graph=graph) as session:
+        assert session.run(count, {source: [[5], [6], [5]]}) == 3
+
+
+class Features(dict):
+    def get(self, key, _):
+        return self[key]
+
+
 def test_a_trainable_table_that_is_left_out_of_training_is_reported(graph):
     left_out = tf_booster.get_hash_table("left_out", 4)
     trained, frozen = tf_booster.get_hash_table("t", 4), tf_booster.get_hash_table("f", 4, trainable=False)

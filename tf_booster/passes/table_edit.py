@@ -46,6 +46,9 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, result: Pa
         _retire_variable(view, table, result)
         result.changes.append(_change(table))
         result.modified = True
+    for stand_in in plan.idle:
+        view.redirect(stand_in.outputs[0], stand_in.inputs[0])
+        view.redirect_control([stand_in], stand_in.inputs[0].op)
     for place, name in plan.gradient_summaries.items():
         _answer_nan(view, place, f"the gradient of table '{name}' as a dense tensor", result)
     fresh = [(t, e) for t, e in zip(plan.tables, rewritten) if t.existing is None]

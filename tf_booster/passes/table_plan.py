@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.embedding import registry
-from tf_booster.embedding.initializers import from_initial_value_op
 from tf_booster.embedding.table_spec import TableSpec
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.code_flow import CodeFlow, Use
+from tf_booster.passes.code_refusals import DENSIFIES, inside_control_flow, names_of, refused_use, table_name_attr
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.optimizer_matching import SparseUpdate, UnsupportedUpdate, match_updates
-from tf_booster.passes.variable_uses import SummaryInput, VariableUses, follow, is_call, variable_uses
+from tf_booster.passes.table_settings import check_stand_in, table_of, table_spec
+from tf_booster.passes.variable_uses import SummaryInput, VariableUses, follow, variable_uses
 
 STAND_IN_IDS = "TfBoosterStandInIds"
 STAND_IN_TABLE = "TfBoosterStandInTable"
-
-# What tf.convert_to_tensor makes of tf.IndexedSlices: rows summed up at the places that the codes would name.
-_DENSIFIES = ("UnsortedSegmentSum", "ScatterNd")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +67,7 @@ class RewritePlan:
     tables: List[TablePlan]
     gradient_summaries: Dict[SummaryInput, str]
     routes: Dict[Tuple[tf.Operation, tf.Operation], TablePlan]  # (StandInIds op, consumer of its codes) -> table
+    idle: List[tf.Operation]  # StandInIds ops whose codes reach no table; only their shape can matter.
 
 
 def plan_rewrite(view: GraphView, default_seed: Optional[int]) -> RewritePlan:
@@ -80,7 +79,7 @@ def plan_rewrite(view: GraphView, default_seed: Optional[int]) -> RewritePlan:
     stand_ins = [op for op in view.ops(STAND_IN_IDS) if op.outputs[0].consumers()]
     for op in stand_ins:
         if _compat.in_control_flow(op):
-            raise _inside_control_flow(_table_name_attr(op), op.name)
+            raise inside_control_flow(table_name_attr(op), op.name)
     flow = CodeFlow(stand_ins)
     shown, gradient_summaries = _gradient_summaries(flow)
     plans = _Planner(view, flow, default_seed).plan()
@@ -90,16 +89,17 @@ def plan_rewrite(view: GraphView, default_seed: Optional[int]) -> RewritePlan:
     for use in flow.uses:
         # Other uses of a stand-in itself, like ResourceGatherNd, are for variable_uses to name.
         if use.op not in accepted and not _reads_slot(use, slot_ops) and use.op.inputs[0].op not in handle_ops:
-            raise _refused_use(use, flow)
+            raise refused_use(use, flow)
     for use in flow.foreign_inputs():
         raise RewriteError(
-            f"Table '{_names(flow, use.op.outputs)}': op '{use.op.name}' ({use.op.type}) mixes looked-up ids with the values of "
+            f"Table '{names_of(flow, use.op.outputs)}': op '{use.op.name}' ({use.op.type}) mixes looked-up ids with the values of "
             f"'{use.op.inputs[use.index].name}'; put the ids together before they are looked up."
         )
     for plan in plans:
         if plan.handle_op is not None and plan.existing is None:
             plan.uses = variable_uses(plan.name, plan.handle_op, _taken_over(plan))
-    return RewritePlan(plans, gradient_summaries, _routes(flow, plans, stand_ins))
+    idle = [op for op in stand_ins if not any(op in plan.groups for plan in plans)]
+    return RewritePlan(plans, gradient_summaries, _routes(flow, plans, stand_ins), idle)
 
 
 class _Planner:
@@ -109,15 +109,14 @@ class _Planner:
         self._view, self._flow, self._default_seed = view, flow, default_seed
         self._registered = registry.tables(view.graph)
         self._rewritten = registry.rewritten(view.graph)
-        self._columns = registry.columns(view.graph)
 
     def plan(self) -> List[TablePlan]:
         lookups = self._lookups()
         requests: Dict[str, List[tf.Operation]] = {}
         for op in self._view.ops(STAND_IN_TABLE):
             if op.outputs[0].consumers():
-                requests.setdefault(_table_name_attr(op), []).append(op)
-        names = {_table_of(handle_op): handle_op for handle_op in lookups}
+                requests.setdefault(table_name_attr(op), []).append(op)
+        names = {table_of(handle_op): handle_op for handle_op in lookups}
         for name, table in self._registered.items():
             if name not in self._rewritten:
                 handle_op = None if table.variable is None else table.variable.handle.op
@@ -136,9 +135,9 @@ class _Planner:
                 continue
             handle_op = op.inputs[0].op
             sources = self._flow.sources(op.inputs[1])
-            table = _table_of(handle_op)
+            table = table_of(handle_op)
             if _compat.in_control_flow(op):
-                raise _inside_control_flow(table, op.name)
+                raise inside_control_flow(table, op.name)
             if len(sources) > 1:
                 raise RewriteError(
                     f"Table '{table}': op '{op.name}' looks up ids that come from several lookups; put the ids together first, "
@@ -156,9 +155,12 @@ class _Planner:
     ) -> TablePlan:
         existing = self._rewritten.get(name)
         if handle_op is not None:
-            _check_stand_in(name, handle_op)
-        plan = TablePlan(self._spec(name, handle_op, lookups, existing), handle_op, lookups, handle_requests=requests)
-        plan.existing = existing
+            check_stand_in(name, handle_op)
+        if existing is None:
+            spec = table_spec(self._view, name, handle_op, [k.stand_in for k in lookups], self._default_seed)
+        else:
+            spec = existing.spec
+        plan = TablePlan(spec, handle_op, lookups, handle_requests=requests, existing=existing)
         if handle_op is not None and existing is None:
             self._plan_update(plan)
         first_group = 0 if existing is None else existing.num_probes
@@ -186,113 +188,6 @@ class _Planner:
                 f"Table '{plan.name}': the gradient that op '{plan.update.replaced[0].name}' applies does not come from lookups of "
                 "this table alone; take it with the optimizer's compute_gradients or with tf.gradients."
             )
-
-    def _spec(
-        self,
-        name: str,
-        handle_op: Optional[tf.Operation],
-        lookups: List[Lookup],
-        existing: Optional[registry.RewrittenTable],
-    ) -> TableSpec:
-        if existing is not None:
-            return existing.spec
-        if name in self._registered:
-            spec = self._registered[name].spec
-        elif handle_op is not None:
-            spec = self._column_spec(name, handle_op, lookups)
-        else:
-            raise RewriteError(
-                f"Table '{name}': nothing in this graph made it; make it with tf_booster.get_hash_table."
-            )
-        graph_seed = self._view.graph.seed
-        seed = next(s for s in (spec.seed, self._default_seed, graph_seed, 0) if s is not None)
-        return dataclasses.replace(spec, seed=int(seed))
-
-    def _column_spec(self, name: str, handle_op: tf.Operation, lookups: List[Lookup]) -> TableSpec:
-        """The spec of a table whose Variable a feature column's user (embedding_column, linear_model) made."""
-        what = f"Table '{name}'"
-        try:
-            read = from_initial_value_op(_initial_value(name, handle_op).op, what)
-        except ValueError as error:
-            raise RewriteError(str(error)) from error
-        settings = [self._columns[k.stand_in.name] for k in lookups if k.stand_in.name in self._columns]
-        first = settings[0] if settings else None
-        for other in settings[1:]:
-            if _own(other) != _own(first):
-                raise RewriteError(
-                    f"{what}: columns '{first.key}' and '{other.key}' share it, but want other settings: {_own(first)} and "
-                    f"{_own(other)}; give both the same."
-                )
-        return TableSpec(
-            name=name,
-            dim=int(_shape_of(handle_op)[1]),
-            initializer=read.spec,
-            seed=first.seed if first and first.seed is not None else read.seed,
-            trainable=self._view.in_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES, handle_op),
-            **(_own(first) if first else {}),
-        )
-
-
-def _gradient_summaries(flow: CodeFlow) -> Tuple[Set[tf.Operation], Dict[SummaryInput, str]]:
-    """The ops that make a table's gradient dense for nothing but summaries, and these summaries' inputs.
-
-    Raises RewriteError where something else takes the dense gradient.
-    """
-    shown: Set[tf.Operation] = set()
-    summaries: Dict[SummaryInput, str] = {}
-    for use in flow.uses:
-        if use.op.type in _DENSIFIES:
-            inputs: List[SummaryInput] = []
-            if follow(use.op, inputs):
-                raise _refused_use(use, flow)
-            shown.add(use.op)
-            summaries.update(dict.fromkeys(inputs, _names(flow, [use.op.inputs[use.index]])))
-    return shown, summaries
-
-
-def _own(settings: registry.ColumnSettings) -> Dict[str, Any]:
-    return {name: getattr(settings, name) for name in ("min_frequency", "eviction", "max_rows")}
-
-
-def _table_of(handle_op: tf.Operation) -> str:
-    """The table's name is the Variable's; partitioners (here always into one part) add /part_0."""
-    suffix = "/part_0"
-    return handle_op.name[: -len(suffix)] if handle_op.name.endswith(suffix) else handle_op.name
-
-
-def _table_name_attr(op: tf.Operation) -> str:
-    return tf.compat.as_str(op.get_attr("table_name"))
-
-
-def _shape_of(handle_op: tf.Operation) -> List[Optional[int]]:
-    return tf.TensorShape(handle_op.get_attr("shape")).as_list()
-
-
-def _check_stand_in(table: str, handle_op: tf.Operation) -> None:
-    dtype, shape = handle_op.get_attr("dtype"), _shape_of(handle_op)
-    job = tf.DeviceSpec.from_string(handle_op.device).job
-    if job not in (None, "localhost"):
-        raise RewriteError(
-            f"Table '{table}': it is placed on job '{job}', but a hash table lives in one process; train without parameter servers "
-            "(unset TF_CONFIG)."
-        )
-    if dtype != tf.float32:
-        raise RewriteError(
-            f"Table '{table}': its Variable is {tf.as_dtype(dtype).name}; a hash table's rows are float32."
-        )
-    if len(shape) != 2 or shape[0] != 1 or not shape[1]:
-        raise RewriteError(
-            f"Table '{table}': its Variable has shape {shape}, wanted [1, dim]; take the partitioner off it."
-        )
-
-
-def _initial_value(table: str, handle_op: tf.Operation) -> tf.Tensor:
-    for op in handle_op.outputs[0].consumers():
-        if op.type == "AssignVariableOp" and op.name == f"{handle_op.name}/Assign":
-            return op.inputs[1]
-    raise RewriteError(
-        f"Table '{table}': the op that initialises its Variable is not in the graph; make the Variable in it."
-    )
 
 
 def _taken_over(plan: TablePlan) -> set:
@@ -330,45 +225,23 @@ def _routes(
     return routes
 
 
-def _names(flow: CodeFlow, tensors: Any) -> str:
-    sources = {op for tensor in tensors for op in flow.sources(tensor)}
-    return "', '".join(sorted({_table_name_attr(op) for op in sources}))
+def _gradient_summaries(flow: CodeFlow) -> Tuple[Set[tf.Operation], Dict[SummaryInput, str]]:
+    """The ops that make a table's gradient dense for nothing but summaries, and these summaries' inputs.
 
-
-def _refused_use(use: Use, flow: CodeFlow) -> RewriteError:
-    op, tensor = use.op, use.op.inputs[use.index]
-    start = f"Table '{_names(flow, [tensor])}': op '{op.name}' ({op.type})"
-    if is_call(op):
-        return RewriteError(
-            f"{start} takes the looked-up ids into a tf.cond, a tf.while_loop or a tf.function; look ids up outside, and pass the "
-            "embeddings in."
-        )
-    if op.type in _DENSIFIES:
-        return RewriteError(
-            f"{start} turns the table's sparse gradient into a dense tensor, and a table has no fixed rows. Adding an l2_loss of "
-            "the whole table does this: regularise the looked-up embeddings. So does tf.convert_to_tensor: keep tf.IndexedSlices, "
-            "as tf.clip_by_norm and tf.clip_by_global_norm do."
-        )
-    if not tf.compat.v1.resource_variables_enabled():
-        return RewriteError(
-            f"{start} takes the looked-up ids to what is probably a reference Variable, which cannot stand for a table; call "
-            "tf.compat.v1.enable_resource_variables() at the start of the program (after disable_v2_behavior)."
-        )
-    columns = op.type in ("OneHot", "SparseReorder") or op.type.startswith("SparseCross")
-    return RewriteError(
-        f"{start} computes with looked-up ids, which before the rewrite only stand for them; compute with the ids before they go "
-        "into the lookup or the column."
-        + (" An indicator_column or crossed_column wants a categorical_column_with_hash_bucket." if columns else "")
-    )
-
-
-def _inside_control_flow(table: str, op_name: str) -> RewriteError:
-    return RewriteError(
-        f"Table '{table}': the lookup '{op_name}' is inside a tf.cond, a tf.while_loop or a tf.function; look ids up outside, and pass "
-        "the embeddings in."
-    )
+    Raises RewriteError where something else takes the dense gradient.
+    """
+    shown: Set[tf.Operation] = set()
+    summaries: Dict[SummaryInput, str] = {}
+    for use in flow.uses:
+        if use.op.type in DENSIFIES:
+            inputs: List[SummaryInput] = []
+            if follow(use.op, inputs):
+                raise refused_use(use, flow)
+            shown.add(use.op)
+            summaries.update(dict.fromkeys(inputs, names_of(flow, [use.op.inputs[use.index]])))
+    return shown, summaries
 
 
 def _refuse_functions(view: GraphView) -> None:
     for function, node in view.functions_with(STAND_IN_IDS, STAND_IN_TABLE).items():
-        raise _inside_control_flow(tf.compat.as_str(node.attr["table_name"].s), f"{node.name}' of function '{function}")
+        raise inside_control_flow(tf.compat.as_str(node.attr["table_name"].s), f"{node.name}' of function '{function}")
