@@ -89,7 +89,7 @@ def _column_spec(view: GraphView, name: str, handle_op: tf.Operation, stand_ins:
         name=name,
         dim=int(_shape_of(handle_op)[1]),
         initializer=read.spec,
-        seed=first.seed if first and first.seed is not None else read.seed,
+        seed=next((s.seed for s in settings if s.seed is not None), read.seed),
         trainable=view.in_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES, handle_op),
         **(_own(first) if first else {}),
     )
