@@ -49,9 +49,9 @@ bench-cc:
 cuda test-cuda:
 	$(NATIVE) $@
 
-## make test-py     runs the Python tests; ARGS="-k name" chooses
+## make test-py     runs the Python tests, all of them in parallel; ARGS="-k name" chooses
 test-py:
-	@$(PYTHON) -m pytest $(ARGS)
+	@$(PYTHON) -m pytest $(or $(ARGS),-n $(shell nproc | awk '{ print $$1 < 4 ? $$1 : 4 }') --dist loadfile)
 
 ## make test-asan   C++ tests of cc/core under AddressSanitizer and UndefinedBehaviorSanitizer; test-tsan: ThreadSanitizer
 test-asan: SANITIZE := address,undefined
