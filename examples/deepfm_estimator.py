@@ -93,11 +93,11 @@ def embed_with_feature_columns(
 
 
 def scale_numbers(features: Dict[str, tf.Tensor]) -> tf.Tensor:
-    """Signed logarithms of the numbers, scaled to about -1 to 3, and a flag for each that is missing: float32 [n, 26]."""
+    """The numbers on a scale that is logarithmic far from zero, and a flag for each that is missing: float32 [n, 26]."""
     numbers = tf.stack([features[name] for name in NUMERIC], axis=1)
     missing = tf.math.is_nan(numbers)
     numbers = tf.where(missing, tf.zeros_like(numbers), numbers)
-    return tf.concat([0.25 * tf.sign(numbers) * tf.math.log1p(tf.abs(numbers)), tf.cast(missing, tf.float32)], axis=1)
+    return tf.concat([0.25 * tf.math.asinh(numbers), tf.cast(missing, tf.float32)], axis=1)
 
 
 def model_fn(
@@ -112,9 +112,9 @@ def model_fn(
         embedded = embed_with_feature_columns(features, width, stddev=0.02, buckets=buckets)
     numbers = scale_numbers(features)
 
-    first_order = tf.reduce_sum(embedded[:, :, 0], axis=1, keepdims=True)
+    weights, vectors = tf.split(embedded, [1, width - 1], axis=2)
+    first_order = tf.reduce_sum(weights, axis=1)
     first_order += tf.compat.v1.layers.dense(numbers, 1, name="numeric_first_order")
-    vectors = embedded[:, :, 1:]
     fm = 0.5 * tf.reduce_sum(
         tf.square(tf.reduce_sum(vectors, axis=1)) - tf.reduce_sum(tf.square(vectors), axis=1), axis=1, keepdims=True
     )
