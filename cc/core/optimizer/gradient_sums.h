@@ -1,8 +1,9 @@
 // One gradient for each key: its only one, borrowed, or the sum of several in the order of their occurrence.
 //
-// Gradients are read in the order in which they lie in memory, and only those of keys that have several; the sums that they
-// are added to mostly stay in the caches. (Visiting the gradients key by key instead took three times as long: each was a
-// cache miss and a TLB miss.) With several threads each takes some of the keys, whole: the bits do not depend on how many.
+// Gradients are read in the order in which they lie in memory, and only those of keys that have several; the sums that
+// they are added to mostly stay in the caches. (Visiting the gradients key by key instead took three times as long:
+// each was a cache miss and a TLB miss.) With several threads each takes some of the keys, whole: the bits do not
+// depend on how many.
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_GRADIENT_SUMS_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_GRADIENT_SUMS_H_
 
@@ -25,10 +26,11 @@ class GradientSums {
   static constexpr int64_t kNoPlace = -1;
   static constexpr int64_t kWrongPlace = -2;
 
-  // grads: [num_rows, dim], borrowed; num_rows < kMaxRows. place_of(row): which of `num_places` keys a gradient belongs to.
-  // Returns the first row whose place is wrong, or -1.
+  // grads: [num_rows, dim], borrowed; num_rows < kMaxRows. place_of(row): which of `num_places` keys a gradient belongs
+  // to. Returns the first row whose place is wrong, or -1.
   template <class PlaceOf>
-  int64_t Build(const float* grads, int64_t num_rows, int64_t dim, int64_t num_places, PlaceOf place_of, ParallelFor& pf) {
+  int64_t Build(const float* grads, int64_t num_rows, int64_t dim, int64_t num_places, PlaceOf place_of,
+                ParallelFor& pf) {
     grads_ = grads;
     num_rows_ = num_rows;
     dim_ = dim;
@@ -62,8 +64,8 @@ class GradientSums {
   static constexpr uint32_t kNone = ~uint32_t{0};
   static constexpr uint32_t kSum = uint32_t{1} << 31;
 
-  static constexpr int kMaxPartBits = 3;                   // Every part reads all codes, at 1 ns each.
-  static constexpr int64_t kFloatsPerPart = 1 << 17;       // Fewer are not worth a thread.
+  static constexpr int kMaxPartBits = 3;              // Every part reads all codes, at 1 ns each.
+  static constexpr int64_t kFloatsPerPart = 1 << 17;  // Fewer are not worth a thread.
   static constexpr int64_t kBlock = 1024;
   static constexpr int64_t kAhead = 8;
 

@@ -84,7 +84,8 @@ int64_t FirstNonFinite(const float* x, int64_t n, ParallelFor& pf) {
   return first.load() == n ? -1 : first.load();
 }
 
-// What HashTable::Update calls with rows, which the table has fetched; gradients are fetched here, one block of keys ahead.
+// What HashTable::Update calls with rows, which the table has fetched; gradients are fetched here, one block of keys
+// ahead.
 class RowUpdater {
  public:
   RowUpdater(const GradientSums& sums, int64_t dim, const RowOptimizer& optimizer)
@@ -184,7 +185,8 @@ Status SparseApply(HashTable& table, const SparseApplyBatch& batch, const RowOpt
         const uint64_t code = static_cast<uint64_t>(batch.codes[i]);
         const uint64_t group = code >> kCodePlaceBits;
         const uint64_t place = (code & ((uint64_t{1} << kCodePlaceBits) - 1)) - 1;
-        if (group >= groups || place >= static_cast<uint64_t>(batch.probes[group].size)) return GradientSums::kWrongPlace;
+        if (group >= groups || place >= static_cast<uint64_t>(batch.probes[group].size))
+          return GradientSums::kWrongPlace;
         return merged.places.empty() ? static_cast<int64_t>(place) : merged.places[merged.starts[group] + place];
       },
       pf);
