@@ -31,7 +31,7 @@ class Result:
 
 
 def contest(
-    contestants: Dict[str, Callable[[int], Any]], units: float, seconds: float = 1.5, rounds: Optional[int] = None
+    contestants: Dict[str, Callable[[int], Any]], units: float, seconds: float = 1.0, rounds: Optional[int] = None
 ):
     """Median millions of units per second of each contestant. contestants[name](round) does `units` units.
 
