@@ -114,11 +114,18 @@ def test_where_things_run_is_said_once(said, monkeypatch):
     assert len([m for m in said() if "no GPU" in m and "runs on the CPU" in m]) == 1
 
 
-def test_several_ranks_are_not_taken_in_silence(said, monkeypatch):
-    monkeypatch.setattr(log, "_said", set())
+@pytest.mark.parametrize("horovod", ["auto", False])
+def test_tables_that_several_ranks_would_train_apart_are_refused_unless_asked_for(monkeypatch, horovod):
     monkeypatch.setenv("HOROVOD_SIZE", "2")
-    tf.enable_gpu_booster()
-    assert any("2 ranks were started" in m for m in said())
+    tf.enable_gpu_booster(horovod=horovod)
+    with tf.Graph().as_default() as graph:
+        rows = tf_booster.embedding_lookup(tf_booster.get_hash_table("t", 4), tf.constant([1], tf.int64))
+        v1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(rows))
+        if horovod is False:
+            tf_booster.rewrite_graph(graph)
+        else:
+            with pytest.raises(tf_booster.RewriteError, match="Table 't': 2 ranks were started.*horovod=False"):
+                tf_booster.rewrite_graph(graph)
 
 
 def test_a_session_made_again_on_a_finalized_graph_is_left_alone():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -35,7 +34,6 @@ def enable_gpu_booster(**options: Any) -> None:
     _native.ops()
     if _enabled is None:
         _say_device(wanted)
-        _say_ranks()
     else:
         log.warning(
             f"enabled again; graphs that are not rewritten yet get the new options: {_difference(_enabled, wanted)}"
@@ -85,12 +83,6 @@ def _say_device(options: _options.Options) -> None:
         log.once("tables live in host memory and are updated on the CPU; other ops stay where TensorFlow places them.")
     else:
         log.once("there is no GPU that TensorFlow can use; everything runs on the CPU.")
-
-
-def _say_ranks() -> None:
-    ranks = os.environ.get("HOROVOD_SIZE", "1")
-    if ranks not in ("", "1"):
-        log.once(f"{ranks} ranks were started, but this version trains hash tables in one process; run one.")
 
 
 def _difference(old: _options.Options, new: _options.Options) -> str:

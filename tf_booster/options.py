@@ -74,7 +74,7 @@ _RULES: Dict[str, _Rule] = {
     "shard_input": _Rule(("auto", False)),
     "partition": _Rule(("hash", "mod"), honoured=("hash",)),
     "lazy_adam": _Rule(_ON_OFF, honoured=(False,)),
-    "deterministic": _Rule(_ON_OFF, honoured=(False,)),
+    "deterministic": _Rule(_ON_OFF),  # On the CPU tables sum and insert in an order that no thread can change, always.
     "check_numerics": _Rule(_ON_OFF),
     "seed": _Rule((None,), lambda v: _is_int(v) and -(2**63) <= v < 2**63, "None or an integer of 64 bits"),
 }

@@ -9,7 +9,7 @@ from tf_booster.embedding import registry
 from tf_booster.passes import table_edit
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, removed_variables, variable_handle_op
-from tf_booster.passes.table_plan import STAND_IN_IDS, STAND_IN_TABLE, plan_rewrite
+from tf_booster.passes.table_plan import STAND_IN_IDS, STAND_IN_TABLE, RewritePlan, plan_rewrite
 
 
 class HashTables(Pass):
@@ -18,12 +18,13 @@ class HashTables(Pass):
     Args:
       seed: of tables that have none of their own; None takes the graph's.
       check_numerics: whether NaN and infinity in a gradient are an error.
+      ranks: how many processes train together; this version's tables train in one.
     """
 
     name = "hash_tables"
 
-    def __init__(self, seed: Optional[int] = None, check_numerics: bool = False):
-        self._seed, self._check_numerics = seed, check_numerics
+    def __init__(self, seed: Optional[int] = None, check_numerics: bool = False, ranks: int = 1):
+        self._seed, self._check_numerics, self._ranks = seed, check_numerics, ranks
 
     def requires(self, view: GraphView) -> bool:
         """Whether the graph has lookups, or tables, that are not rewritten yet."""
@@ -36,6 +37,7 @@ class HashTables(Pass):
         """Raises RewriteError, before any edit, for what a table cannot serve."""
         result = PassResult(self.name)
         plan = plan_rewrite(view, self._seed)
+        self._check_ranks(plan)
         fresh = [table for table in plan.tables if table.existing is None]
         try:
             savers.check_built_savers(view, table_edit.replaced_variables(fresh, [None] * len(fresh)))
@@ -43,6 +45,15 @@ class HashTables(Pass):
             raise RewriteError(str(error)) from error
         table_edit.execute(view, plan, self._check_numerics, result)
         return result
+
+    def _check_ranks(self, plan: RewritePlan) -> None:
+        trained = [table.name for table in plan.tables if table.update is not None]
+        if trained and self._ranks > 1:
+            raise RewriteError(
+                f"Table '{trained[0]}': {self._ranks} ranks were started, and each would train a table of its own, because this "
+                "version does not partition tables over ranks; start one process, or say that this is what you want with "
+                "enable_gpu_booster(horovod=False)."
+            )
 
     def ensures(self, view: GraphView) -> None:
         """No stand-in is used any more, and no Variable of a table is in a collection."""

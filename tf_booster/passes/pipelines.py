@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import List, Optional
 
 import tensorflow as tf
@@ -20,7 +21,8 @@ from tf_booster.report import Report, describe_table, publish, report
 
 def passes(options: Options) -> List[Pass]:
     """The passes in their order."""
-    return [HashTables(seed=options.seed, check_numerics=options.check_numerics)]
+    ranks = 1 if options.horovod is False else int(os.environ.get("HOROVOD_SIZE") or 1)
+    return [HashTables(seed=options.seed, check_numerics=options.check_numerics, ranks=ranks)]
 
 
 def rewrite(graph: Optional[tf.Graph], options: Options) -> Report:
