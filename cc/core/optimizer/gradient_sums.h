@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "cc/core/base/parallel_for.h"
-#include "cc/core/unique/zeroed_array.h"
+#include "cc/core/unique/scratch_array.h"
 
 namespace tf_booster {
 
@@ -72,7 +72,7 @@ class GradientSums {
   // The places that end in the part's number.
   struct Part {
     std::unique_ptr<uint32_t[]> sources;  // By place >> part_bits_.
-    ZeroedArray<float> sums;
+    ScratchArray<float> sums;
   };
 
   // Calls visit(rows, places, n) for the rows of a part, block by block; places are shifted.
@@ -113,7 +113,7 @@ class GradientSums {
       }
     });
     if (wrong != num_rows_ || num_sums == 0) return wrong;
-    part.sums = ZeroedArray<float>(num_sums * dim_);
+    part.sums = ScratchArray<float>(num_sums * dim_);
     ForRowsOfPart(number, place_of, [&](const uint32_t* rows, const uint32_t* places, int64_t n) {
       for (int64_t k = 0; k < n; ++k) {
         if (k + kAhead < n) {

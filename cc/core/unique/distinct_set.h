@@ -15,7 +15,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "cc/core/unique/zeroed_array.h"
+#include "cc/core/unique/scratch_array.h"
 
 namespace tf_booster {
 
@@ -131,7 +131,7 @@ class DistinctSet {
   static int64_t MaxLoad(int64_t buckets) { return buckets * 5; }
 
   void Resize(int64_t buckets) {
-    ZeroedArray<Bucket> old(static_cast<size_t>(buckets));
+    ScratchArray<Bucket> old(static_cast<size_t>(buckets));
     std::swap(old, buckets_);
     mask_ = static_cast<uint64_t>(buckets) - 1;
     shift_ = 32 - __builtin_ctzll(static_cast<uint64_t>(buckets));
@@ -141,7 +141,7 @@ class DistinctSet {
       for (int slot = 0; slot < kWidth && bucket.places[slot] != 0; ++slot)
         Move(bucket.tags[slot], bucket.places[slot]);
     }
-    ZeroedArray<Entry> entries(static_cast<size_t>(limit_));
+    ScratchArray<Entry> entries(static_cast<size_t>(limit_), ScratchContents::kUndefined);
     if (size_ > 0) std::memcpy(static_cast<void*>(entries.data()), entries_.data(), size_ * sizeof(Entry));
     entries_ = std::move(entries);
   }
@@ -157,8 +157,8 @@ class DistinctSet {
   }
 
   const int64_t expected_;
-  ZeroedArray<Bucket> buckets_;
-  ZeroedArray<Entry> entries_;  // [limit_], by place. Zeros are not needed; cheap pages are.
+  ScratchArray<Bucket> buckets_;
+  ScratchArray<Entry> entries_;  // [limit_], by place.
   uint64_t mask_ = 0;
   int shift_ = 0;
   int64_t limit_ = 0;
