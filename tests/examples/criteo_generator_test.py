@@ -90,6 +90,12 @@ def test_evaluation_records_are_drawn_apart_from_training_records(population):
     assert not np.array_equal(population.sample(50, 0).ids, population.sample(50, EVAL_STREAM).ids)
 
 
+def test_another_seed_draws_other_numbers_and_other_ids():
+    a, b = (Population(seed, max_cardinality=50).sample(50, 0) for seed in (1, 2))
+    assert not np.array_equal(a.numbers[:, 1], b.numbers[:, 1])
+    assert not set(a.ids[a.id_present]) & set(b.ids[b.id_present])
+
+
 def test_ids_are_large_of_both_signs_and_of_one_field_each(batch):
     fields = [np.unique(batch.ids[batch.id_present[:, f], f]) for f in range(26)]
     distinct = np.concatenate(fields)
