@@ -39,6 +39,11 @@ def set_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operation])
         op._add_control_inputs(list(control_inputs))  # pylint: disable=protected-access
 
 
+def function_definitions(graph: tf.Graph) -> List[Any]:
+    """The FunctionDefs of the graph. graph.as_graph_def() has them too, beside a copy of every constant of the graph."""
+    return [function.definition for function in graph._functions.values()]  # pylint: disable=protected-access
+
+
 def control_outputs(op: tf.Operation) -> List[tf.Operation]:
     """The ops that wait on `op`."""
     return list(op._control_outputs)  # pylint: disable=protected-access

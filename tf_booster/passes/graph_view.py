@@ -28,7 +28,7 @@ class GraphView:
     def functions_with(self, *types: str) -> Dict[str, tf.compat.v1.NodeDef]:
         """Functions of the graph (tf.function, v2 control flow, tf.data) that hold an op of these types -> one such op."""
         found = {}
-        for function in self.graph.as_graph_def().library.function:
+        for function in _compat.function_definitions(self.graph):
             for node in function.node_def:
                 if node.op in types:
                     found[function.signature.name] = node
