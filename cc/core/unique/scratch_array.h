@@ -1,7 +1,8 @@
 // An array that lives for one call and is cheap to get although it is large.
 //
-// Large blocks lie on 2 MiB pages (random access to a 16 MB table on 4 KiB pages spends most of its time in page walks) and
-// are kept for the next call: a fresh one costs 1.5 to 3 ns for each key of a batch, in page faults and the kernel's zeros.
+// Large blocks lie on 2 MiB pages (random access to a 16 MB table on 4 KiB pages spends most of its time in page walks)
+// and are kept for the next call: a fresh one costs 1.5 to 3 ns for each key of a batch, in page faults and the
+// kernel's zeros.
 #ifndef TF_BOOSTER_CC_CORE_UNIQUE_SCRATCH_ARRAY_H_
 #define TF_BOOSTER_CC_CORE_UNIQUE_SCRATCH_ARRAY_H_
 
