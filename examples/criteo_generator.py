@@ -15,9 +15,10 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+from tqdm import tqdm
+
 from criteo.planted import Population
 from criteo.tfrecords import write_split
-from tqdm import tqdm
 
 EVAL_STREAM = 1 << 20  # Streams of the evaluation shards start here, far above those of any training shards.
 

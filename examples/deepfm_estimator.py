@@ -17,6 +17,7 @@ from typing import Dict, List, Optional
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 import tensorflow as tf
+
 from criteo.columns import CATEGORICAL, NUMERIC
 from criteo.inputs import feature_spec, input_fn
 

@@ -18,9 +18,10 @@ from typing import Dict, List, TextIO
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import deepfm_estimator as deepfm
 import numpy as np
 import tensorflow as tf
+
+import deepfm_estimator as deepfm
 
 TURN = 25  # Steps of a turn.
 # Steps not measured after a turn begins or a checkpoint was written: the queues of the input pipeline are full then.

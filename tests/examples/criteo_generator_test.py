@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
+
 from criteo import inputs, planted
 from criteo.columns import CATEGORICAL, LABEL, NUMERIC
 from criteo.planted import Batch, Population, auc

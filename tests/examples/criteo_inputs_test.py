@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+
 from criteo.columns import CATEGORICAL, LABEL, NUMERIC
 from criteo.inputs import HELD_OUT, MISSING_ID, find_source, input_fn, parse_lines
 

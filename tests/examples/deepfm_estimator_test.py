@@ -6,9 +6,10 @@ import re
 import subprocess
 import sys
 
-import deepfm_estimator
 import pytest
 import tensorflow as tf
+
+import deepfm_estimator
 from conftest import EXAMPLES
 
 PROGRAM = os.path.join(EXAMPLES, "deepfm_estimator.py")

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import time
 
-import demo_page
 import pytest
-from conftest import EXAMPLES
 
 import demo
+import demo_page
+from conftest import EXAMPLES
 
 PROGRAM = [sys.executable, os.path.join(EXAMPLES, "demo.py"), "--quick"]
 
