@@ -47,7 +47,7 @@ def shapes(model_dir):
 
 def test_plain_runs_where_tf_booster_is_not_installed(small_data, tmp_path, example_environment):
     out = run(small_data[0], tmp_path / "m", example_environment, "--no-booster", blocked=True)
-    assert "tf_booster" not in out
+    assert "tf_booster:" not in out  # No report. The path of the export may have the name in it.
     weights = {name: shape for name, shape in shapes(tmp_path / "m").items() if name.endswith("embedding_weights")}
     assert len(weights) == 26 and set(map(tuple, weights.values())) == {(40, 4)}
 
