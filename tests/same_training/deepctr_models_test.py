@@ -1,0 +1,81 @@
+"""DeepCTR's Estimators, as PyPI has them, on Criteo-like TFRecords."""
+
+import os
+
+import pytest
+import tensorflow as tf
+from training_pair import compare_estimators
+
+v1 = tf.compat.v1
+fc = tf.feature_column
+BATCH = 32
+BUCKETS = 50
+FEW_IDS, FEW_NUMBERS = ["C1", "C6", "C9"], ["I2", "I5"]
+
+
+def estimators():
+    from deepctr.estimator import (
+        AutoIntEstimator,
+        DCNEstimator,
+        DeepFMEstimator,
+        FiBiNETEstimator,
+        NFMEstimator,
+        WDLEstimator,
+        xDeepFMEstimator,
+    )
+
+    return {
+        "DeepFM": (DeepFMEstimator, {}),
+        "xDeepFM": (xDeepFMEstimator, {"cin_layer_size": (6, 4)}),
+        "DCN": (DCNEstimator, {}),
+        "AutoInt": (AutoIntEstimator, {"att_layer_num": 2, "att_embedding_size": 4}),
+        "FiBiNET": (FiBiNETEstimator, {}),
+        "NFM": (NFMEstimator, {}),
+        "WDL": (WDLEstimator, {}),
+    }
+
+
+def columns(ids, numbers):
+    """(linear, deep) columns, as DeepCTR's examples make them."""
+    categorical = [fc.categorical_column_with_hash_bucket(name, BUCKETS, tf.int64) for name in ids]
+    dense = [fc.numeric_column(name) for name in numbers]
+    return [*categorical, *dense], [*(fc.embedding_column(c, 4) for c in categorical), *dense]
+
+
+def records(folder):
+    from criteo.inputs import feature_spec
+
+    def parse(serialized):
+        spec = dict(feature_spec(), label=tf.io.FixedLenFeature([], tf.float32))
+        features = tf.io.parse_example(serialized, spec)
+        label = features.pop("label")
+        for name, values in features.items():
+            if values.dtype == tf.float32:
+                known = tf.where(tf.math.is_nan(values), tf.zeros_like(values), values)
+                features[name] = tf.sign(known) * tf.math.log1p(tf.abs(known))
+        return features, label
+
+    files = sorted(os.path.join(folder, f) for f in os.listdir(folder) if f.startswith("train"))
+    return lambda: tf.data.TFRecordDataset(files).repeat().batch(BATCH).map(parse)
+
+
+def compare(name, ids, numbers, folder, tmp_path, steps, **settings):
+    make_estimator, own = estimators()[name]
+    linear, deep = columns(ids, numbers)
+    arguments = {"dnn_hidden_units": (8, 4), "config": None, **own, **settings}
+    make = lambda config: make_estimator(linear, deep, **dict(arguments, config=config))
+    return compare_estimators(make, records(folder), tmp_path, steps=steps)
+
+
+@pytest.mark.parametrize("name", ["DeepFM", "xDeepFM", "DCN", "AutoInt", "FiBiNET", "NFM", "WDL"])
+def test_hundred_steps_of_a_few_columns(name, criteo_files, tmp_path):
+    compare(name, FEW_IDS, FEW_NUMBERS, criteo_files, tmp_path, 100)
+
+
+def test_all_39_columns_in_26_calls_of_input_layer(criteo_files, tmp_path):
+    """DeepCTR calls input_layer once for each embedding column."""
+    from criteo.columns import CATEGORICAL, NUMERIC
+
+    outcome = compare("DeepFM", CATEGORICAL, NUMERIC, criteo_files, tmp_path, 30, dnn_optimizer="Adam")
+    tables = [name for name in outcome.entries if name.endswith("embedding_weights")]
+    assert len(tables) == 26
