@@ -1,11 +1,12 @@
 """The only file that touches private TensorFlow or asks for its version. Each function says what it stands on.
 
-Sections: graph surgery, control flow and functions, Estimator and MonitoredSession, Savers and
+Sections: graph surgery, devices and kernels, control flow and functions, Estimator and MonitoredSession, Savers and
 checkpoints, SavedModels, feature columns. Add a section for another area.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, List, Sequence, Tuple
 
 import tensorflow as tf
@@ -14,6 +15,8 @@ from tensorflow.python.checkpoint import graph_view as _object_graph_view
 from tensorflow.python.feature_column import feature_column as _fc_v1
 from tensorflow.python.feature_column import feature_column_v2 as _fc_v2
 from tensorflow.python.feature_column import serialization as _fc_serialization
+from tensorflow.python.framework import kernels as _kernels
+from tensorflow.python.framework import op_def_registry as _op_def_registry
 from tensorflow.python.ops import resources as _resources
 from tensorflow.python.ops import variable_scope as _variable_scope
 from tensorflow.python.training import monitored_session as _monitored_session
@@ -39,6 +42,20 @@ def set_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operation])
         op._add_control_inputs(list(control_inputs))  # pylint: disable=protected-access
 
 
+def set_string_list_attr(op: tf.Operation, name: str, values: Sequence[str]) -> None:
+    """Writes a list of strings on `op`; TensorFlow lets attrs through that it does not know if they begin with `_`."""
+    strings = tf.compat.v1.AttrValue.ListValue(s=[tf.compat.as_bytes(value) for value in values])
+    op._set_attr(name, tf.compat.v1.AttrValue(list=strings))  # pylint: disable=protected-access
+
+
+def string_list_attr(op: tf.Operation, name: str) -> List[str]:
+    """What set_string_list_attr wrote; empty if nothing."""
+    try:
+        return [tf.compat.as_str(value) for value in op.get_attr(name)]
+    except ValueError:
+        return []
+
+
 def function_definitions(graph: tf.Graph) -> List[Any]:
     """The FunctionDefs of the graph. graph.as_graph_def() has them too, beside a copy of every constant of the graph."""
     return [function.definition for function in graph._functions.values()]  # pylint: disable=protected-access
@@ -52,6 +69,50 @@ def control_outputs(op: tf.Operation) -> List[tf.Operation]:
 def is_finalized(graph: tf.Graph) -> bool:
     """Whether `graph` takes no more ops."""
     return bool(graph.finalized)
+
+
+# --- Devices and kernels ---
+
+
+def is_stateful(op_type: str) -> bool:
+    """Whether TensorFlow calls the op type stateful; False for one that is not registered."""
+    definition = _op_def_registry.get(op_type)
+    return definition is not None and definition.is_stateful
+
+
+@functools.lru_cache(maxsize=None)
+def _gpu_kernels(op_type: str) -> Tuple[Tuple[Tuple[str, frozenset], ...], ...]:
+    """For each GPU kernel of the op type the types that it takes: (attr, enum values)."""
+    kernels = _kernels.get_registered_kernels_for_op(op_type).kernel
+    return tuple(
+        tuple((c.name, frozenset(c.allowed_values.list.type)) for c in kernel.constraint)
+        for kernel in kernels
+        if kernel.device_type == "GPU"
+    )
+
+
+def has_gpu_kernel(op: tf.Operation) -> bool:
+    """Whether this TensorFlow, with the libraries that are loaded, has a GPU kernel for the op and its types."""
+    for constraints in _gpu_kernels(op.type):
+        if all(_allowed(op.get_attr(name), types) for name, types in constraints):
+            return True
+    return False
+
+
+def _allowed(value: Any, types: frozenset) -> bool:
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return all(not isinstance(v, tf.DType) or v.as_datatype_enum in types for v in values)
+
+
+def device_kind(op: tf.Operation) -> str:
+    """ "CPU" or "GPU": where TensorFlow puts `op`, as far as its device, its kernels and this machine's devices tell.
+
+    A GPU that is not visible to TensorFlow counts as none.
+    """
+    if not tf.config.get_visible_devices("GPU"):
+        return "CPU"
+    wanted = tf.DeviceSpec.from_string(op.device).device_type if op.device else None
+    return "CPU" if wanted == "CPU" or not has_gpu_kernel(op) else "GPU"
 
 
 # --- Control flow and functions ---

@@ -150,3 +150,119 @@ def test_entries_leave_a_collection_of_a_finalized_graph(graph):
     graph.finalize()
     GraphView(graph).remove_from_collection("numbers", lambda value: value == 2)
     assert graph.get_collection("numbers") == [1, 3]
+
+
+def edges(graph):
+    """All that an edit may change."""
+    return {
+        op.name: ([t.name for t in op.inputs], sorted(c.name for c in op.control_inputs))
+        for op in graph.get_operations()
+    }, {
+        str(key): list(graph.get_collection(key))
+        for key in graph.get_all_collection_keys()
+        if graph.get_collection(key)
+    }
+
+
+def test_rollback_gives_back_every_edge_and_collection(graph):
+    old, new, aside = tf.constant(2.0), tf.constant(3.0), tf.no_op()
+    gone = v1.get_variable("gone", [2], use_resource=True)
+    v1.get_variable("kept", [2], use_resource=True)
+    square = old * old
+    with tf.control_dependencies([aside, old]):
+        waiting = tf.no_op()
+    graph.add_to_collection("numbers", 1)
+    before = edges(graph)
+    view = GraphView(graph)
+    undone = []
+    view.redirect(old, new)
+    view.redirect(new, old, lambda op: op is square.op)
+    view.redirect_control([aside], new.op)
+    view.cut_control([old.op])
+    view.remove_variables([gone.handle.op])
+    view.remove_from_collection("numbers", lambda n: n == 1)
+    view.add_to_collection("numbers", 2)
+    graph_view.update_input(square.op, 0, new)
+    graph_view.add_control_input(square.op, waiting)
+    view.on_rollback(lambda: undone.append(edges(graph) != before))
+    assert edges(graph) != before and view.current(old) is new
+    assert view.rollback() > 9
+    assert edges(graph) == before and view.current(old) is old and removed_variables(graph) == []
+    assert undone == [True], "what was added last is undone first"
+    assert view.rollback() == 0
+
+
+def test_rollback_goes_back_to_the_last_commit(graph):
+    first, second, third = (tf.constant(float(i)) for i in range(3))
+    consumer = tf.negative(first).op
+    view = GraphView(graph)
+    view.redirect(first, second)
+    view.commit()
+    view.redirect(second, third)
+    view.rollback()
+    assert consumer.inputs[0] is second and view.current(first) is second
+
+
+def test_a_view_lets_go_of_the_graph():
+    import gc
+    import weakref
+
+    with tf.Graph().as_default() as graph:
+        old, new = tf.constant(1.0), tf.constant(2.0)
+        tf.negative(old)
+        view = GraphView(graph)
+        view.redirect(old, new)
+    found = weakref.ref(graph)
+    del graph, old, new, view
+    gc.collect()
+    assert found() is None
+
+
+def test_the_index_follows_new_ops_and_edits(graph):
+    a, b = tf.constant(1.0), tf.constant(2.0)
+    c = tf.negative(a)
+    view = GraphView(graph)
+    index = view.index()
+    assert index.upstream([c.op]) == {index.number[a.op], index.number[c.op]}
+    graph_view.update_input(c.op, 0, b)
+    d = tf.negative(c)
+    graph_view.add_control_input(c.op, a.op)
+    assert view.index() is index
+    assert {index.ops[n] for n in index.upstream([d.op])} == {a.op, b.op, c.op, d.op}
+    assert view.ops("Neg") == [c.op, d.op] and view.ops("Neg", "Const") == [a.op, b.op, c.op, d.op]
+    assert {index.ops[n] for n in index.after()[index.number[c.op]]} == {d.op}
+
+
+def test_originals_lead_back_and_on(graph):
+    view = GraphView(graph)
+    ops = [tf.no_op(name) for name in ("a", "b", "c")]
+    first, second = tf.no_op("first"), tf.no_op("second")
+    view.note_originals(first, ops[:2])
+    view.note_originals(second, [first, ops[2], ops[0]])
+    assert view.originals(first) == ["a", "b"] and graph_view.originals(second) == ["a", "b", "c"]
+    assert graph_view.originals(ops[0]) == []
+    node = next(n for n in graph.as_graph_def().node if n.name == "second")
+    assert list(node.attr["_tf_booster_originals"].list.s) == [b"a", b"b", b"c"]
+    run(second, graph)
+
+
+def test_without_a_gpu_everything_runs_on_the_cpu(graph):
+    with tf.device("/device:GPU:0"):
+        assert GraphView(graph).runs_on_cpu(tf.no_op())
+
+
+def test_device_kind_asks_device_and_kernels(graph, monkeypatch):
+    from tf_booster import _compat
+
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["one"])
+    monkeypatch.setattr(
+        _compat,
+        "_gpu_kernels",
+        lambda op_type: ((("T", frozenset([tf.float32.as_datatype_enum])),),) if op_type == "Neg" else (),
+    )
+    view = GraphView(graph)
+    with tf.device("/device:CPU:0"):
+        pinned = tf.negative(1.0).op
+    assert not view.runs_on_cpu(tf.negative(1.0).op)
+    assert view.runs_on_cpu(pinned) and view.runs_on_cpu(tf.negative(tf.constant(1, tf.int64)).op)
+    assert view.runs_on_cpu(tf.unique([1]).y.op)

@@ -1,4 +1,4 @@
-"""The only graph surgery: everything that edits a graph's edges or collections is here."""
+"""The only graph surgery: everything that edits a graph's edges or collections is here, and can be undone."""
 
 from __future__ import annotations
 
@@ -8,22 +8,54 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.passes import journal
+from tf_booster.passes.graph_index import GraphIndex
 
 _REMOVED = ("tf_booster", "removed_variables")
+ORIGINALS = "_tf_booster_originals"
 
 
 class GraphView:
-    """A graph with the questions and edits that passes need. Ops cannot be removed from a graph, only cut off."""
+    """A graph with the questions and edits that passes need. Ops cannot be removed from a graph, only cut off.
+
+    Edits are kept in a journal from the view's making on: rollback() takes back those since the last commit(). Ops made
+    in between stay behind, unreachable.
+    """
 
     def __init__(self, graph: tf.Graph):
         self.graph = graph
         self._moved: Dict[Any, tf.Tensor] = {}
+        self._index = GraphIndex(graph)
+        self._journal = journal.Journal(graph, self._index.edited)
 
     # --- Questions ---
 
+    def index(self) -> GraphIndex:
+        """All ops and what is before each, as it is now. Making it is linear in the graph, later calls in what changed."""
+        return self._index.refresh()
+
     def ops(self, *types: str) -> List[tf.Operation]:
         """All ops of the given types, in the order in which they were made."""
-        return [op for op in self.graph.get_operations() if op.type in types]
+        return self.index().of_types(types)
+
+    def upstream_of_initializers(self) -> Set[int]:
+        """Numbers, in index(), of the ops that run when Variables are initialized, or local ones, or lookup tables."""
+        keys = tf.compat.v1.GraphKeys
+        variables = [
+            *self.graph.get_collection(keys.GLOBAL_VARIABLES),
+            *self.graph.get_collection(keys.LOCAL_VARIABLES),
+        ]
+        ops = [v.initializer for v in variables if isinstance(getattr(v, "initializer", None), tf.Operation)]
+        ops += [op for op in self.graph.get_collection(keys.TABLE_INITIALIZERS) if isinstance(op, tf.Operation)]
+        return self.index().upstream(op for op in ops if op.graph is self.graph)
+
+    def originals(self, op: tf.Operation) -> List[str]:
+        """Names of the ops that `op` stands for, as note_originals() was told."""
+        return originals(op)
+
+    def runs_on_cpu(self, op: tf.Operation) -> bool:
+        """Whether TensorFlow will run `op` on the CPU: see device_kind."""
+        return _compat.device_kind(op) == "CPU"
 
     def functions_with(self, *types: str) -> Dict[str, tf.compat.v1.NodeDef]:
         """Functions of the graph (tf.function, v2 control flow, tf.data) that hold an op of these types -> one such op."""
@@ -64,7 +96,29 @@ class GraphView:
             tensor = self._moved[tensor.ref()]
         return tensor
 
+    # --- Undoing ---
+
+    def commit(self) -> None:
+        """Keeps all edits for good."""
+        self._journal.commit()
+
+    def rollback(self) -> int:
+        """Takes back the edits since the last commit(), last first. Returns how many."""
+        return self._journal.rollback()
+
+    def on_rollback(self, undo: Callable[[], Any]) -> None:
+        """Has rollback() call `undo`, for what a pass changes outside of the graph."""
+        self._journal.add(undo)
+
     # --- Edits ---
+
+    def note_originals(self, new_op: tf.Operation, old_ops: Iterable[tf.Operation]) -> None:
+        """Writes on `new_op` which ops it stands for, so that timelines, TensorBoard and the report lead back to them.
+
+        Where an old op stands itself for others, those are noted.
+        """
+        names = list(dict.fromkeys(name for op in old_ops for name in originals(op) or [op.name]))
+        _compat.set_string_list_attr(new_op, ORIGINALS, names)
 
     @contextlib.contextmanager
     def inserting(self, device: Optional[str], control_inputs: Sequence[tf.Operation] = ()) -> Iterator[None]:
@@ -78,6 +132,8 @@ class GraphView:
     ) -> int:
         """Makes the consumers of `old` (those that `consumers` accepts) read `new`. Returns how many edges moved."""
         if consumers is None:
+            before = self._moved.get(old.ref())
+            self._journal.add(lambda: self._restore_moved(old, before))
             self._moved[old.ref()] = new
         moved = 0
         for op in _distinct(old.consumers()):
@@ -85,7 +141,7 @@ class GraphView:
                 continue
             for index, tensor in enumerate(op.inputs):
                 if tensor is old:
-                    _compat.update_input(op, index, new)
+                    update_input(op, index, new)
                     moved += 1
         return moved
 
@@ -98,37 +154,52 @@ class GraphView:
             if op in replaced or op is new:
                 continue
             kept = [c for c in op.control_inputs if c not in replaced]
-            _compat.set_control_inputs(op, _distinct(kept + [new]))
+            _set_control_inputs(op, _distinct(kept + [new]))
             moved += 1
         return moved
 
     def cut_control(self, ops: Sequence[tf.Operation]) -> int:
         """Makes nothing wait on `ops` any more. Returns how many ops waited."""
+        gone = set(ops)
         waiting = _distinct(op for o in ops for op in _compat.control_outputs(o))
         for op in waiting:
-            _compat.set_control_inputs(op, [c for c in op.control_inputs if c not in ops])
+            _set_control_inputs(op, [c for c in op.control_inputs if c not in gone])
         return len(waiting)
 
     def remove_variables(self, handle_ops: Iterable[tf.Operation]) -> int:
         """Takes the Variables on `handle_ops` out of every collection. Returns how many entries went."""
         gone = set(handle_ops)
-        self.graph.get_collection_ref(_REMOVED).extend(op.name for op in gone)
+        self._set_collection(_REMOVED, [*self.graph.get_collection(_REMOVED), *(op.name for op in gone)])
         removed = 0
         for name in self.graph.get_all_collection_keys():
             items = self.graph.get_collection_ref(name)
             kept = [item for item in items if variable_handle_op(item) not in gone]
-            removed += len(items) - len(kept)
-            items[:] = kept
+            if len(items) != len(kept):
+                removed += len(items) - len(kept)
+                self._set_collection(name, kept)
         return removed
 
     def remove_from_collection(self, name: str, unwanted: Callable[[Any], bool]) -> None:
         """Takes the entries that `unwanted` accepts out of the collection, of a finalized graph too."""
-        items = self.graph.get_collection_ref(name)
-        items[:] = [item for item in items if not unwanted(item)]
+        self._set_collection(name, [item for item in self.graph.get_collection_ref(name) if not unwanted(item)])
 
     def add_to_collection(self, name: str, item: Any) -> None:
         """Adds `item` to the collection."""
-        self.graph.add_to_collection(name, item)
+        items = self.graph.get_collection_ref(name)
+        items.append(item)
+        journal.note(self.graph, lambda: _remove_last(items, item))
+
+    def _set_collection(self, name: str, new: List[Any]) -> None:
+        items = self.graph.get_collection_ref(name)
+        old = list(items)
+        items[:] = new
+        journal.note(self.graph, lambda: items.__setitem__(slice(None), old))
+
+    def _restore_moved(self, old: tf.Tensor, before: Optional[tf.Tensor]) -> None:
+        if before is None:
+            del self._moved[old.ref()]
+        else:
+            self._moved[old.ref()] = before
 
 
 def removed_variables(graph: tf.Graph) -> List[str]:
@@ -138,13 +209,20 @@ def removed_variables(graph: tf.Graph) -> List[str]:
 
 def update_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
     """Makes `tensor`, of the same dtype, the input `index` of `op`."""
+    old = op.inputs[index]
     _compat.update_input(op, index, tensor)
+    journal.note_op(op, lambda: _compat.update_input(op, index, old))
 
 
 def add_control_input(op: tf.Operation, before: tf.Operation) -> None:
     """Makes `op` wait on `before`."""
     if before not in op.control_inputs:
-        _compat.set_control_inputs(op, [*op.control_inputs, before])
+        _set_control_inputs(op, [*op.control_inputs, before])
+
+
+def originals(op: tf.Operation) -> List[str]:
+    """Names of the ops that a fused op stands for; none for an op that no pass made."""
+    return _compat.string_list_attr(op, ORIGINALS)
 
 
 def variable_handle_op(item: Any) -> Optional[tf.Operation]:
@@ -153,6 +231,16 @@ def variable_handle_op(item: Any) -> Optional[tf.Operation]:
         return None
     handle = getattr(item, "handle", None)
     return handle.op if isinstance(handle, tf.Tensor) and hasattr(handle, "op") else None
+
+
+def _set_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operation]) -> None:
+    old = list(op.control_inputs)
+    _compat.set_control_inputs(op, control_inputs)
+    journal.note_op(op, lambda: _compat.set_control_inputs(op, old))
+
+
+def _remove_last(items: List[Any], item: Any) -> None:
+    del items[max(place for place, other in enumerate(items) if other is item)]
 
 
 def _distinct(ops: Iterable[tf.Operation]) -> List[tf.Operation]:

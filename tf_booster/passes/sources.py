@@ -1,0 +1,72 @@
+"""Ops that a run must not start without need: what is fed, what moves on, what writes, what draws random numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict
+
+import tensorflow as tf
+
+from tf_booster import _compat
+
+# Wants a feed, takes from a stream that the next run continues, writes a reference Variable, waits for other ranks; some of
+# these TensorFlow does not call stateful. PlaceholderWithDefault needs no feed, and is none of them.
+_SOURCES = re.compile(
+    r"Placeholder(V2)?|\w*GetNext\w*|\w*(De|En)queue\w*|(Eager)?PyFunc\w*|Reader(Read|Restore|Reset)\w*|\w*Unstage\w*"
+    r"|Assign(Add|Sub)?|Scatter(Nd)?(Add|Sub|Mul|Div|Min|Max|Update)|(Sparse)?Apply[A-Z]\w*|CountUpTo|Horovod\w*|_?Recv|_Arg"
+)
+
+# TensorFlow calls these stateful, so that it neither folds nor shares them, but running one once more changes nothing that a later
+# run could see. Assert and CheckNumerics may raise; they then do for values from the same sources.
+_HARMLESS = re.compile(
+    r"Variable(V2)?|VarHandleOp|ReadVariableOp|ResourceGather(Nd)?|VariableShape|Is\w*Initialized|Var\w*IsInitialized\w*|DisableCopyOnRead"
+    r"|\w*HashTable\w*|LookupTable(Find|Size|Export)(V2)?|\w*Iterator(V2|V3)?|\w*Dataset\w*|\w*Queue(V2)?|TensorArray\w*|Stack\w*"
+    r"|Assert|CheckNumerics(V2)?|GuaranteeConst|TfBooster(?!\w*(Apply|Insert|Erase|Clear|Restore))\w*"
+)
+
+
+class Sources:
+    """Knows which ops of a graph are sources; looks into the functions that they call."""
+
+    def __init__(self, graph: tf.Graph):
+        self._graph = graph
+        self._of_type: Dict[str, bool] = {}
+        self._bodies: Dict[str, tf.compat.v1.GraphDef] = {}
+        self._of_function: Dict[str, bool] = {}
+
+    def is_source(self, op: tf.Operation) -> bool:
+        """Whether a run that did not need `op` must not be made to need it."""
+        known = self._of_type.get(op.type)
+        if known is None:
+            known = self._of_type[op.type] = _is_source(op.type)
+        if not known or _SOURCES.fullmatch(op.type):
+            return known
+        called = [name for attr in op.node_def.attr.values() for name in _functions_in(attr)]
+        return not called or any(self._runs_source(name) for name in called)
+
+    def _runs_source(self, function: str) -> bool:
+        if not self._bodies:
+            self._bodies = {body.signature.name: body for body in _compat.function_definitions(self._graph)}
+        if function not in self._of_function:
+            self._of_function[function] = False  # Of a function that calls itself the other ops decide.
+            body = self._bodies.get(function)
+            self._of_function[function] = body is None or any(self._node_is_source(node) for node in body.node_def)
+        return self._of_function[function]
+
+    def _node_is_source(self, node: tf.compat.v1.NodeDef) -> bool:
+        if not _is_source(node.op) or _SOURCES.fullmatch(node.op):
+            return _is_source(node.op)
+        called = [name for attr in node.attr.values() for name in _functions_in(attr)]
+        return not called or any(self._runs_source(name) for name in called)
+
+
+def _is_source(op_type: str) -> bool:
+    if _SOURCES.fullmatch(op_type):
+        return True
+    return _compat.is_stateful(op_type) and not _HARMLESS.fullmatch(op_type)
+
+
+def _functions_in(attr: tf.compat.v1.AttrValue) -> list:
+    if attr.HasField("func"):
+        return [attr.func.name]
+    return [function.name for function in attr.list.func]
