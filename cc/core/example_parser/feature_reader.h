@@ -23,6 +23,10 @@ bool ReadInt64Feature(SimdLevel level, const uint8_t* feature, size_t size, Valu
 bool ReadFloatFeature(const uint8_t* feature, size_t size, ValueArray<float>* values);
 bool ReadBytesFeature(const uint8_t* feature, size_t size, ValueArray<BytesView>* values);
 
+// As ReadFloatFeature, for a row of `wanted` floats: a packed list's length is believed as far as the row needs its
+// bytes, and says how many values it claims to have. TensorFlow compares that with the row's size.
+bool ReadFloats(const uint8_t* feature, size_t size, size_t wanted, ValueArray<float>* values, size_t* claimed);
+
 }  // namespace tf_booster::example_parser
 
 #endif  // TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_FEATURE_READER_H_

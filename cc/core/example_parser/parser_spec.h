@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cc/core/base/status.h"
+#include "cc/core/example_parser/feature_index.h"
 
 namespace tf_booster::example_parser {
 
@@ -58,22 +59,18 @@ class ParserSpec {
   Semantics semantics() const { return semantics_; }
   size_t size() const { return features_.size(); }
 
-  // The feature's number, or -1.
-  int32_t Find(const char* name, size_t size) const;
+  const FeatureIndex& index() const { return index_; }
 
   // Views of features()[f].default_bytes.
   const BytesView* default_views(size_t f) const { return default_views_[f].data(); }
 
  private:
   ParserSpec() = default;
-  Status BuildIndex();
 
   std::vector<FeatureSpec> features_;
   Semantics semantics_ = Semantics::kBatch;
   std::vector<std::vector<BytesView>> default_views_;
-  std::vector<int32_t> slots_;  // A power of two; -1 is empty. No two names share a slot: see BuildIndex.
-  uint64_t seed_ = 0;
-  int shift_ = 0;
+  FeatureIndex index_;
 };
 
 }  // namespace tf_booster::example_parser

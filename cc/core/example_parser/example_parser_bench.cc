@@ -1,0 +1,307 @@
+// Examples per second of the parser alone, by layout and instruction set, and packed varints beside a scalar and a PEXT
+// loop. One thread, CPU time, medians; levels take turns, so that a busy neighbour slows all alike.
+//
+//   example_parser_bench [rounds = 15] [filter]
+#include <x86intrin.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cc/core/example_parser/example_parser.h"
+#include "cc/core/example_parser/scan.h"
+#include "cc/core/example_parser/testing/wire_builder.h"
+
+namespace tf_booster::example_parser {
+namespace {
+
+using testing::BytesFeature;
+using testing::Entry;
+using testing::Example;
+using testing::FloatFeature;
+using testing::Int64Feature;
+
+constexpr size_t kRecords = 2048;
+
+double CpuSeconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec + now.tv_nsec * 1e-9;
+}
+
+// Median seconds of each body, run in turns.
+std::vector<double> Medians(int rounds, const std::vector<std::function<void()>>& bodies) {
+  std::vector<std::vector<double>> seconds(bodies.size());
+  for (int r = 0; r <= rounds; ++r) {
+    for (size_t i = 0; i < bodies.size(); ++i) {
+      const double start = CpuSeconds();
+      bodies[i]();
+      if (r > 0) seconds[i].push_back(CpuSeconds() - start);
+    }
+  }
+  std::vector<double> medians;
+  for (auto& s : seconds) {
+    std::sort(s.begin(), s.end());
+    medians.push_back(s[s.size() / 2]);
+  }
+  return medians;
+}
+
+using Random = std::mt19937_64;
+
+// Ids of a vocabulary of 2^`bits`, small ones oftener, as frequency-ordered ids are: uniform in the logarithm.
+int64_t SmallId(Random& random, int bits) {
+  const int width = 1 + static_cast<int>(random() % bits);
+  return static_cast<int64_t>(random() & ((uint64_t{1} << width) - 1));
+}
+
+struct Layout {
+  const char* name;
+  std::vector<FeatureSpec> features;
+  // The entries of one record.
+  std::function<std::vector<std::string>(Random&)> entries;
+  bool shuffled = false;
+};
+
+FeatureSpec Feature(const std::string& name, ValueType type, FeatureKind kind, size_t elements) {
+  FeatureSpec feature;
+  feature.name = name;
+  feature.type = type;
+  feature.kind = kind;
+  feature.elements = elements;
+  return feature;
+}
+
+// `lists` features of `length` ids.
+Layout Ids(const char* name, int lists, int length, FeatureKind kind, std::function<int64_t(Random&)> id,
+           bool shuffled = false) {
+  Layout layout;
+  layout.name = name;
+  layout.shuffled = shuffled;
+  std::vector<std::string> keys;
+  for (int i = 0; i < lists; ++i) keys.push_back("f" + std::to_string(i));
+  std::sort(keys.begin(), keys.end());
+  for (const auto& key : keys) {
+    layout.features.push_back(Feature(key, ValueType::kInt64, kind, kind == FeatureKind::kFixedDense ? length : 1));
+  }
+  layout.entries = [keys, length, id](Random& random) {
+    std::vector<std::string> entries;
+    for (const auto& key : keys) {
+      std::vector<int64_t> values(length);
+      for (auto& value : values) value = id(random);
+      entries.push_back(Entry(key, Int64Feature(values)));
+    }
+    return entries;
+  };
+  return layout;
+}
+
+// Criteo's label, 13 numbers and 26 hashed ids, and three histories of up to 60 ids; two features nobody asks for.
+Layout Mixed() {
+  Layout layout;
+  layout.name = "mixed, Criteo with history, about 1.3 kB";
+  layout.features.push_back(Feature("label", ValueType::kFloat, FeatureKind::kFixedDense, 1));
+  for (int i = 1; i <= 13; ++i) {
+    layout.features.push_back(Feature("I" + std::to_string(i), ValueType::kFloat, FeatureKind::kFixedDense, 1));
+  }
+  for (int i = 1; i <= 26; ++i) {
+    layout.features.push_back(Feature("C" + std::to_string(i), ValueType::kInt64, FeatureKind::kFixedDense, 1));
+  }
+  for (const char* name : {"user_click_history_item_ids", "user_click_history_category_ids", "user_cart_item_ids"}) {
+    layout.features.push_back(Feature(name, ValueType::kInt64, FeatureKind::kSparse, 1));
+  }
+  layout.entries = [](Random& random) {
+    std::vector<std::string> entries;
+    const auto number = [&] { return static_cast<float>(random() % 1000); };
+    entries.push_back(Entry("label", FloatFeature({number()})));
+    for (int i = 1; i <= 13; ++i) entries.push_back(Entry("I" + std::to_string(i), FloatFeature({number()})));
+    for (int i = 1; i <= 26; ++i) {
+      entries.push_back(Entry("C" + std::to_string(i), Int64Feature({static_cast<int64_t>(random() >> 1)})));
+    }
+    for (const char* name : {"user_click_history_item_ids", "user_click_history_category_ids", "user_cart_item_ids"}) {
+      std::vector<int64_t> values(random() % 60);
+      for (auto& value : values) value = SmallId(random, 28);
+      entries.push_back(Entry(name, Int64Feature(values)));
+    }
+    entries.push_back(Entry("request_id", BytesFeature({std::string(16, 'x')})));
+    entries.push_back(Entry("timestamp", Int64Feature({1700000000})));
+    return entries;
+  };
+  return layout;
+}
+
+Layout Strings() {
+  Layout layout;
+  layout.name = "strings, 26 x 1 of 8 bytes, sparse";
+  std::vector<std::string> keys;
+  for (int i = 1; i <= 26; ++i) keys.push_back("C" + std::to_string(i));
+  for (const auto& key : keys) layout.features.push_back(Feature(key, ValueType::kBytes, FeatureKind::kSparse, 1));
+  layout.entries = [keys](Random& random) {
+    std::vector<std::string> entries;
+    for (const auto& key : keys) {
+      char text[17];
+      std::snprintf(text, sizeof(text), "%08x", static_cast<unsigned>(random()));
+      entries.push_back(Entry(key, BytesFeature({text})));
+    }
+    return entries;
+  };
+  return layout;
+}
+
+struct Data {
+  std::vector<std::string> serialized;
+  std::vector<Record> records;
+  size_t bytes = 0;
+};
+
+Data MakeData(const Layout& layout) {
+  Random random(7);
+  Data data;
+  for (size_t r = 0; r < kRecords; ++r) {
+    auto entries = layout.entries(random);
+    if (layout.shuffled) std::shuffle(entries.begin(), entries.end(), random);
+    data.serialized.push_back(Example(entries));
+    data.bytes += data.serialized.back().size();
+  }
+  for (const auto& s : data.serialized) data.records.push_back({s.data(), s.size()});
+  return data;
+}
+
+void BenchLayout(const Layout& layout, int rounds) {
+  const Data data = MakeData(layout);
+  std::shared_ptr<const ParserSpec> spec;
+  if (!ParserSpec::Make(layout.features, Semantics::kBatch, &spec).ok()) std::abort();
+  std::vector<std::vector<int64_t>> outputs(layout.features.size());
+  std::vector<void*> fixed(layout.features.size());
+  for (size_t f = 0; f < fixed.size(); ++f) {
+    outputs[f].resize(kRecords * layout.features[f].elements);
+    fixed[f] = outputs[f].data();
+  }
+  std::vector<std::function<void()>> bodies;
+  std::vector<ParsedSlice> slices(4);
+  for (SimdLevel level : RunnableSimdLevels()) {
+    bodies.push_back([&, level] {
+      const ExampleParser parser(spec, level);
+      ParseError error;
+      if (!parser.Parse(data.records.data(), kRecords, 0, fixed.data(), &slices[static_cast<int>(level)], &error)) {
+        std::printf("%s\n", ToStatus(error, *spec).message().c_str());
+        std::abort();
+      }
+    });
+  }
+  const std::vector<double> seconds = Medians(rounds, bodies);
+  std::printf("%-42s %5.0f B", layout.name, static_cast<double>(data.bytes) / kRecords);
+  for (double s : seconds) std::printf(" %9.0f k/s (%4.1f GB/s)", kRecords / s * 1e-3, data.bytes / s * 1e-9);
+  std::printf("\n");
+}
+
+// What a simple decoder does, and what PEXT does for it.
+size_t ScalarLoop(const uint8_t* p, const uint8_t* end, int64_t* out) {
+  int64_t* const first = out;
+  while (p < end) {
+    uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+      const uint64_t byte = *p++;
+      value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) break;
+    }
+    *out++ = static_cast<int64_t>(value);
+  }
+  return static_cast<size_t>(out - first);
+}
+
+__attribute__((target("bmi,bmi2"))) size_t PextLoop(const uint8_t* p, const uint8_t* end, int64_t* out) {
+  int64_t* const first = out;
+  while (p < end) {  // 16 bytes behind the end may be read.
+    const uint64_t x = Load64(p);
+    const uint64_t last = ~x & 0x8080808080808080;
+    if (last != 0) {
+      const uint64_t upto = last ^ (last - 1);
+      *out++ = static_cast<int64_t>(_pext_u64(x & upto, 0x7f7f7f7f7f7f7f7f));
+      p += (_tzcnt_u64(last) + 1) >> 3;
+    } else {
+      *out++ = static_cast<int64_t>(_pext_u64(x, 0x7f7f7f7f7f7f7f7f) | static_cast<uint64_t>(p[8] & 0x7f) << 56 |
+                                    (p[8] >= 0x80 ? static_cast<uint64_t>(p[9]) << 63 : 0));
+      p += p[8] >= 0x80 ? 10 : 9;
+    }
+  }
+  return static_cast<size_t>(out - first);
+}
+
+void BenchVarints(const char* name, int rounds, const std::function<uint64_t(Random&)>& draw) {
+  constexpr size_t kValues = 1 << 16;  // In and out stay in the second-level cache.
+  Random random(7);
+  std::string bytes;
+  for (size_t i = 0; i < kValues; ++i) bytes += testing::Varint(draw(random));
+  const size_t size = bytes.size();
+  bytes.append(64, '\0');
+  const uint8_t* p = reinterpret_cast<const uint8_t*>(bytes.data());
+  std::vector<int64_t> out(kValues);
+  std::vector<std::function<void()>> bodies = {[&] {
+                                                 if (ScalarLoop(p, p + size, out.data()) != kValues) std::abort();
+                                               },
+                                               [&] {
+                                                 if (!Runs(SimdLevel::kAvx2)) return;
+                                                 if (PextLoop(p, p + size, out.data()) != kValues) std::abort();
+                                               }};
+  for (SimdLevel level : RunnableSimdLevels()) {
+    bodies.push_back([&, level] {
+      size_t count;
+      const bool ok = ScanFor(level).decode_varints(p, size, p + bytes.size(), out.data(), kValues, &count);
+      if (!ok || count != kValues) std::abort();
+    });
+  }
+  const std::vector<double> seconds = Medians(4 * rounds, bodies);
+  std::printf("%-42s %5.2f B", name, static_cast<double>(size) / kValues);
+  for (double s : seconds) std::printf(" %6.0f M/s (%4.1fx)", kValues / s * 1e-6, seconds[0] / s);
+  std::printf("\n");
+}
+
+void Run(int rounds, const std::string& filter) {
+  const auto wanted = [&](const char* name) { return std::string(name).find(filter) != std::string::npos; };
+  const auto small = [](Random& random) { return SmallId(random, 20); };
+  const auto hashed = [](Random& random) { return static_cast<int64_t>(random()); };
+  const FeatureKind fixed = FeatureKind::kFixedDense, sparse = FeatureKind::kSparse;
+  const std::vector<Layout> layouts = {Ids("39 x 1, fixed", 39, 1, fixed, small),
+                                       Ids("39 x 1, fixed, hashed ids", 39, 1, fixed, hashed),
+                                       Ids("39 x 1, fixed, shuffled keys", 39, 1, fixed, small, true),
+                                       Ids("39 x 1, sparse", 39, 1, sparse, small),
+                                       Ids("26 x 20, fixed", 26, 20, fixed, small),
+                                       Ids("26 x 20, sparse", 26, 20, sparse, small),
+                                       Ids("26 x 20, fixed, hashed ids", 26, 20, fixed, hashed),
+                                       Ids("8 x 200, fixed", 8, 200, fixed, small),
+                                       Ids("8 x 200, sparse", 8, 200, sparse, small),
+                                       Ids("8 x 200, sparse, hashed ids", 8, 200, sparse, hashed),
+                                       Strings(),
+                                       Mixed()};
+  std::printf("parser, one thread; levels:");
+  for (SimdLevel level : RunnableSimdLevels()) std::printf(" %s", SimdLevelName(level));
+  std::printf("\n");
+  for (const Layout& layout : layouts) {
+    if (wanted(layout.name)) BenchLayout(layout, rounds);
+  }
+  std::printf("packed varints: scalar loop, PEXT loop, then the levels\n");
+  const std::pair<const char*, std::function<uint64_t(Random&)>> varints[] = {
+      {"varints, mixed 1 to 9 bytes",
+       [](Random& random) { return (random() >> 1 | uint64_t{1} << 62) >> (62 - 7 * (random() % 9)); }},
+      {"varints, 1 byte", [](Random& random) { return random() & 0x7f; }},
+      {"varints, 1 to 3 bytes", [](Random& random) { return static_cast<uint64_t>(SmallId(random, 20)); }},
+      {"varints, 64-bit hashes", [](Random& random) { return random(); }}};
+  for (const auto& [name, draw] : varints) {
+    if (wanted(name)) BenchVarints(name, rounds, draw);
+  }
+}
+
+}  // namespace
+}  // namespace tf_booster::example_parser
+
+int main(int argc, char** argv) {
+  tf_booster::example_parser::Run(argc > 1 ? std::atoi(argv[1]) : 15, argc > 2 ? argv[2] : "");
+  return 0;
+}

@@ -1,0 +1,28 @@
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "cc/core/example_parser/levels/target.h"
+#include "cc/core/example_parser/scan.h"
+#include "cc/core/example_parser/slice_state.h"
+#include "cc/core/example_parser/wire.h"
+
+TFB_BEGIN_TARGET("avx2,bmi,bmi2,lzcnt,popcnt")
+namespace tf_booster::example_parser::avx2 {
+namespace {
+
+#include "cc/core/example_parser/levels/avx2.h"
+#include "cc/core/example_parser/levels/by_ends.h"
+#include "cc/core/example_parser/levels/common.h"
+#include "cc/core/example_parser/scanner.h"
+
+}  // namespace
+}  // namespace tf_booster::example_parser::avx2
+TFB_END_TARGET
+
+namespace tf_booster::example_parser {
+
+const ScanFunctions kAvx2Scan = {avx2::ScanRecords, avx2::DecodeVarints};
+
+}  // namespace tf_booster::example_parser
