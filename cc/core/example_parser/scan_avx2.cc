@@ -12,9 +12,13 @@ TFB_BEGIN_TARGET("avx2,bmi,bmi2,lzcnt,popcnt")
 namespace tf_booster::example_parser::avx2 {
 namespace {
 
-#include "cc/core/example_parser/levels/avx2.h"
-#include "cc/core/example_parser/levels/by_ends.h"
+// In this order.
 #include "cc/core/example_parser/levels/common.h"
+
+#include "cc/core/example_parser/levels/avx2.h"
+
+#include "cc/core/example_parser/levels/by_ends.h"
+
 #include "cc/core/example_parser/scanner.h"
 
 }  // namespace

@@ -17,8 +17,11 @@ TFB_BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi,
 namespace tf_booster::example_parser::avx512 {
 namespace {
 
-#include "cc/core/example_parser/levels/avx512.h"
+// In this order.
 #include "cc/core/example_parser/levels/common.h"
+
+#include "cc/core/example_parser/levels/avx512.h"
+
 #include "cc/core/example_parser/scanner.h"
 
 }  // namespace

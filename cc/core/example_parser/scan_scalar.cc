@@ -8,8 +8,11 @@
 namespace tf_booster::example_parser::scalar {
 namespace {
 
+// In this order.
 #include "cc/core/example_parser/levels/common.h"
+
 #include "cc/core/example_parser/levels/scalar.h"
+
 #include "cc/core/example_parser/scanner.h"
 
 }  // namespace

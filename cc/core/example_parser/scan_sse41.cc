@@ -12,9 +12,13 @@ TFB_BEGIN_TARGET("sse4.1")
 namespace tf_booster::example_parser::sse41 {
 namespace {
 
-#include "cc/core/example_parser/levels/by_ends.h"
+// In this order.
 #include "cc/core/example_parser/levels/common.h"
+
 #include "cc/core/example_parser/levels/sse41.h"
+
+#include "cc/core/example_parser/levels/by_ends.h"
+
 #include "cc/core/example_parser/scanner.h"
 
 }  // namespace
