@@ -1,0 +1,79 @@
+#include "cc/tf/kernels/variable_access.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_booster {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using TfStatus = tensorflow::Status;
+namespace errors = tensorflow::errors;
+
+namespace {
+
+TfStatus Uninitialized(const tensorflow::OpKernel& op, int input) {
+  return errors::FailedPrecondition(op.type_string(), " '", op.name(),
+                                    "': Attempting to use uninitialized variables: ", op.requested_input(input),
+                                    "; run its initializer first");
+}
+
+}  // namespace
+
+TfStatus LockedVariables::Lock(OpKernelContext* ctx, int first, int count, tensorflow::DataType dtype) {
+  const tensorflow::OpKernel& op = ctx->op_kernel();
+  vars_.resize(count);
+  std::vector<tensorflow::mutex*> mutexes(count);
+  for (int i = 0; i < count; ++i) {
+    if (!tensorflow::LookupResource(ctx, tensorflow::HandleFromInput(ctx, first + i), &vars_[i]).ok()) {
+      return Uninitialized(op, first + i);
+    }
+    mutexes[i] = vars_[i]->mu();
+  }
+  std::sort(mutexes.begin(), mutexes.end(), std::less<>());
+  mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
+  locks_.reserve(mutexes.size());
+  for (tensorflow::mutex* mutex : mutexes) locks_.emplace_back(*mutex);
+  for (int i = 0; i < count; ++i) {
+    const Tensor& value = *vars_[i]->tensor();
+    if (!value.IsInitialized()) return Uninitialized(op, first + i);
+    if (value.dtype() != dtype) {
+      return errors::InvalidArgument(op.type_string(), " '", op.name(), "': variable ", op.requested_input(first + i),
+                                     " is ", tensorflow::DataTypeString(value.dtype()), ", wanted ",
+                                     tensorflow::DataTypeString(dtype));
+    }
+  }
+  return tensorflow::OkStatus();
+}
+
+TfStatus LockedVariables::PrepareToUpdate(OpKernelContext* ctx) {
+  for (auto& var : vars_) {
+    // A read shares the buffer or, in copy-on-read mode, copies it under the lock. Where no second reference is left,
+    // nobody else looks at it, so that in copy-on-read mode too no copy is needed here.
+    Tensor* value = var->tensor();
+    if (value->RefCountIsOne()) continue;
+    Tensor copy;
+    TF_RETURN_IF_ERROR(ctx->allocate_temp(value->dtype(), value->shape(), &copy));
+    if (value->TotalBytes() > 0) std::memcpy(copy.data(), value->data(), value->TotalBytes());
+    *value = copy;
+  }
+  return tensorflow::OkStatus();
+}
+
+void LockedVariables::CopyOnRead() {
+  for (auto& var : vars_) var->copy_on_read_mode.store(true);
+}
+
+bool LockedVariables::HasDuplicates(int count) const {
+  std::vector<const tensorflow::Var*> sorted(count);
+  for (int i = 0; i < count; ++i) sorted[i] = vars_[i].get();
+  std::sort(sorted.begin(), sorted.end(), std::less<>());
+  return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+}
+
+}  // namespace tf_booster

@@ -1,0 +1,144 @@
+// Dense optimizer steps on many Variables in one op. TfBoosterMultiApply<X> does what N ops ResourceApply<X> do, with
+// the same bits as TensorFlow's CPU kernels.
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace tensorflow {
+
+// var and each slot: N resource Variables of dtype T; var[i] and its slots have one shape. Hyperparameters are scalars.
+// grad: either N tensors of the Variables' shapes, or one 1-D tensor that holds all of them, one after another in the
+// order of `var`. use_locking is for ResourceApply's signature: Variables are always locked.
+#define MULTI_APPLY_OP(name)                      \
+  REGISTER_OP("TfBoosterMultiApply" name)         \
+      .Attr("T: {float, double, half, bfloat16}") \
+      .Attr("N: int >= 1")                        \
+      .Attr("M: int >= 1")                        \
+      .Attr("use_locking: bool = false")          \
+      .SetIsStateful()                            \
+      .SetShapeFn(shape_inference::NoOutputs)     \
+      .Input("var: N * resource")
+
+MULTI_APPLY_OP("GradientDescent").Input("lr: T").Input("grad: M * T");
+
+MULTI_APPLY_OP("ProximalGradientDescent").Input("lr: T").Input("l1: T").Input("l2: T").Input("grad: M * T");
+
+MULTI_APPLY_OP("Momentum")
+    .Input("accum: N * resource")
+    .Input("lr: T")
+    .Input("momentum: T")
+    .Input("grad: M * T")
+    .Attr("use_nesterov: bool = false");
+
+MULTI_APPLY_OP("KerasMomentum")
+    .Input("accum: N * resource")
+    .Input("lr: T")
+    .Input("momentum: T")
+    .Input("grad: M * T")
+    .Attr("use_nesterov: bool = false");
+
+MULTI_APPLY_OP("Adagrad")
+    .Input("accum: N * resource")
+    .Input("lr: T")
+    .Input("grad: M * T")
+    .Attr("update_slots: bool = true");
+
+MULTI_APPLY_OP("AdagradV2")
+    .Input("accum: N * resource")
+    .Input("lr: T")
+    .Input("epsilon: T")
+    .Input("grad: M * T")
+    .Attr("update_slots: bool = true");
+
+MULTI_APPLY_OP("ProximalAdagrad")
+    .Input("accum: N * resource")
+    .Input("lr: T")
+    .Input("l1: T")
+    .Input("l2: T")
+    .Input("grad: M * T");
+
+MULTI_APPLY_OP("Adadelta")
+    .Input("accum: N * resource")
+    .Input("accum_update: N * resource")
+    .Input("lr: T")
+    .Input("rho: T")
+    .Input("epsilon: T")
+    .Input("grad: M * T");
+
+MULTI_APPLY_OP("Adam")
+    .Input("m: N * resource")
+    .Input("v: N * resource")
+    .Input("beta1_power: T")
+    .Input("beta2_power: T")
+    .Input("lr: T")
+    .Input("beta1: T")
+    .Input("beta2: T")
+    .Input("epsilon: T")
+    .Input("grad: M * T")
+    .Attr("use_nesterov: bool = false");
+
+MULTI_APPLY_OP("AdamWithAmsgrad")
+    .Input("m: N * resource")
+    .Input("v: N * resource")
+    .Input("vhat: N * resource")
+    .Input("beta1_power: T")
+    .Input("beta2_power: T")
+    .Input("lr: T")
+    .Input("beta1: T")
+    .Input("beta2: T")
+    .Input("epsilon: T")
+    .Input("grad: M * T");
+
+MULTI_APPLY_OP("AdaMax")
+    .Input("m: N * resource")
+    .Input("v: N * resource")
+    .Input("beta1_power: T")
+    .Input("lr: T")
+    .Input("beta1: T")
+    .Input("beta2: T")
+    .Input("epsilon: T")
+    .Input("grad: M * T");
+
+MULTI_APPLY_OP("Ftrl")
+    .Input("accum: N * resource")
+    .Input("linear: N * resource")
+    .Input("lr: T")
+    .Input("l1: T")
+    .Input("l2: T")
+    .Input("lr_power: T")
+    .Input("grad: M * T")
+    .Attr("multiply_linear_by_lr: bool = false");
+
+MULTI_APPLY_OP("FtrlV2")
+    .Input("accum: N * resource")
+    .Input("linear: N * resource")
+    .Input("lr: T")
+    .Input("l1: T")
+    .Input("l2: T")
+    .Input("l2_shrinkage: T")
+    .Input("lr_power: T")
+    .Input("grad: M * T")
+    .Attr("multiply_linear_by_lr: bool = false");
+
+MULTI_APPLY_OP("RMSProp")
+    .Input("ms: N * resource")
+    .Input("mom: N * resource")
+    .Input("lr: T")
+    .Input("rho: T")
+    .Input("momentum: T")
+    .Input("epsilon: T")
+    .Input("grad: M * T");
+
+MULTI_APPLY_OP("CenteredRMSProp")
+    .Input("mg: N * resource")
+    .Input("ms: N * resource")
+    .Input("mom: N * resource")
+    .Input("lr: T")
+    .Input("rho: T")
+    .Input("momentum: T")
+    .Input("epsilon: T")
+    .Input("grad: M * T");
+
+#undef MULTI_APPLY_OP
+
+}  // namespace tensorflow

@@ -1,0 +1,278 @@
+"""TfBoosterMultiApply… against TensorFlow's ResourceApply…, bit for bit."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_booster import _native
+
+v1 = tf.compat.v1
+
+# Optimizer -> slots with their first values, hyperparameters in the order of the ops' inputs, flags.
+OPTIMIZERS = {
+    "GradientDescent": ({}, {"lr": 0.3}, [{}]),
+    "ProximalGradientDescent": ({}, {"lr": 0.3, "l1": 0.01, "l2": 0.02}, [{}]),
+    "Momentum": ({"accum": 0.0}, {"lr": 0.3, "momentum": 0.9}, [{"use_nesterov": False}, {"use_nesterov": True}]),
+    "KerasMomentum": ({"accum": 0.0}, {"lr": 0.3, "momentum": 0.9}, [{"use_nesterov": False}, {"use_nesterov": True}]),
+    "Adagrad": ({"accum": 0.1}, {"lr": 0.3}, [{"update_slots": True}, {"update_slots": False}]),
+    "AdagradV2": ({"accum": 0.1}, {"lr": 0.3, "epsilon": 1e-3}, [{"update_slots": True}, {"update_slots": False}]),
+    "ProximalAdagrad": ({"accum": 0.1}, {"lr": 0.3, "l1": 0.01, "l2": 0.02}, [{}]),
+    "Adadelta": ({"accum": 0.0, "accum_update": 0.0}, {"lr": 0.3, "rho": 0.9, "epsilon": 1e-3}, [{}]),
+    "Adam": (
+        {"m": 0.0, "v": 0.0},
+        {"beta1_power": 0.81, "beta2_power": 0.998, "lr": 0.3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-3},
+        [{"use_nesterov": False}, {"use_nesterov": True}],
+    ),
+    "AdamWithAmsgrad": (
+        {"m": 0.0, "v": 0.0, "vhat": 0.0},
+        {"beta1_power": 0.81, "beta2_power": 0.998, "lr": 0.3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-3},
+        [{}],
+    ),
+    "AdaMax": (
+        {"m": 0.0, "v": 0.0},
+        {"beta1_power": 0.81, "lr": 0.3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-3},
+        [{}],
+    ),
+    "Ftrl": (
+        {"accum": 0.1, "linear": 0.0},
+        {"lr": 0.3, "l1": 0.01, "l2": 0.02, "lr_power": -0.5},
+        [{"multiply_linear_by_lr": False}, {"multiply_linear_by_lr": True}],
+    ),
+    "FtrlV2": (
+        {"accum": 0.1, "linear": 0.0},
+        {"lr": 0.3, "l1": 0.01, "l2": 0.02, "l2_shrinkage": 0.03, "lr_power": -0.5},
+        [{"multiply_linear_by_lr": False}, {"multiply_linear_by_lr": True}],
+    ),
+    "RMSProp": ({"ms": 1.0, "mom": 0.0}, {"lr": 0.3, "rho": 0.9, "momentum": 0.5, "epsilon": 1e-3}, [{}]),
+    "CenteredRMSProp": (
+        {"mg": 0.0, "ms": 1.0, "mom": 0.0},
+        {"lr": 0.3, "rho": 0.9, "momentum": 0.5, "epsilon": 1e-3},
+        [{}],
+    ),
+}
+CASES = [(name, flags) for name, (_, _, all_flags) in OPTIMIZERS.items() for flags in all_flags]
+IDS = [name + "".join(f"-{v}" for v in flags.values()) for name, flags in CASES]
+SMALL = [*range(0, 71), 999, 1000, 1001, 4095, 4096, 4097, 12345]
+
+
+def gradients(sizes, dtype, seed=0):
+    """Normal ones, with zeros, negative zeros, denormals, huge ones, infinities and NaN in between."""
+    rng = np.random.RandomState(seed)
+    odd = np.array([0.0, -0.0, 1e-40, -1e-40, 1e-30, 1e30, np.inf, -np.inf, np.nan], np.float64)
+    result = []
+    for size in sizes:
+        grad = rng.standard_normal(size)
+        places = rng.rand(size) < 0.1
+        grad[places] = rng.choice(odd, places.sum())
+        with np.errstate(over="ignore"):
+            result.append(grad.astype(dtype.as_numpy_dtype))
+    return result
+
+
+class Twins:
+    """The same Variables twice, updated by TensorFlow's ops and by the fused one."""
+
+    def __init__(self, name, flags, sizes, dtype=tf.float32, packed=False, hyper=None):
+        slots, defaults, _ = OPTIMIZERS[name]
+        hyper = {**defaults, **(hyper or {})}
+        rng = np.random.RandomState(1)
+        values = [rng.standard_normal(size) for size in sizes]
+        self.grads = [tf.compat.v1.placeholder(dtype, [size]) for size in sizes]
+        self.ours, self.theirs = self._variables(values, slots, dtype), self._variables(values, slots, dtype)
+        scalars = {key: tf.constant(value, dtype) for key, value in hyper.items()}
+        self.plain = [self._plain(name, v, g, scalars, flags) for v, g in zip(self.theirs, self.grads)]
+        arrays = {key: [v[key].handle for v in self.ours] for key in ["var", *slots]}
+        grad = [tf.concat(self.grads, 0)] if packed else self.grads
+        op = getattr(_native.ops(), "tf_booster_multi_apply_" + snake(name))
+        self.fused = op(**arrays, **scalars, **flags, grad=grad)
+        self.initializers = v1.global_variables_initializer()
+
+    @staticmethod
+    def _variables(values, slots, dtype):
+        first = [
+            {"var": value, **{key: np.full(value.shape, start) for key, start in slots.items()}} for value in values
+        ]
+        make = lambda value: v1.Variable(tf.constant(value, dtype), use_resource=True)  # noqa: E731
+        return [{key: make(value) for key, value in entry.items()} for entry in first]
+
+    @staticmethod
+    def _plain(name, variables, grad, scalars, flags):
+        names = {"lr": "alpha"} if name in ("GradientDescent", "ProximalGradientDescent") else {}
+        grads = {"delta" if names else "grad": grad}
+        op = getattr(tf.raw_ops, "ResourceApply" + name)
+        handles = {key: v.handle for key, v in variables.items()}
+        return op(**handles, **{names.get(k, k): v for k, v in scalars.items()}, **grads, **flags)
+
+    def run(self, sess, grads):
+        feed = dict(zip(self.grads, grads))
+        sess.run(self.plain, feed)
+        sess.run(self.fused, feed)
+
+    def check(self, sess):
+        theirs, ours = sess.run([self.theirs, self.ours])
+        for a, b in zip(theirs, ours):
+            for key in a:
+                same = (bits(a[key]) == bits(b[key])) | (np.isnan(a[key]) & np.isnan(b[key]))
+                assert same.all(), (key, a[key].size, np.flatnonzero(~same)[:5], a[key][~same][:5], b[key][~same][:5])
+
+
+def bits(array):
+    return array.view({2: np.uint16, 4: np.uint32, 8: np.uint64}[array.itemsize])
+
+
+def snake(name):
+    return {"Adam": "adam", "AdaMax": "ada_max", "RMSProp": "rms_prop", "CenteredRMSProp": "centered_rms_prop",
+            "FtrlV2": "ftrl_v2", "AdagradV2": "adagrad_v2", "KerasMomentum": "keras_momentum",
+            "GradientDescent": "gradient_descent", "ProximalGradientDescent": "proximal_gradient_descent",
+            "ProximalAdagrad": "proximal_adagrad", "AdamWithAmsgrad": "adam_with_amsgrad"}.get(name, name.lower())  # fmt: skip
+
+
+def config(threads):
+    return v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=1)
+
+
+def check_steps(twins, sizes, dtype=tf.float32, threads=1, steps=3):
+    with v1.Session(config=config(threads)) as sess:
+        sess.run(twins.initializers)
+        for step in range(steps):
+            twins.run(sess, gradients(sizes, dtype, step))
+            twins.check(sess)
+
+
+@pytest.mark.parametrize("name, flags", CASES, ids=IDS)
+@pytest.mark.parametrize("packed", [False, True], ids=["list", "packed"])
+def test_all_sizes_have_the_bits_of_tensorflow(name, flags, packed):
+    with tf.Graph().as_default():
+        check_steps(Twins(name, flags, SMALL, packed=packed), SMALL)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name, flags", CASES, ids=IDS)
+def test_large_tensors_on_threads(name, flags, threads):
+    sizes = [1_000_003, 5, 300_000, 70_001]
+    with tf.Graph().as_default():
+        check_steps(Twins(name, flags, sizes, packed=True), sizes, threads=threads, steps=2)
+
+
+def has_kernel(name, dtype):
+    """TensorFlow has these for fewer dtypes than the others."""
+    if name.startswith("Proximal"):
+        return dtype == tf.float64
+    return name != "AdaMax" or dtype != tf.bfloat16
+
+
+DTYPES = [(n, f, t) for n, f in CASES for t in (tf.float64, tf.half, tf.bfloat16) if has_kernel(n, t)]
+
+
+@pytest.mark.parametrize("name, flags, dtype", DTYPES, ids=[f"{n}{list(f.values())}-{t.name}" for n, f, t in DTYPES])
+def test_other_dtypes(name, flags, dtype):
+    sizes = [0, 1, 7, 8, 9, 17, 33, 70, 1001, 5000]
+    with tf.Graph().as_default():
+        check_steps(Twins(name, flags, sizes, dtype), sizes, dtype)
+
+
+@pytest.mark.parametrize("name", ["Ftrl", "FtrlV2"])
+@pytest.mark.parametrize("multiply", [False, True])
+def test_ftrl_with_another_power(name, multiply):
+    with tf.Graph().as_default():
+        twins = Twins(name, {"multiply_linear_by_lr": multiply}, SMALL, hyper={"lr_power": -0.7})
+        check_steps(twins, SMALL)
+
+
+class Small:
+    """Two Variables under Momentum, as the fused op sees them."""
+
+    def __init__(self, grads=None, slot_shapes=((2, 3), (4,)), dtype=tf.float32):
+        self.variables = [v1.Variable(tf.ones(shape, dtype), use_resource=True) for shape in ((2, 3), (4,))]
+        self.slots = [v1.Variable(tf.zeros(shape), use_resource=True) for shape in slot_shapes]
+        grads = [tf.ones([2, 3]), tf.ones([4])] if grads is None else grads
+        self.lr = v1.placeholder_with_default(0.5, None)
+        self.op = _native.ops().tf_booster_multi_apply_momentum(
+            var=[v.handle for v in self.variables],
+            accum=[v.handle for v in self.slots],
+            lr=self.lr,
+            momentum=0.9,
+            grad=grads,
+            name="fused",
+        )
+
+    def run(self, feed=None, initialize=True):
+        with v1.Session() as sess:
+            if initialize:
+                sess.run(v1.global_variables_initializer())
+            sess.run(self.op, feed)
+            return sess.run(self.variables)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(grads=3), "grad is 3 tensors for 2 variables"),
+        (dict(slot_shapes=((2, 3), (5,))), r"but its slot .* has \[5\]"),
+        (dict(dtype=tf.float64), "is double, wanted float"),
+    ],
+)
+def test_bad_inputs_are_named(options, message):
+    with tf.Graph().as_default():
+        if "grads" in options:
+            options = dict(grads=[tf.zeros([4])] * options["grads"])
+        with pytest.raises((tf.errors.InvalidArgumentError, ValueError), match=message):
+            Small(**options).run()
+
+
+def test_bad_gradients_are_named():
+    with tf.Graph().as_default():
+        hidden = v1.placeholder_with_default(tf.ones([3]), None)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"has shape \[4\], but its gradient has \[3\]"):
+            Small(grads=[tf.ones([2, 3]), hidden]).run()
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"packed gradient has shape \[9\], wanted \[10\]"):
+            Small(grads=[tf.ones([9])]).run()
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"packed gradient has shape \[2,5\], wanted \[10\]"):
+            Small(grads=[tf.ones([2, 5])]).run()
+
+
+def test_nothing_is_applied_after_a_bad_input():
+    with tf.Graph().as_default():
+        hidden = v1.placeholder_with_default(tf.ones([3]), None)
+        small = Small(grads=[tf.ones([2, 3]), hidden])
+        with v1.Session() as sess:
+            sess.run(v1.global_variables_initializer())
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                sess.run(small.op)
+            np.testing.assert_array_equal(sess.run(small.variables[0]), np.ones([2, 3]))
+
+
+def test_uninitialized_variables_and_vectors_for_scalars():
+    with tf.Graph().as_default():
+        small = Small()
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            small.run(initialize=False)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"lr has shape \[2\]; wanted a scalar"):
+            small.run({small.lr: [0.1, 0.2]})
+
+
+def test_a_read_from_before_keeps_its_value():
+    """The update copies a buffer that a read still holds."""
+    with tf.Graph().as_default():
+        small = Small()
+        with tf.control_dependencies(None):
+            before = small.variables[0].read_value()
+        fused = small.op
+        with v1.Session() as sess:
+            sess.run(v1.global_variables_initializer())
+            with tf.control_dependencies([fused]):
+                held = tf.identity(before)
+            value, _ = sess.run([held, fused])
+            assert sess.run(small.variables[0])[0, 0] == 0.5
+            assert value[0, 0] in (1.0, 0.5)
+
+
+def test_one_variable_twice_is_updated_twice():
+    with tf.Graph().as_default(), v1.Session() as sess:
+        v = v1.Variable(tf.zeros([10000]), use_resource=True)
+        op = _native.ops().tf_booster_multi_apply_gradient_descent(
+            var=[v.handle, v.handle], lr=1.0, grad=[tf.ones([10000]), 2 * tf.ones([10000])]
+        )
+        sess.run(v.initializer)
+        sess.run(op)
+        np.testing.assert_array_equal(sess.run(v), -3 * np.ones([10000]))

@@ -1,0 +1,57 @@
+"""Puts one fused op in the place of the updates that variable_update_plan.py grouped."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import List, Sequence
+
+import tensorflow as tf
+
+from tf_booster import _native
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.variable_update_matching import VariableUpdate
+
+
+def fuse(view: GraphView, updates: Sequence[VariableUpdate]) -> tf.Operation:
+    """Makes the fused op of `updates`. What waited on one of them waits on it, and it waits for what any of them waited for.
+
+    TensorFlow's own ops stay: a user who fetches one by name gets what it always did. Nothing else leads to them.
+    """
+    first = updates[0]
+    replaced = [op for update in updates for op in update.ops]
+    inside = set(replaced)
+    waits = dict.fromkeys(c for op in replaced for c in op.control_inputs if c not in inside)
+    make = getattr(_native.ops(), _python_name(first.fused_type))
+    with view.inserting(first.anchor.device):
+        scalars = {
+            name: tf.constant(value, first.dtype) if isinstance(value, float) else value
+            for name, value in first.scalars
+        }
+    with view.inserting(first.anchor.device, list(waits)):
+        new = make(
+            **{name: [dict(u.resources)[name] for u in updates] for name, _ in first.resources},
+            **{name: [view.current(dict(u.tensors)[name]) for u in updates] for name, _ in first.tensors},
+            **scalars,
+            **dict(first.attrs),
+            name=_name(updates),
+        )
+    view.note_originals(new, replaced)
+    view.redirect_control(replaced, new)
+    return new
+
+
+def _name(updates: Sequence[VariableUpdate]) -> str:
+    """tf_booster/<the scope that the updates share>/apply_<optimizer>."""
+    scope = _common_scope([update.anchor.name for update in updates])
+    return "/".join(["tf_booster", *scope, "apply_" + updates[0].optimizer])
+
+
+def _common_scope(names: List[str]) -> List[str]:
+    scope = os.path.commonprefix([name.split("/")[:-1] for name in names])
+    return [part for part in scope if not part.startswith("update")]
+
+
+def _python_name(op_type: str) -> str:
+    """As TensorFlow names the Python function of an op: TfBoosterMultiApplyRMSProp -> tf_booster_multi_apply_rms_prop."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", op_type).lower()
