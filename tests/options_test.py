@@ -1,4 +1,5 @@
 import dataclasses
+import re
 
 import pytest
 
@@ -6,7 +7,7 @@ from tf_booster import options
 
 CONTRACT = (
     "device horovod fuse_tables fuse_variables fuse_sparse_variables fast_parser pipeline prefetch_to_device xla "
-    "gradient_reduction lr_scaling warmup_steps shard_input partition lazy_adam deterministic check_numerics seed"
+    "gradient_reduction lr_scaling warmup_steps shard_input partition lazy_adam deterministic check_numerics seed disable_passes"
 ).split()
 
 
@@ -36,13 +37,14 @@ WRONG_VALUES = {
     "partition": "range",
     "check_numerics": 1,
     "seed": 1.5,
+    "disable_passes": ["hash_tables"],
 }
 
 
 @pytest.mark.parametrize("name", WRONG_VALUES)
 def test_an_unknown_value_names_what_is_wanted(name):
     value = WRONG_VALUES[name]
-    with pytest.raises(ValueError, match=f"option '{name}' is {value!r}; wanted"):
+    with pytest.raises(ValueError, match=re.escape(f"option '{name}' is {value!r}; wanted")):
         options.parse({name: value})
 
 
@@ -75,3 +77,13 @@ def test_values_that_do_something():
         {"seed": 7, "check_numerics": True, "deterministic": True, "device": "cpu", "shard_input": False}
     )
     assert (parsed.seed, parsed.check_numerics, parsed.device, parsed.shard_input) == (7, True, "cpu", False)
+
+
+def test_passes_are_left_out_by_name_in_any_order():
+    first = options.parse({"disable_passes": ["unique", "sparse_lookups"]})
+    assert first == options.parse({"disable_passes": ("sparse_lookups", "unique", "unique")})
+    assert first.disable_passes == ("sparse_lookups", "unique")
+    with pytest.raises(
+        ValueError, match="'disable_passes' is 'unique'; wanted a list of names out of 'sparse_lookups'"
+    ):
+        options.parse({"disable_passes": "unique"})

@@ -1,7 +1,7 @@
 """The only file that touches private TensorFlow or asks for its version. Each function says what it stands on.
 
 Sections: graph surgery, devices and kernels, control flow and functions, Estimator and MonitoredSession, Savers and
-checkpoints, SavedModels, feature columns. Add a section for another area.
+checkpoints, SavedModels, feature columns, parsing of Examples. Add a section for another area.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any, Dict, List, Sequence, Tuple
 import tensorflow as tf
 from tensorflow.core.framework import variable_pb2 as _variable_pb2
 from tensorflow.python.checkpoint import graph_view as _object_graph_view
+from tensorflow.python.data.experimental.ops import parsing_ops as _parsing_datasets
 from tensorflow.python.feature_column import feature_column as _fc_v1
 from tensorflow.python.feature_column import feature_column_v2 as _fc_v2
 from tensorflow.python.feature_column import serialization as _fc_serialization
 from tensorflow.python.framework import kernels as _kernels
 from tensorflow.python.framework import op_def_registry as _op_def_registry
+from tensorflow.python.ops import parsing_ops as _parsing_ops
 from tensorflow.python.ops import resources as _resources
 from tensorflow.python.ops import variable_scope as _variable_scope
 from tensorflow.python.training import monitored_session as _monitored_session
@@ -40,6 +42,11 @@ def set_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operation])
     op._remove_all_control_inputs()  # pylint: disable=protected-access
     if control_inputs:
         op._add_control_inputs(list(control_inputs))  # pylint: disable=protected-access
+
+
+def collections(graph: tf.Graph) -> Dict[Any, List[Any]]:
+    """All collections; get_all_collection_keys() names only those whose keys are strings."""
+    return graph._collections  # pylint: disable=protected-access
 
 
 def set_string_list_attr(op: tf.Operation, name: str, values: Sequence[str]) -> None:
@@ -80,7 +87,7 @@ def is_stateful(op_type: str) -> bool:
     return definition is not None and definition.is_stateful
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _gpu_kernels(op_type: str) -> Tuple[Tuple[Tuple[str, frozenset], ...], ...]:
     """For each GPU kernel of the op type the types that it takes: (attr, enum values)."""
     kernels = _kernels.get_registered_kernels_for_op(op_type).kernel
@@ -223,3 +230,36 @@ def register_feature_column(cls: type) -> type:
         return _fc_serialization.register_feature_column(cls)
     _fc_serialization._FEATURE_COLUMNS.append(cls)  # TensorFlow 2.12. pylint: disable=protected-access
     return cls
+
+
+# --- Parsing of Examples ---
+
+
+def parse_example_params(features: Any) -> Tuple[Any, Any]:
+    """What tf.io.parse_example makes of `features`, and the features themselves with the unknown dimensions written out.
+
+    The first has sparse_keys, sparse_types, dense_keys, dense_types, dense_shapes, dense_shapes_as_proto, dense_defaults_vec,
+    ragged_keys, ragged_value_types, ragged_split_types and num_features. Raises ValueError where tf.io.parse_example does.
+    """
+    features = _parsing_ops._prepend_none_dimension(features)  # pylint: disable=protected-access
+    kinds = [
+        tf.io.VarLenFeature, tf.io.SparseFeature, tf.io.FixedLenFeature, tf.io.FixedLenSequenceFeature, tf.io.RaggedFeature
+    ]  # fmt: skip
+    params = _parsing_ops._ParseOpParams.from_features(features, kinds)  # pylint: disable=protected-access
+    return params, features
+
+
+def composite_features(features: Any, tensors: Dict[str, Any]) -> Dict[str, Any]:
+    """SparseFeatures and RaggedFeatures of `features`, put together from the `tensors` that were parsed by key."""
+    return _parsing_ops._construct_tensors_for_composite_features(features, tensors)  # pylint: disable=protected-access
+
+
+def parse_example_raw(serialized: Any, params: Any) -> Dict[str, Any]:
+    """tf.io.parse_example without composite features: a tensor of each key of `params`."""
+    return _parsing_ops._parse_example_raw(serialized, None, params, None)  # pylint: disable=protected-access
+
+
+def parsing_datasets() -> Any:
+    """The module whose `_ParseExampleDataset(input_dataset, features, num_parallel_calls, deterministic)` is behind
+    tf.data.experimental.parse_example_dataset and make_batched_features_dataset; looked up there by name at each call."""
+    return _parsing_datasets

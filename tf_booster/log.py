@@ -17,6 +17,13 @@ def info(message: str) -> None:
     tf.get_logger().info("tf_booster: %s", message)
 
 
+def info_once(message: str) -> None:
+    """Logs `message` the first time that it comes up."""
+    if message not in _said:
+        _said.add(message)
+        info(message)
+
+
 def warning(message: str) -> None:
     """Logs `message` as a warning."""
     tf.get_logger().warning("tf_booster: %s", message)

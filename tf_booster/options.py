@@ -29,6 +29,11 @@ class Options:
     deterministic: bool = False
     check_numerics: bool = False
     seed: Optional[int] = None
+    disable_passes: Tuple[str, ...] = ()
+
+
+# Passes that can be left out by name, in the order of passes/pipelines.py; hash_tables cannot: tables do not run without it.
+PASSES = ("sparse_lookups", "variable_gathers", "variable_updates", "unique", "xla")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +60,10 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
+def _is_passes(value: Any) -> bool:
+    return isinstance(value, (list, tuple, set, frozenset)) and all(name in PASSES for name in value)
+
+
 _SWITCH = ("auto", True, False)
 _ON_OFF = (True, False)
 
@@ -77,6 +86,7 @@ _RULES: Dict[str, _Rule] = {
     "deterministic": _Rule(_ON_OFF),  # On the CPU tables sum and insert in an order that no thread can change, always.
     "check_numerics": _Rule(_ON_OFF),
     "seed": _Rule((None,), lambda v: _is_int(v) and -(2**63) <= v < 2**63, "None or an integer of 64 bits"),
+    "disable_passes": _Rule(kind=_is_passes, wanted=f"a list of names out of {', '.join(map(repr, PASSES))}"),
 }
 
 
@@ -99,4 +109,11 @@ def parse(options: Dict[str, Any]) -> Options:
                 f"enable_gpu_booster: option '{name}' is {value!r}, which this version of tf_booster cannot do yet; "
                 f"it can do {can}"
             )
-    return Options(**{name: int(v) if _is_int(v) else v for name, v in options.items()})
+    return Options(**{name: _plain(value) for name, value in options.items()})
+
+
+def _plain(value: Any) -> Any:
+    """One form for what means the same, so that options compare equal."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return tuple(name for name in PASSES if name in value)
+    return int(value) if _is_int(value) else value

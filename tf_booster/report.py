@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import os
+import weakref
 from typing import Any, Dict, List, Optional
 
 import tensorflow as tf
@@ -38,7 +39,7 @@ class Report:
                 for p in self.passes
             ],
             "tables": [dict(table) for table in self.tables],
-            "variables": [],
+            "variables": [dict(variable) for p in self.passes for variable in p.variables],
             "collectives_per_step": {"tables": 0, "dense": 0, "sparse": 0, "other": 0},
             "device": self.device,
             "rank": 0,
@@ -52,7 +53,7 @@ class Report:
         for table in self.tables:
             lines.append("  " + _describe(table))
         for p in self.passes:
-            lines.append(f"  pass {p.name}: {'changed the graph' if p.modified else 'changed nothing'}")
+            lines.append(f"  pass {p.name}: {'changed the graph' if p.modified else p.note or 'changed nothing'}")
             lines.extend(f"    {change}" for change in p.changes)
             lines.extend(f"    skipped {node}: {reason}" for node, reason in p.skipped)
         return "\n".join(lines)
@@ -90,7 +91,7 @@ def describe_table(table: RewrittenTable) -> Dict[str, Any]:
 
 
 _last: Optional[Report] = None
-_OF_GRAPH = ("tf_booster", "report")  # A tuple: TensorFlow tries to save collections with string keys.
+_of_graph: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def report() -> Report:
@@ -100,15 +101,14 @@ def report() -> Report:
 
 def report_of(graph: tf.Graph) -> Optional[Report]:
     """The report of `graph`; None for a graph that was not rewritten."""
-    found = graph.get_collection(_OF_GRAPH)
-    return found[-1] if found else None
+    return _of_graph.get(graph)
 
 
 def publish(new: Report, graph: tf.Graph) -> None:
     """Makes `new` the last report, and that of `graph`."""
     global _last
     _last = new
-    graph.get_collection_ref(_OF_GRAPH)[:] = [new]
+    _of_graph[graph] = new
 
 
 def _describe(table: Dict[str, Any]) -> str:

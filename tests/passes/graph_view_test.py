@@ -186,7 +186,7 @@ def test_rollback_gives_back_every_edge_and_collection(graph):
     graph_view.add_control_input(square.op, waiting)
     view.on_rollback(lambda: undone.append(edges(graph) != before))
     assert edges(graph) != before and view.current(old) is new
-    assert view.rollback() > 9
+    assert view.rollback() > 6
     assert edges(graph) == before and view.current(old) is old and removed_variables(graph) == []
     assert undone == [True], "what was added last is undone first"
     assert view.rollback() == 0
@@ -201,6 +201,19 @@ def test_rollback_goes_back_to_the_last_commit(graph):
     view.redirect(second, third)
     view.rollback()
     assert consumer.inputs[0] is second and view.current(first) is second
+
+
+def test_what_was_made_before_a_rollback_reads_nothing_of_the_graph(graph):
+    old = tf.constant([2.0])
+    variable = v1.get_variable("v", [2], use_resource=True)
+    view = GraphView(graph)
+    with view.inserting(None, [old.op]):
+        left = tf.negative(old)
+        further = tf.add(left, old)
+        variable.read_value()
+    view.rollback()
+    assert old.consumers() == [] and old.op not in left.op.control_inputs and further.op.inputs[0] is left
+    assert left.shape == [1]
 
 
 def test_a_view_lets_go_of_the_graph():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import List, Tuple
+from typing import Any, Dict, List, Tuple
 
 from tf_booster.passes.graph_view import GraphView
 
@@ -12,23 +12,37 @@ class RewriteError(ValueError):
     """A graph cannot be rewritten. The message names the table, the op and the remedy; the graph is as it was."""
 
 
+NOTHING_TO_DO = "nothing to do"
+
+
 @dataclasses.dataclass
 class PassResult:
-    """What one pass did: `changes` are lines for people, `skipped` pairs of a node's name and the reason."""
+    """What one pass did.
+
+    changes: lines for people.
+    skipped: pairs of a node's name and the reason why it was left.
+    variables: an entry for each Variable that the pass looked at: name, shape (list), optimizer (None: not trained), fused_into
+      (name of an op, None where it was left), reason (why it was left, or "").
+    note: why there are no changes, where that is all there is to say.
+    """
 
     name: str
     modified: bool = False
     changes: List[str] = dataclasses.field(default_factory=list)
     skipped: List[Tuple[str, str]] = dataclasses.field(default_factory=list)
+    variables: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
+    note: str = ""
 
 
 class Pass:
-    """A rewrite of a finished graph. It plans first and edits after, so one that raises has edited nothing.
+    """A rewrite of a finished graph. It plans first and edits after; what it edits before it raises is undone.
 
-    A second run on the same graph changes nothing.
+    A second run on the same graph changes nothing. `name` is what reports and the option disable_passes call it. Where
+    `essential` is True, the graph cannot run without the pass, and what it raises reaches the user.
     """
 
     name = ""
+    essential = False
 
     def requires(self, view: GraphView) -> bool:
         """Whether there is anything for this pass in the graph. Cheap; changes nothing."""

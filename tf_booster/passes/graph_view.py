@@ -27,6 +27,7 @@ class GraphView:
         self._moved: Dict[Any, tf.Tensor] = {}
         self._index = GraphIndex(graph)
         self._journal = journal.Journal(graph, self._index.edited)
+        self.commit()
 
     # --- Questions ---
 
@@ -101,10 +102,38 @@ class GraphView:
     def commit(self) -> None:
         """Keeps all edits for good."""
         self._journal.commit()
+        self._committed = self.graph.version
+        self._collections = {key: list(items) for key, items in _compat.collections(self.graph).items()}
 
     def rollback(self) -> int:
-        """Takes back the edits since the last commit(), last first. Returns how many."""
-        return self._journal.rollback()
+        """Takes back the edits since the last commit(), last first, and cuts off the ops made since.
+
+        Collections are as they were too, whoever changed them. Returns how many edges were edited.
+        """
+        undone = self._journal.rollback()
+        for key, items in _compat.collections(self.graph).items():
+            items[:] = self._collections.get(key, [])
+        if self.graph.version != self._committed and not _compat.is_finalized(self.graph):
+            self._cut_off(self.graph.get_operations()[self._committed :])
+            self.commit()
+        return undone
+
+    def _cut_off(self, left: List[tf.Operation]) -> None:
+        """Nothing reads `left` any more; when they too read nothing, who looks at a tensor's consumers does not meet them."""
+        inside = set(left)
+        stand_ins: Dict[Any, tf.Tensor] = {}
+        for op in left:
+            if not inside.issuperset(op.control_inputs):
+                _set_control_inputs(op, [c for c in op.control_inputs if c in inside])
+            for index, tensor in enumerate(op.inputs):
+                if tensor.op in inside or tensor.dtype == tf.resource:
+                    continue
+                like = (tensor.dtype.base_dtype, str(tensor.shape))
+                if like not in stand_ins:
+                    with self.inserting(None):
+                        name = "tf_booster/undone"
+                        stand_ins[like] = tf.compat.v1.placeholder(like[0], tensor.shape, name=name)
+                update_input(op, index, stand_ins[like])
 
     def on_rollback(self, undo: Callable[[], Any]) -> None:
         """Has rollback() call `undo`, for what a pass changes outside of the graph."""
@@ -169,31 +198,23 @@ class GraphView:
     def remove_variables(self, handle_ops: Iterable[tf.Operation]) -> int:
         """Takes the Variables on `handle_ops` out of every collection. Returns how many entries went."""
         gone = set(handle_ops)
-        self._set_collection(_REMOVED, [*self.graph.get_collection(_REMOVED), *(op.name for op in gone)])
+        self.graph.get_collection_ref(_REMOVED).extend(op.name for op in gone)
         removed = 0
         for name in self.graph.get_all_collection_keys():
             items = self.graph.get_collection_ref(name)
             kept = [item for item in items if variable_handle_op(item) not in gone]
-            if len(items) != len(kept):
-                removed += len(items) - len(kept)
-                self._set_collection(name, kept)
+            removed += len(items) - len(kept)
+            items[:] = kept
         return removed
 
     def remove_from_collection(self, name: str, unwanted: Callable[[Any], bool]) -> None:
         """Takes the entries that `unwanted` accepts out of the collection, of a finalized graph too."""
-        self._set_collection(name, [item for item in self.graph.get_collection_ref(name) if not unwanted(item)])
+        items = self.graph.get_collection_ref(name)
+        items[:] = [item for item in items if not unwanted(item)]
 
     def add_to_collection(self, name: str, item: Any) -> None:
         """Adds `item` to the collection."""
-        items = self.graph.get_collection_ref(name)
-        items.append(item)
-        journal.note(self.graph, lambda: _remove_last(items, item))
-
-    def _set_collection(self, name: str, new: List[Any]) -> None:
-        items = self.graph.get_collection_ref(name)
-        old = list(items)
-        items[:] = new
-        journal.note(self.graph, lambda: items.__setitem__(slice(None), old))
+        self.graph.add_to_collection(name, item)
 
     def _restore_moved(self, old: tf.Tensor, before: Optional[tf.Tensor]) -> None:
         if before is None:
@@ -211,7 +232,7 @@ def update_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
     """Makes `tensor`, of the same dtype, the input `index` of `op`."""
     old = op.inputs[index]
     _compat.update_input(op, index, tensor)
-    journal.note_op(op, lambda: _compat.update_input(op, index, old))
+    journal.note(op, lambda: _compat.update_input(op, index, old))
 
 
 def add_control_input(op: tf.Operation, before: tf.Operation) -> None:
@@ -236,11 +257,7 @@ def variable_handle_op(item: Any) -> Optional[tf.Operation]:
 def _set_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operation]) -> None:
     old = list(op.control_inputs)
     _compat.set_control_inputs(op, control_inputs)
-    journal.note_op(op, lambda: _compat.set_control_inputs(op, old))
-
-
-def _remove_last(items: List[Any], item: Any) -> None:
-    del items[max(place for place, other in enumerate(items) if other is item)]
+    journal.note(op, lambda: _compat.set_control_inputs(op, old))
 
 
 def _distinct(ops: Iterable[tf.Operation]) -> List[tf.Operation]:

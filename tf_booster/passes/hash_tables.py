@@ -22,6 +22,7 @@ class HashTables(Pass):
     """
 
     name = "hash_tables"
+    essential = True  # What stands in for a table raises when it runs.
 
     def __init__(self, seed: Optional[int] = None, check_numerics: bool = False, ranks: int = 1):
         self._seed, self._check_numerics, self._ranks = seed, check_numerics, ranks

@@ -1,4 +1,4 @@
-"""Keeps what would undo each edit of a graph, until the edits are known to be good."""
+"""Keeps what would undo each edit of an op, until the edits are known to be good."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Journal:
     def __init__(self, graph: tf.Graph, edited: Callable[[tf.Operation], None]):
         """`edited` is told of each op that gets other inputs or control inputs, by an edit or by its undoing."""
         self._undo: List[Callable[[], Any]] = []
-        self._edited = edited
+        self.edited = edited
         _journals.setdefault(graph, weakref.WeakSet()).add(self)
 
     def __len__(self) -> int:
@@ -38,13 +38,7 @@ class Journal:
         return undone
 
 
-def note(graph: tf.Graph, undo: Callable[[], Any]) -> None:
-    """Gives every journal of `graph` what undoes an edit of something else than an op."""
-    for journal in _journals.get(graph, ()):
-        journal.add(undo)
-
-
-def note_op(op: tf.Operation, undo: Callable[[], Any]) -> None:
+def note(op: tf.Operation, undo: Callable[[], Any]) -> None:
     """Gives every journal of the graph of `op` what undoes an edit of it."""
 
     def undo_and_tell() -> None:
@@ -52,9 +46,10 @@ def note_op(op: tf.Operation, undo: Callable[[], Any]) -> None:
         _tell(op)
 
     _tell(op)
-    note(op.graph, undo_and_tell)
+    for journal in _journals.get(op.graph, ()):
+        journal.add(undo_and_tell)
 
 
 def _tell(op: tf.Operation) -> None:
     for journal in _journals.get(op.graph, ()):
-        journal._edited(op)  # pylint: disable=protected-access
+        journal.edited(op)

@@ -6,59 +6,86 @@
 from __future__ import annotations
 
 import os
-from typing import List, Optional
+from typing import List, Optional, Sequence
 
 import tensorflow as tf
 
 from tf_booster import _compat, log
 from tf_booster.embedding import registry
 from tf_booster.options import Options
-from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.base import NOTHING_TO_DO, Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.hash_tables import HashTables
-from tf_booster.report import Report, describe_table, publish, report
+from tf_booster.report import Report, describe_table, publish, report_of
 
 
 def passes(options: Options) -> List[Pass]:
-    """The passes in their order."""
+    """The passes that the options leave on, in their order. An option that switches a pass off stands in its line."""
     ranks = 1 if options.horovod is False else int(os.environ.get("HOROVOD_SIZE") or 1)
-    return [HashTables(seed=options.seed, check_numerics=options.check_numerics, ranks=ranks)]
+    wanted = [
+        (True, HashTables(seed=options.seed, check_numerics=options.check_numerics, ranks=ranks)),
+    ]
+    return [p for on, p in wanted if on and p.name not in options.disable_passes]
 
 
-def rewrite(graph: Optional[tf.Graph], options: Options) -> Report:
+def rewrite(graph: Optional[tf.Graph], options: Options, only: Optional[Sequence[Pass]] = None) -> Report:
     """Runs all passes on `graph` (None: the default graph) and publishes the report, unless nothing was left to do.
+
+    A pass that fails is undone, and the next one has its turn; the report says so. But without hash_tables a graph with tables
+    cannot run, so what that raises is raised here.
+
+    Args:
+      only: these passes, in place of those that the options leave on.
 
     Raises:
       RewriteError: the graph cannot be rewritten; it is as it was.
     """
     graph = graph or tf.compat.v1.get_default_graph()
     view = GraphView(graph)
-    todo = [p for p in passes(options) if p.requires(view)]
-    if not todo:
-        return _nothing_to_do(graph)
-    if _compat.is_function_graph(graph):
-        raise RewriteError("rewrite_graph: this is the body of a function; rewrite the graph around it.")
-    if _compat.is_finalized(graph):
-        raise RewriteError(
-            "rewrite_graph: the graph is finalized, so nothing in it can change; rewrite it before a MonitoredSession is made."
-        )
-    results = []
-    for p in todo:
-        results.append(p.run(view))
+    chosen = passes(options) if only is None else list(only)
+    obstacle = _obstacle(graph)
+    if obstacle:
+        if any(p.essential and p.requires(view) for p in chosen):
+            raise RewriteError(f"rewrite_graph: {obstacle}")
+        return report_of(graph) or _published(graph, [PassResult(p.name) for p in chosen], obstacle)
+    results = [_run(p, view) for p in chosen]
+    if not any(result.modified for result in results):
+        # After a second run the report of the first still holds.
+        return report_of(graph) or _published(graph, results, "The graph is as it was.")
+    made = _published(graph, results)
+    log.info_once("\n" + str(made))
+    return made
+
+
+def _run(p: Pass, view: GraphView) -> PassResult:
+    view.commit()
+    try:
+        if not p.requires(view):
+            return PassResult(p.name, note=NOTHING_TO_DO)
+        result = p.run(view)
         p.ensures(view)
-    made = _report(graph, results)
+        view.commit()
+        return result
+    except BaseException as error:
+        view.rollback()
+        if p.essential or not isinstance(error, Exception):
+            raise
+        log.once(f"pass '{p.name}' failed and is undone; the graph goes without it: {type(error).__name__}: {error}")
+        remedy = f"enable_gpu_booster(disable_passes=['{p.name}']) leaves the pass out"
+        return PassResult(
+            p.name, skipped=[(p.name, f"failed and is undone: {type(error).__name__}: {error}; {remedy}")]
+        )
+
+
+def _obstacle(graph: tf.Graph) -> str:
+    if _compat.is_function_graph(graph):
+        return "this is the body of a function; rewrite the graph around it."
+    if _compat.is_finalized(graph):
+        return "the graph is finalized, so nothing in it can change; rewrite it before a MonitoredSession is made."
+    return ""
+
+
+def _published(graph: tf.Graph, results: List[PassResult], note: str = "") -> Report:
+    made = Report(results, [describe_table(t) for t in registry.rewritten(graph).values()], note=note)
     publish(made, graph)
-    log.info("\n" + str(made))
     return made
-
-
-def _nothing_to_do(graph: tf.Graph) -> Report:
-    if registry.rewritten(graph):
-        return report()  # A second run changes nothing, the report of the first still holds.
-    made = Report(passes=[PassResult(HashTables.name)], note="This graph has no tables; it is as it was.")
-    publish(made, graph)
-    return made
-
-
-def _report(graph: tf.Graph, results: List[PassResult]) -> Report:
-    return Report(results, [describe_table(t) for t in registry.rewritten(graph).values()])

@@ -1,0 +1,193 @@
+"""The passes together: order, switches, one that fails."""
+
+import logging
+
+import pytest
+import tensorflow as tf
+
+import tf_booster
+from tf_booster import log, options
+from tf_booster.passes import pipelines
+from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.graph_view import GraphView
+
+v1 = tf.compat.v1
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as made:
+        yield made
+
+
+@pytest.fixture
+def said(caplog, monkeypatch):
+    monkeypatch.setattr(log, "_said", set())
+    with caplog.at_level(logging.INFO, logger="tensorflow"):
+        yield lambda: [record.getMessage() for record in caplog.records if "tf_booster" in record.getMessage()]
+
+
+class NegToAbs(Pass):
+    """Makes what reads a Neg read an Abs of its input."""
+
+    name = "neg_to_abs"
+
+    def __init__(self, fail=None, ensure=True):
+        self.fail, self.ensure = fail, ensure
+
+    def requires(self, view):
+        return any(op.outputs[0].consumers() for op in view.ops("Neg"))
+
+    def run(self, view):
+        result = PassResult(self.name, modified=True, changes=["abs"], variables=[{"name": "v"}])
+        for op in view.ops("Neg"):
+            with view.inserting(None):
+                new = tf.abs(op.inputs[0])
+            view.redirect(op.outputs[0], new)
+            view.add_to_collection("changed", op.name)
+        if self.fail:
+            raise self.fail
+        return result
+
+    def ensures(self, view):
+        if not self.ensure:
+            raise RewriteError("not what it was meant to be")
+
+
+class Later(NegToAbs):
+    name = "later"
+
+
+def build():
+    return tf.exp(tf.negative(tf.constant(-1.0))).op
+
+
+def test_every_pass_can_be_left_out_by_name_but_the_one_that_tables_need():
+    assert [p.name for p in pipelines.passes(options.Options())][0] == "hash_tables"
+    known = [p.name for p in pipelines.passes(options.Options(fuse_variables=True, xla="auto"))][1:]
+    assert set(known) <= set(options.PASSES) and known == [name for name in options.PASSES if name in known]
+    off = pipelines.passes(options.Options(disable_passes=options.PASSES, xla="auto"))
+    assert [p.name for p in off] == ["hash_tables"]
+
+
+def test_only_chosen_passes_run(graph):
+    end = build()
+    report = pipelines.rewrite(graph, options.Options(), only=[NegToAbs()])
+    assert end.inputs[0].op.type == "Abs" and [p.name for p in report.passes] == ["neg_to_abs"]
+    assert report.to_dict()["variables"] == [{"name": "v"}]
+
+
+@pytest.mark.parametrize("error", [ValueError("odd shape"), RewriteError("no"), KeyError("x")], ids=str)
+def test_a_pass_that_fails_midway_is_undone_and_the_next_one_runs(graph, said, error):
+    end = build()
+    seen = []
+
+    class Look(Later):
+        def run(self, view):
+            seen.append(end.inputs[0].op.type)
+            assert graph.get_collection("changed") == []
+            return super().run(view)
+
+    report = pipelines.rewrite(graph, options.Options(), only=[NegToAbs(fail=error), Look()])
+    assert seen == ["Neg"] and end.inputs[0].op.type == "Abs"
+    failed, later = report.passes
+    assert (failed.modified, later.modified) == (False, True)
+    ((node, reason),) = failed.skipped
+    assert node == "neg_to_abs" and type(error).__name__ in reason and "disable_passes=['neg_to_abs']" in reason
+    assert any("failed and is undone" in message for message in said())
+
+
+def test_what_a_pass_does_not_ensure_is_undone(graph):
+    end = build()
+    report = pipelines.rewrite(graph, options.Options(), only=[NegToAbs(ensure=False)])
+    assert end.inputs[0].op.type == "Neg" and "not what it was meant" in report.passes[0].skipped[0][1]
+
+
+def test_an_interrupt_is_raised_and_undone(graph):
+    end = build()
+    with pytest.raises(KeyboardInterrupt):
+        pipelines.rewrite(graph, options.Options(), only=[NegToAbs(fail=KeyboardInterrupt())])
+    assert end.inputs[0].op.type == "Neg"
+
+
+def test_what_tables_need_is_undone_and_raised(graph):
+    end = build()
+    needed = NegToAbs(fail=RewriteError("no way"))
+    needed.essential = True
+    with pytest.raises(RewriteError, match="no way"):
+        pipelines.rewrite(graph, options.Options(), only=[needed, Later()])
+    assert end.inputs[0].op.type == "Neg"
+
+
+def test_hash_tables_that_fail_midway_leave_the_graph_as_it_was(graph, monkeypatch):
+    table = tf_booster.get_hash_table("t", 4)
+    values = tf_booster.embedding_lookup(table, v1.placeholder(tf.int64, [None]))
+    train_op = v1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(values))
+    before = state(graph)
+
+    def fail(*args):
+        raise RuntimeError("midway")
+
+    from tf_booster.passes import table_edit
+
+    monkeypatch.setattr(table_edit, "_retire_variable", fail)
+    with pytest.raises(RuntimeError, match="midway"):
+        tf_booster.rewrite_graph(graph)
+    assert {name: after for name, after in state(graph).items() if name in before} == before
+    monkeypatch.undo()
+    tf_booster.rewrite_graph(graph)
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        session.run(train_op, {values.op.graph.get_operation_by_name("Placeholder").outputs[0]: [3]})
+        assert session.run(table.size()) == 1
+
+
+def state(graph):
+    found = {
+        op.name: ([t.name for t in op.inputs], {c.name for c in op.control_inputs}) for op in graph.get_operations()
+    }
+    found.update((key, list(map(str, graph.get_collection(key)))) for key in graph.get_all_collection_keys())
+    return found
+
+
+def test_a_second_run_changes_nothing_and_keeps_the_report(graph):
+    build()
+    first = pipelines.rewrite(graph, options.Options(), only=[NegToAbs()])
+    after = state(graph)
+    assert pipelines.rewrite(graph, options.Options(), only=[NegToAbs()]) is first and state(graph) == after
+
+
+def test_a_graph_with_nothing_to_do_is_as_it_was_and_the_log_is_quiet(graph, said):
+    tf.exp(tf.constant(1.0))
+    before = graph.as_graph_def()
+    report = tf_booster.rewrite_graph(graph)
+    assert graph.as_graph_def() == before and said() == []
+    assert "as it was" in str(report) and not any(p.modified for p in report.passes)
+
+
+def test_the_same_summary_is_logged_once(said):
+    for _ in range(3):
+        with tf.Graph().as_default() as graph:
+            build()
+            pipelines.rewrite(graph, options.Options(), only=[NegToAbs()])
+    assert len(said()) == 1
+
+
+def test_a_finalized_graph_without_tables_is_left_with_a_reason(graph):
+    end = build()
+    graph.finalize()
+    report = pipelines.rewrite(graph, options.Options(), only=[NegToAbs()])
+    assert end.inputs[0].op.type == "Neg" and "finalized" in report.note and "MonitoredSession" in report.note
+
+
+def test_passes_run_one_after_the_other_on_one_view(graph):
+    build()
+    views = []
+
+    class Remember(NegToAbs):
+        def run(self, view):
+            views.append(view)
+            return PassResult(self.name)
+
+    pipelines.rewrite(graph, options.Options(), only=[Remember(), Remember()])
+    assert isinstance(views[0], GraphView) and views[0] is views[1]
