@@ -54,7 +54,6 @@ NOT_YET = {
     "fuse_tables": True,
     "fuse_variables": True,
     "fuse_sparse_variables": True,
-    "fast_parser": True,
     "pipeline": "exact",
     "prefetch_to_device": True,
     "xla": "auto",

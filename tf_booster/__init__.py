@@ -17,6 +17,7 @@ from tf_booster.embedding.hash_table import HashTable, get_hash_table
 from tf_booster.embedding.lookup import embedding_lookup, embedding_lookup_sparse
 from tf_booster.enable import disable_gpu_booster, enable_gpu_booster, rewrite_graph
 from tf_booster.ops import unique
+from tf_booster.parsing import parse_example
 from tf_booster.passes.base import RewriteError
 from tf_booster.report import report
 
@@ -31,6 +32,7 @@ __all__ = [
     "enable_gpu_booster",
     "feature_column",
     "get_hash_table",
+    "parse_example",
     "report",
     "rewrite_graph",
     "unique",

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from tf_booster import _native, log
+from tf_booster import _native, log, parsing
 from tf_booster import options as _options
 from tf_booster.estimator import patches
 from tf_booster.passes import pipelines
@@ -40,6 +40,7 @@ def enable_gpu_booster(**options: Any) -> None:
         )
     _enabled = wanted
     patches.install(_rewrite)
+    parsing.serve_stock_ops(wanted.fast_parser is not False)
 
 
 def disable_gpu_booster() -> None:
@@ -47,6 +48,7 @@ def disable_gpu_booster() -> None:
     global _enabled
     _enabled = None
     patches.uninstall()
+    parsing.serve_stock_ops(False)
 
 
 def enabled_options() -> Optional[_options.Options]:

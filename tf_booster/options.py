@@ -73,7 +73,7 @@ _RULES: Dict[str, _Rule] = {
     "fuse_tables": _Rule(_SWITCH, honoured=("auto", False)),
     "fuse_variables": _Rule(_SWITCH, honoured=("auto", False)),
     "fuse_sparse_variables": _Rule(_ON_OFF, honoured=(False,)),
-    "fast_parser": _Rule(_SWITCH, honoured=("auto", False)),
+    "fast_parser": _Rule(_SWITCH),
     "pipeline": _Rule(("off", "exact", "async"), honoured=("off",)),
     "prefetch_to_device": _Rule(_SWITCH, honoured=("auto", False)),
     "xla": _Rule(("off", "auto"), honoured=("off",)),

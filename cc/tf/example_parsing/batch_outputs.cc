@@ -1,0 +1,197 @@
+#include "cc/tf/example_parsing/batch_outputs.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/tstring.h"
+
+namespace tf_booster {
+namespace {
+
+using example_parser::BytesView;
+using example_parser::ParsedSlice;
+using example_parser::ValueArray;
+using TfStatus = tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::tstring;
+
+// How one type's values lie in a slice, and how they get into a tensor.
+template <class T>
+struct Values;
+
+template <>
+struct Values<int64_t> {
+  static const ValueArray<int64_t>& Of(const ParsedSlice& slice, size_t feature) { return slice.int64s(feature); }
+  static void Copy(const int64_t* from, size_t n, int64_t* to) {
+    if (n > 0) std::memcpy(to, from, n * sizeof(*to));
+  }
+};
+
+template <>
+struct Values<float> {
+  static const ValueArray<float>& Of(const ParsedSlice& slice, size_t feature) { return slice.floats(feature); }
+  static void Copy(const float* from, size_t n, float* to) {
+    if (n > 0) std::memcpy(to, from, n * sizeof(*to));
+  }
+};
+
+template <>
+struct Values<tstring> {
+  static const ValueArray<BytesView>& Of(const ParsedSlice& slice, size_t feature) { return slice.bytes(feature); }
+  static void Copy(const BytesView* from, size_t n, tstring* to) {
+    for (size_t i = 0; i < n; ++i) to[i].assign(from[i].data, from[i].size);
+  }
+};
+
+template <class Body>
+auto WithType(tensorflow::DataType dtype, Body body) {
+  switch (dtype) {
+    case tensorflow::DT_STRING:
+      return body(tstring());
+    case tensorflow::DT_FLOAT:
+      return body(float());
+    default:
+      return body(int64_t());
+  }
+}
+
+TfStatus Allocate(tensorflow::DataType dtype, const TensorShape& shape, Tensor* tensor) {
+  *tensor = Tensor(dtype, shape);
+  if (shape.num_elements() > 0 && !tensor->IsInitialized()) {
+    return tensorflow::errors::ResourceExhausted("ParseExample: no memory for a tensor of shape ", shape.DebugString(),
+                                                 " and type ", tensorflow::DataTypeString(dtype),
+                                                 "; make the batch smaller");
+  }
+  return tensorflow::OkStatus();
+}
+
+template <class T>
+void PadRows(const FeatureSlices& from, size_t row_elements, T padding, T* out) {
+  for (const ParsedSlice* slice : from.slices) {
+    const auto* values = Values<T>::Of(*slice, from.feature).data();
+    for (const uint32_t length : slice->lengths(from.feature)) {
+      Values<T>::Copy(values, length, out);
+      std::fill(out + length, out + row_elements, padding);
+      values += length;
+      out += row_elements;
+    }
+  }
+}
+
+template <class Split>
+void FillSplits(const FeatureSlices& from, Split* splits) {
+  Split end = 0;
+  *splits++ = 0;
+  for (const ParsedSlice* slice : from.slices) {
+    for (const uint32_t length : slice->lengths(from.feature)) *splits++ = end += static_cast<Split>(length);
+  }
+}
+
+void FillIndices(const FeatureSlices& from, int64_t* indices) {
+  int64_t record = 0;
+  for (const ParsedSlice* slice : from.slices) {
+    for (const uint32_t length : slice->lengths(from.feature)) {
+      for (int64_t i = 0; i < length; ++i, indices += 2) {
+        indices[0] = record;
+        indices[1] = i;
+      }
+      ++record;
+    }
+  }
+}
+
+}  // namespace
+
+size_t FeatureSlices::num_records() const {
+  size_t n = 0;
+  for (const ParsedSlice* slice : slices) n += slice->num_records();
+  return n;
+}
+
+size_t FeatureSlices::num_values() const {
+  return WithType(dtype, [this](auto type) {
+    size_t n = 0;
+    for (const ParsedSlice* slice : slices) n += Values<decltype(type)>::Of(*slice, feature).size();
+    return n;
+  });
+}
+
+size_t FeatureSlices::max_length() const {
+  uint32_t longest = 0;
+  for (const ParsedSlice* slice : slices) {
+    for (const uint32_t length : slice->lengths(feature)) longest = std::max(longest, length);
+  }
+  return longest;
+}
+
+TfStatus AllocateTensor(tensorflow::DataType dtype, std::initializer_list<int64_t> leading,
+                        const tensorflow::PartialTensorShape& shape, int skip, Tensor* tensor) {
+  TensorShape full;
+  for (const int64_t dim : leading) TF_RETURN_IF_ERROR(full.AddDimWithStatus(dim));
+  for (int i = skip; i < shape.dims(); ++i) TF_RETURN_IF_ERROR(full.AddDimWithStatus(shape.dim_size(i)));
+  return Allocate(dtype, full, tensor);
+}
+
+TfStatus AllocateTensor(tensorflow::DataType dtype, std::initializer_list<int64_t> dims, Tensor* tensor) {
+  return Allocate(dtype, TensorShape(dims), tensor);
+}
+
+void CopyFixedStrings(const ParsedSlice& slice, size_t feature, int64_t first_element, Tensor* values) {
+  const auto& strings = slice.bytes(feature);
+  if (strings.size() > 0) {
+    Values<tstring>::Copy(strings.data(), strings.size(), values->flat<tstring>().data() + first_element);
+  }
+}
+
+TfStatus JoinValues(const FeatureSlices& from, Tensor* values) {
+  TF_RETURN_IF_ERROR(AllocateTensor(from.dtype, {static_cast<int64_t>(from.num_values())}, values));
+  WithType(from.dtype, [&](auto type) {
+    using T = decltype(type);
+    T* out = values->flat<T>().data();
+    for (const ParsedSlice* slice : from.slices) {
+      const auto& part = Values<T>::Of(*slice, from.feature);
+      Values<T>::Copy(part.data(), part.size(), out);
+      out += part.size();
+    }
+  });
+  return tensorflow::OkStatus();
+}
+
+TfStatus JoinSparse(const FeatureSlices& from, Tensor* indices, Tensor* values, Tensor* shape) {
+  TF_RETURN_IF_ERROR(JoinValues(from, values));
+  TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {values->NumElements(), 2}, indices));
+  FillIndices(from, indices->flat<int64_t>().data());
+  TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {2}, shape));
+  shape->vec<int64_t>()(0) = from.num_records();
+  shape->vec<int64_t>()(1) = from.max_length();
+  return tensorflow::OkStatus();
+}
+
+TfStatus JoinRagged(const FeatureSlices& from, tensorflow::DataType splits_dtype, Tensor* values, Tensor* row_splits) {
+  TF_RETURN_IF_ERROR(JoinValues(from, values));
+  TF_RETURN_IF_ERROR(AllocateTensor(splits_dtype, {static_cast<int64_t>(from.num_records()) + 1}, row_splits));
+  if (splits_dtype == tensorflow::DT_INT32) {
+    FillSplits(from, row_splits->vec<int32_t>().data());
+  } else {
+    FillSplits(from, row_splits->vec<int64_t>().data());
+  }
+  return tensorflow::OkStatus();
+}
+
+TfStatus JoinVarLenDense(const FeatureSlices& from, const tensorflow::PartialTensorShape& shape, size_t stride,
+                         const Tensor& padding, Tensor* values) {
+  const int64_t records = from.num_records(), rows = from.max_length() / stride;
+  TF_RETURN_IF_ERROR(AllocateTensor(from.dtype, {records, rows}, shape, 1, values));
+  if (values->NumElements() == 0) return tensorflow::OkStatus();
+  WithType(from.dtype, [&](auto type) {
+    using T = decltype(type);
+    PadRows<T>(from, rows * stride, padding.flat<T>()(0), values->flat<T>().data());
+  });
+  return tensorflow::OkStatus();
+}
+
+}  // namespace tf_booster

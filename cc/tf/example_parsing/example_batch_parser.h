@@ -1,0 +1,87 @@
+// From serialized tf.train.Examples to TensorFlow's tensors: what example::FastParseExample and FastParseSingleExample
+// do, with cc/core's parser. Serves kernels and datasets alike.
+//
+//   std::shared_ptr<const ExampleBatchParser> parser;   // Once for each spec.
+//   TF_RETURN_IF_ERROR(ExampleBatchParser::Make(config, Semantics::kBatch, &parser));
+//   if (parser == nullptr) …                            // Not served: call TensorFlow.
+//   tensorflow::example::Result result;
+//   TF_RETURN_IF_ERROR(parser->Parse(records, names, workers, &result));
+#ifndef TF_BOOSTER_CC_TF_EXAMPLE_PARSING_EXAMPLE_BATCH_PARSER_H_
+#define TF_BOOSTER_CC_TF_EXAMPLE_PARSING_EXAMPLE_BATCH_PARSER_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "cc/core/base/parallel_for.h"
+#include "cc/core/example_parser/example_parser.h"
+#include "cc/tf/example_parsing/batch_outputs.h"
+#include "cc/tf/example_parsing/slice_pool.h"
+#include "tensorflow/core/platform/status.h"
+#include "tensorflow/core/platform/threadpool.h"
+#include "tensorflow/core/platform/tstring.h"
+#include "tensorflow/core/util/example_proto_fast_parsing.h"
+
+namespace tf_booster {
+
+class ExampleBatchParser {
+ public:
+  using Config = tensorflow::example::FastParseExampleConfig;
+  using Result = tensorflow::example::Result;
+  using Record = example_parser::Record;
+  using Semantics = example_parser::Semantics;
+
+  // `config` is copied, its default values too. Null, with an OK status, for a spec that TensorFlow must answer (see
+  // MakeCoreSpec). kBatch is for Parse, kSingle for ParseSingle.
+  static tensorflow::Status Make(const Config& config, Semantics semantics,
+                                 std::shared_ptr<const ExampleBatchParser>* parser);
+
+  const Config& config() const { return config_; }
+  SimdLevel level() const { return parser_.level(); }
+
+  // A batch, as FastParseExample gives it: fixed dense [n, shape…], variable dense [n, longest, shape…], sparse indices
+  // [values, 2], ragged splits [n + 1]. `names` are for errors: n or none. `workers` may be null: then all is done by
+  // the caller. Errors are TensorFlow's (see parse_errors.h), of the first record in error; where TensorFlow would
+  // crash, InvalidArgument. Any number of threads may call at once.
+  tensorflow::Status Parse(absl::Span<const Record> records, absl::Span<const tensorflow::tstring> names,
+                           tensorflow::thread::ThreadPool* workers, Result* result) const;
+
+  // One record without a batch dimension, as FastParseSingleExample gives it: dense [shape…], sparse indices [values,
+  // 1], ragged splits [0].
+  tensorflow::Status ParseSingle(Record record, Result* result) const;
+
+ private:
+  using Slices = std::vector<std::unique_ptr<example_parser::ParsedSlice>>;
+
+  ExampleBatchParser(const Config& config, std::shared_ptr<const example_parser::ParserSpec> spec);
+
+  tensorflow::Status ParseOn(absl::Span<const Record> records, absl::Span<const tensorflow::tstring> names,
+                             ParallelFor& parallel_for, Result* result) const;
+  void ResizeResult(Result* result) const;
+  tensorflow::Status AllocateFixedDense(size_t n, Result* result) const;
+  // By feature: where row 0 of a fixed dense one lies.
+  std::vector<void*> FixedOutputs(Result* result) const;
+  tensorflow::Status ParseSlices(absl::Span<const Record> records, absl::Span<const tensorflow::tstring> names,
+                                 ParallelFor& parallel_for, double ns, const Slices& slices, Result* result) const;
+  // False: see `error`.
+  bool ParseSlice(absl::Span<const Record> records, size_t begin, size_t end, void* const* fixed,
+                  example_parser::ParsedSlice* slice, example_parser::ParseError* error, Result* result) const;
+  tensorflow::Status Error(const example_parser::ParseError& error, absl::Span<const Record> records,
+                           absl::Span<const tensorflow::tstring> names) const;
+  // The number of values of a feature in records that parse.
+  size_t CountValues(absl::Span<const Record> records, size_t feature) const;
+  FeatureSlices SlicesOf(size_t feature, absl::Span<const example_parser::ParsedSlice* const> slices) const;
+  tensorflow::Status Join(const Slices& slices, ParallelFor& parallel_for, Result* result) const;
+  tensorflow::Status JoinFeature(const FeatureSlices& from, Result* result) const;
+  tensorflow::Status SingleFeature(const FeatureSlices& from, Result* result) const;
+
+  Config config_;
+  example_parser::ExampleParser parser_;
+  std::vector<size_t> fixed_strings_;  // Numbers of the dense features that slices hold as views.
+  std::vector<size_t> joined_;         // Numbers of the features of variable length.
+  mutable SlicePool pool_;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_TF_EXAMPLE_PARSING_EXAMPLE_BATCH_PARSER_H_

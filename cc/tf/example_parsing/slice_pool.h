@@ -1,0 +1,43 @@
+// ParsedSlices between batches: they keep their memory, and the order in which the last records had their keys.
+#ifndef TF_BOOSTER_CC_TF_EXAMPLE_PARSING_SLICE_POOL_H_
+#define TF_BOOSTER_CC_TF_EXAMPLE_PARSING_SLICE_POOL_H_
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cc/core/example_parser/example_parser.h"
+
+namespace tf_booster {
+
+// Holds as many slices as were ever in use at once. Any thread may call.
+class SlicePool {
+ public:
+  using Slice = example_parser::ParsedSlice;
+
+  // Appends `n` slices to `slices`.
+  void Take(size_t n, std::vector<std::unique_ptr<Slice>>* slices) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (size_t i = 0; i < n; ++i) {
+      if (free_.empty()) {
+        slices->push_back(std::make_unique<Slice>());
+      } else {
+        slices->push_back(std::move(free_.back()));
+        free_.pop_back();
+      }
+    }
+  }
+
+  void Give(std::vector<std::unique_ptr<Slice>> slices) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& slice : slices) free_.push_back(std::move(slice));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Slice>> free_;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_TF_EXAMPLE_PARSING_SLICE_POOL_H_

@@ -1,0 +1,133 @@
+"""One parse op, run by TensorFlow's parser and by ours, and what came out of it compared: every bit, or the whole error."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+DTYPES = {"int64": tf.int64, "float": tf.float32, "string": tf.string}
+SPLITS = {"int32": tf.int32, "int64": tf.int64}
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """One feature of a spec. kind: "dense", "sparse" or "ragged"."""
+
+    name: str
+    kind: str
+    dtype: str
+    shape: Tuple[Optional[int], ...] = ()  # Of dense ones; a leading None makes them variable.
+    default: Optional[Tuple[Any, ...]] = None  # Flat; the padding, of one value, of variable ones.
+    splits: str = "int64"
+
+
+Outcome = Tuple[str, Any]  # ("ok", [(dtype, shape, bytes or list)]), ("error", (code, message)), ("died", signal).
+
+
+def parse_example_v2(features: Sequence[Feature], serialized: Any, names: Sequence[bytes] = ()) -> List[tf.Tensor]:
+    """tf.raw_ops.ParseExampleV2 with this spec; all outputs in a row."""
+    sparse, dense, ragged = ([f for f in features if f.kind == kind] for kind in ("sparse", "dense", "ragged"))
+    outputs = tf.raw_ops.ParseExampleV2(
+        serialized=tf.constant(serialized, tf.string),
+        names=tf.constant(list(names), tf.string),
+        sparse_keys=tf.constant([f.name for f in sparse], tf.string),
+        dense_keys=tf.constant([f.name for f in dense], tf.string),
+        ragged_keys=tf.constant([f.name for f in ragged], tf.string),
+        dense_defaults=defaults(dense),
+        num_sparse=len(sparse),
+        sparse_types=[DTYPES[f.dtype] for f in sparse],
+        ragged_value_types=[DTYPES[f.dtype] for f in ragged],
+        ragged_split_types=[SPLITS[f.splits] for f in ragged],
+        dense_shapes=[f.shape for f in dense],
+    )
+    return [tensor for group in outputs for tensor in group]
+
+
+def parse_single_example(features: Sequence[Feature], serialized: bytes) -> List[tf.Tensor]:
+    """tf.raw_ops.ParseSingleExample, which has no ragged features."""
+    sparse, dense = ([f for f in features if f.kind == kind] for kind in ("sparse", "dense"))
+    outputs = tf.raw_ops.ParseSingleExample(
+        serialized=tf.constant(serialized, tf.string),
+        dense_defaults=defaults(dense),
+        num_sparse=len(sparse),
+        sparse_keys=[f.name for f in sparse],
+        dense_keys=[f.name for f in dense],
+        sparse_types=[DTYPES[f.dtype] for f in sparse],
+        dense_shapes=[f.shape for f in dense],
+    )
+    return [tensor for group in outputs for tensor in group]
+
+
+def parse_example_v1(features: Sequence[Feature], serialized: Any, names: Sequence[bytes] = ()) -> List[tf.Tensor]:
+    """tf.raw_ops.ParseExample, whose keys are lists of scalars."""
+    sparse, dense = ([f for f in features if f.kind == kind] for kind in ("sparse", "dense"))
+    outputs = tf.raw_ops.ParseExample(
+        serialized=tf.constant(serialized, tf.string),
+        names=tf.constant(list(names), tf.string),
+        sparse_keys=[tf.constant(f.name) for f in sparse],
+        dense_keys=[tf.constant(f.name) for f in dense],
+        dense_defaults=defaults(dense),
+        sparse_types=[DTYPES[f.dtype] for f in sparse],
+        dense_shapes=[f.shape for f in dense],
+    )
+    return [tensor for group in outputs for tensor in group]
+
+
+def defaults(dense: Sequence[Feature]) -> List[tf.Tensor]:
+    made = []
+    for f in dense:
+        if f.default is None:
+            made.append(tf.constant([], DTYPES[f.dtype]))
+        elif f.shape and f.shape[0] is None:
+            made.append(tf.constant(f.default[0], DTYPES[f.dtype]))
+        else:
+            made.append(tf.constant(list(f.default), DTYPES[f.dtype], shape=f.shape))
+    return made
+
+
+def outcome(parse: Callable[[], Sequence[tf.Tensor]]) -> Outcome:
+    """What `parse` gives, or how it fails, in a form that can be compared and pickled."""
+    try:
+        outputs = parse()
+    except tf.errors.OpError as error:
+        return "error", (error.error_code, error.message)
+    except UnicodeDecodeError as error:  # TensorFlow's message holds the record; Python cannot make a string of that.
+        return "error", (tf.errors.INVALID_ARGUMENT, error.object.decode(errors="replace"))
+    return "ok", [frozen(tensor) for tensor in outputs]
+
+
+def frozen(tensor: tf.Tensor) -> Tuple[str, Tuple[int, ...], Any]:
+    array = tensor.numpy()
+    if tensor.dtype == tf.string:
+        return "string", tuple(tensor.shape), np.ravel(np.asarray(array, object)).tolist()
+    return tensor.dtype.name, array.shape, array.tobytes()  # Bytes: NaNs and zeros of both signs count too.
+
+
+# Where TensorFlow's text names no record (or prints it, all of it), ours does: these words are in both.
+NAMELESS = ("Could not parse example input", "Unsupported datatype.")
+
+
+def same_error(theirs: Tuple[int, str], ours: Tuple[int, str]) -> bool:
+    if theirs[0] != ours[0]:
+        return False
+    return theirs[1] == ours[1] or any(words in theirs[1] and words in ours[1] for words in NAMELESS)
+
+
+def difference(theirs: Outcome, ours: Outcome) -> str:
+    """What differs, in a line; empty if nothing. Where TensorFlow dies, ours must say InvalidArgument."""
+    if theirs[0] == "died":
+        refused = ours[0] == "error" and ours[1][0] == tf.errors.INVALID_ARGUMENT
+        return "" if refused else f"TensorFlow died, ours: {ours}"
+    if theirs[0] != ours[0]:
+        return f"theirs: {theirs}\nours:   {ours}"
+    if theirs[0] == "error":
+        return "" if same_error(theirs[1], ours[1]) else f"theirs: {theirs[1]}\nours:   {ours[1]}"
+    if len(theirs[1]) != len(ours[1]):
+        return f"{len(theirs[1])} outputs against {len(ours[1])}"
+    for i, (a, b) in enumerate(zip(theirs[1], ours[1])):
+        if a != b:
+            return f"output {i}\ntheirs: {a}\nours:   {b}"
+    return ""

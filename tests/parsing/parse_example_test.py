@@ -1,0 +1,71 @@
+"""ParseExampleV2 and its older forms: TensorFlow's parser and ours in one process, over generated specs and records."""
+
+import example_compare
+import pytest
+from example_cases import HypothesisDraw, a_batch, a_record, a_spec, names_for
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tf_booster import parsing
+
+LEVELS = ("scalar", "sse4.1", "avx2", "avx512")
+given_data = given(data=st.data())
+some = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(autouse=True)
+def off_after():
+    yield
+    parsing.serve_stock_ops(False)
+    parsing.force_simd_level("")
+
+
+@pytest.fixture(params=LEVELS)
+def level(request):
+    try:
+        parsing.force_simd_level(request.param)
+    except ValueError:
+        pytest.skip("not on this machine")
+
+
+def check_same(op, *args):
+    parsing.serve_stock_ops(False)
+    theirs = example_compare.outcome(lambda: op(*args))
+    parsing.serve_stock_ops(True)
+    ours = example_compare.outcome(lambda: op(*args))
+    difference = example_compare.difference(theirs, ours)
+    assert not difference, difference
+
+
+@some
+@given_data
+def test_batches(level, data):
+    draw = HypothesisDraw(data)
+    spec = a_spec(draw)
+    records = a_batch(draw, spec)
+    check_same(example_compare.parse_example_v2, spec, records, names_for(draw, records))
+
+
+@some
+@given_data
+def test_one_record_without_a_batch(level, data):
+    draw = HypothesisDraw(data)
+    spec = a_spec(draw)
+    check_same(example_compare.parse_example_v2, spec, a_record(draw, spec))
+
+
+@some
+@given_data
+def test_the_first_parse_example(data):
+    draw = HypothesisDraw(data)
+    spec = a_spec(draw, ragged=False)
+    records = a_batch(draw, spec)
+    check_same(example_compare.parse_example_v1, spec, records, names_for(draw, records))
+
+
+@some
+@given_data
+def test_parse_single_example(data):
+    draw = HypothesisDraw(data)
+    spec = a_spec(draw, ragged=False)
+    check_same(example_compare.parse_single_example, spec, a_record(draw, spec))
