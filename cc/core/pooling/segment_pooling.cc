@@ -1,0 +1,145 @@
+#include "cc/core/pooling/segment_pooling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "cc/core/pooling/job_ranges.h"
+#include "cc/core/pooling/weighted_pooling.h"
+
+namespace tf_booster {
+namespace {
+
+constexpr int64_t kColumns = 64;  // Columns that one block sum on the stack has.
+
+template <class T>
+void AddTo(T* out, const T* in, int64_t n) {
+  for (int64_t d = 0; d < n; ++d) out[d] += in[d];
+}
+
+// TensorFlow adds in blocks: first the 2 to 9 rows that leave a multiple of 8, then 8 at a time, each block summed up
+// by itself. Up to 9 rows are multiplied by the reciprocal of the count, more are divided by it.
+template <class T>
+void PoolRow(const T* embeddings, int64_t dim, const int32_t* idx, int64_t n, Combiner combiner, T* out) {
+  if (n == 0) {
+    std::fill(out, out + dim, T(0));
+    return;
+  }
+  const auto row = [&](int64_t i) { return embeddings + int64_t{idx[i]} * dim; };
+  std::copy(row(0), row(0) + dim, out);
+  if (n == 1) return;
+  const int64_t first = (n & 7) < 2 ? (n & 7) + 8 : n & 7;
+  for (int64_t i = 1; i < first; ++i) AddTo(out, row(i), dim);
+  const T divisor =
+      combiner == Combiner::kSqrtN ? static_cast<T>(std::sqrt(static_cast<double>(n))) : static_cast<T>(n);
+  if (combiner != Combiner::kSum && n < 10) {
+    const T scale = T(1) / divisor;
+    for (int64_t d = 0; d < dim; ++d) out[d] *= scale;
+  }
+  T block[kColumns];
+  for (int64_t i = first; i < n; i += 8) {
+    for (int64_t begin = 0; begin < dim; begin += kColumns) {
+      const int64_t columns = std::min(kColumns, dim - begin);
+      std::copy(row(i) + begin, row(i) + begin + columns, block);
+      for (int64_t j = 1; j < 8; ++j) AddTo(block, row(i + j) + begin, columns);
+      AddTo(out + begin, block, columns);
+    }
+  }
+  if (combiner != Combiner::kSum && n >= 10) {
+    for (int64_t d = 0; d < dim; ++d) out[d] /= divisor;
+  }
+}
+
+// The gradients of the embeddings [begin, end) of one lookup, place by place. The first at a place is copied, not added
+// to zero, as TensorFlow does: it keeps the sign of a zero.
+template <class T>
+void GradientRange(const PoolingGradientJob<T>& job, int64_t begin, int64_t end) {
+  const PoolingSegments& s = job.segments;
+  const int64_t dim = s.dim;
+  std::vector<uint8_t> seen(end - begin, 0);
+  std::fill(job.gradient + begin * dim, job.gradient + end * dim, T(0));
+  const std::vector<T> zeros(s.zero_rows != nullptr ? dim : 0, T(0));
+  for (int64_t r = 0; r < s.rows; ++r) {
+    const int64_t n = s.row_splits[r + 1] - s.row_splits[r];
+    const T* in = s.zero_rows != nullptr && s.zero_rows[r] ? zeros.data() : job.pooled_gradient + r * dim;
+    T scale(1);
+    if (n > 1 && s.combiner == Combiner::kMean) scale = static_cast<T>(1.0 / static_cast<double>(n));
+    if (n > 1 && s.combiner == Combiner::kSqrtN) scale = static_cast<T>(1.0 / std::sqrt(static_cast<double>(n)));
+    for (int64_t i = s.row_splits[r]; i < s.row_splits[r + 1]; ++i) {
+      const int64_t place = s.idx[i];
+      if (place < begin || place >= end) continue;
+      T* out = job.gradient + place * dim;
+      if (!seen[place - begin]) {
+        seen[place - begin] = 1;
+        for (int64_t d = 0; d < dim; ++d) out[d] = in[d] * scale;
+      } else {
+        for (int64_t d = 0; d < dim; ++d) out[d] += in[d] * scale;
+      }
+    }
+  }
+}
+
+// A row of 16 floats from memory takes some 10 ns, one from the cache less.
+template <class Jobs>
+JobRanges Ranges(const Jobs& jobs, bool of_rows) {
+  std::vector<int64_t> units;
+  int64_t total_ns = 0;
+  for (const auto& job : jobs) {
+    const PoolingSegments& s = job.segments;
+    units.push_back(of_rows ? s.rows : s.distinct);
+    total_ns += (s.row_splits[s.rows] + s.rows) * (4 + s.dim / 3);
+  }
+  return JobRanges(units, total_ns);
+}
+
+}  // namespace
+
+template <class T>
+void Pool(const std::vector<PoolingJob<T>>& jobs, ParallelFor& pf) {
+  Ranges(jobs, true).Run(pf, [&](size_t j, int64_t begin, int64_t end) {
+    const PoolingJob<T>& job = jobs[j];
+    const PoolingSegments& s = job.segments;
+    for (int64_t r = begin; r < end; ++r) {
+      T* out = job.pooled + r * s.dim;
+      const int32_t* idx = s.idx + s.row_splits[r];
+      const int64_t n = s.row_splits[r + 1] - s.row_splits[r];
+      if (s.zero_rows != nullptr && s.zero_rows[r]) {
+        std::fill(out, out + s.dim, T(0));
+      } else if (s.weights != nullptr) {
+        PoolWeightedRow(job.embeddings, s.dim, idx, s.weights + s.row_splits[r], n, s.combiner, out);
+      } else {
+        PoolRow(job.embeddings, s.dim, idx, n, s.combiner, out);
+      }
+    }
+  });
+}
+
+template <class T>
+void PoolGradient(const std::vector<PoolingGradientJob<T>>& jobs, ParallelFor& pf) {
+  Ranges(jobs, false).Run(pf, [&](size_t j, int64_t begin, int64_t end) {
+    if (jobs[j].segments.weights != nullptr) {
+      WeightedGradientRange(jobs[j], begin, end);
+    } else {
+      GradientRange(jobs[j], begin, end);
+    }
+  });
+}
+
+bool CheckSegments(const PoolingSegments& s, int64_t ids) {
+  if (s.row_splits[0] != 0 || s.row_splits[s.rows] != ids) return false;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    if (s.row_splits[r] > s.row_splits[r + 1]) return false;
+  }
+  bool inside = true;
+  for (int64_t i = 0; i < ids; ++i) inside &= s.idx[i] >= 0 && s.idx[i] < s.distinct;
+  return inside;
+}
+
+#define TFB_POOLING(T)                                                    \
+  template void Pool<T>(const std::vector<PoolingJob<T>>&, ParallelFor&); \
+  template void PoolGradient<T>(const std::vector<PoolingGradientJob<T>>&, ParallelFor&)
+TFB_POOLING(float);
+TFB_POOLING(double);
+#undef TFB_POOLING
+
+}  // namespace tf_booster

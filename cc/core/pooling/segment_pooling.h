@@ -1,0 +1,56 @@
+// The end of a sparse lookup: rows of embeddings summed up by the rows of a batch, and the gradient of that.
+//
+// The order of the additions is that of TensorFlow's CPU kernels (SparseSegmentSum/Mean/SqrtN and their gradients; with
+// weights: gather, multiply, SegmentSum, divide), so results are the same bit for bit, on any number of threads.
+#ifndef TF_BOOSTER_CC_CORE_POOLING_SEGMENT_POOLING_H_
+#define TF_BOOSTER_CC_CORE_POOLING_SEGMENT_POOLING_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cc/core/base/parallel_for.h"
+
+namespace tf_booster {
+
+enum class Combiner { kSum, kMean, kSqrtN };
+
+// One lookup. T: float or double.
+struct PoolingSegments {
+  Combiner combiner = Combiner::kSum;
+  int64_t rows = 0;                     // Of the batch.
+  const int32_t* row_splits = nullptr;  // [rows + 1]: row r has the places [row_splits[r], row_splits[r + 1]).
+  const int32_t* idx = nullptr;         // [row_splits[rows]]: which of the `distinct` embeddings is at a place.
+  const bool* zero_rows = nullptr;      // [rows]: rows whose result is zeros whatever is at their places; or null.
+  const float* weights = nullptr;       // [row_splits[rows]], or null.
+  int64_t distinct = 0;
+  int64_t dim = 0;
+};
+
+// pooled [rows, dim] from embeddings [distinct, dim].
+template <class T>
+struct PoolingJob {
+  PoolingSegments segments;
+  const T* embeddings = nullptr;
+  T* pooled = nullptr;
+};
+
+// gradient [distinct, dim] of the embeddings, from that of `pooled` [rows, dim].
+template <class T>
+struct PoolingGradientJob {
+  PoolingSegments segments;
+  const T* pooled_gradient = nullptr;
+  T* gradient = nullptr;
+};
+
+// Every idx must be in [0, distinct), row_splits must begin with 0 and not fall: CheckSegments tells.
+template <class T>
+void Pool(const std::vector<PoolingJob<T>>& jobs, ParallelFor& pf);
+template <class T>
+void PoolGradient(const std::vector<PoolingGradientJob<T>>& jobs, ParallelFor& pf);
+
+// Whether `segments` may be given to Pool: the splits lie within [0, ids] and rise, each idx lies in [0, distinct).
+bool CheckSegments(const PoolingSegments& segments, int64_t ids);
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_POOLING_SEGMENT_POOLING_H_

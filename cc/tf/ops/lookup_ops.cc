@@ -1,0 +1,212 @@
+// Many lookups of a step as one op each: what safe_embedding_lookup_sparse and embedding_lookup build around a gather.
+//
+//   ids, idx, row_splits, row_is_empty = PrepareLookups(values, indices, dense_shapes, weights)   prune, fill, unique
+//   rows                               = MultiGather(variables, ids)                              or tables, or
+//   anything pooled                             = PoolLookups(rows, idx, row_splits, row_is_empty)         one row for
+//   each example gradient of rows                   = PoolLookupsGrad(gradient of pooled, rows, idx, row_splits,
+//   row_is_empty)
+//
+// Every list has one entry for each lookup; lists that a step does not need (weights, indices of dense ids) are empty.
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace tensorflow {
+namespace {
+
+using shape_inference::DimensionHandle;
+using shape_inference::InferenceContext;
+using shape_inference::ShapeHandle;
+
+// The rows of lookup i: the product of its leading dimensions, as far as they are known.
+Status RowsOfLookup(InferenceContext* c, int i, int n, int num_sparse, int num_shapes, int leading,
+                    DimensionHandle* rows) {
+  ShapeHandle shape = c->UnknownShape();
+  if (num_sparse == 0) {
+    shape = c->input(i);
+  } else if (num_shapes > 0) {
+    TF_RETURN_IF_ERROR(c->MakeShapeFromShapeTensor(n + num_sparse + i, &shape));
+  }
+  *rows = c->UnknownDim();
+  if (!c->RankKnown(shape)) return OkStatus();
+  if (c->Rank(shape) < leading) return errors::InvalidArgument("leading_dims is larger than the rank of the ids");
+  *rows = c->MakeDim(1);
+  for (int d = 0; d < leading; ++d) TF_RETURN_IF_ERROR(c->Multiply(*rows, c->Dim(shape, d), rows));
+  return OkStatus();
+}
+
+Status PrepareLookupsShapes(InferenceContext* c) {
+  int n, num_sparse, num_shapes, num_weights;
+  bool fill_rows;
+  std::vector<int64_t> leading_dims;
+  TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+  TF_RETURN_IF_ERROR(c->GetAttr("num_sparse", &num_sparse));
+  TF_RETURN_IF_ERROR(c->GetAttr("num_shapes", &num_shapes));
+  TF_RETURN_IF_ERROR(c->GetAttr("num_weights", &num_weights));
+  TF_RETURN_IF_ERROR(c->GetAttr("fill_rows", &fill_rows));
+  TF_RETURN_IF_ERROR(c->GetAttr("leading_dims", &leading_dims));
+  if (static_cast<int>(leading_dims.size()) != n) return errors::InvalidArgument("leading_dims must have N entries");
+  for (int i = 0; i < n; ++i) {
+    DimensionHandle rows;
+    TF_RETURN_IF_ERROR(RowsOfLookup(c, i, n, num_sparse, num_shapes, static_cast<int>(leading_dims[i]), &rows));
+    DimensionHandle splits;
+    TF_RETURN_IF_ERROR(c->Add(rows, 1, &splits));
+    c->set_output(i, c->Vector(c->UnknownDim()));
+    c->set_output(n + i, c->Vector(c->UnknownDim()));
+    c->set_output(2 * n + i, c->Vector(splits));
+    if (fill_rows) c->set_output(3 * n + i, c->Vector(rows));
+  }
+  const int first_weight = fill_rows ? 4 * n : 3 * n;
+  for (int i = 0; i < num_weights; ++i) c->set_output(first_weight + i, c->Vector(c->UnknownDim()));
+  return OkStatus();
+}
+
+// [the rows of row_splits, embedding's dim].
+Status PooledShapes(InferenceContext* c) {
+  int n;
+  TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+  for (int i = 0; i < n; ++i) {
+    ShapeHandle rows, splits;
+    TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 2, &rows));
+    TF_RETURN_IF_ERROR(c->WithRank(c->input(2 * n + i), 1, &splits));
+    DimensionHandle batch = c->UnknownDim();
+    if (c->ValueKnown(c->Dim(splits, 0))) TF_RETURN_IF_ERROR(c->Subtract(c->Dim(splits, 0), 1, &batch));
+    c->set_output(i, c->Matrix(batch, c->Dim(rows, 1)));
+  }
+  return OkStatus();
+}
+
+// The shapes of rows.
+Status GradientShapes(InferenceContext* c) {
+  int n;
+  TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+  for (int i = 0; i < n; ++i) {
+    ShapeHandle gradient, rows;
+    DimensionHandle dim;
+    TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 2, &gradient));
+    TF_RETURN_IF_ERROR(c->WithRank(c->input(n + i), 2, &rows));
+    TF_RETURN_IF_ERROR(c->Merge(c->Dim(gradient, 1), c->Dim(rows, 1), &dim));
+    c->set_output(i, c->Matrix(c->Dim(rows, 0), dim));
+  }
+  return OkStatus();
+}
+
+// indices.shape + variable.shape[1:].
+Status GatherShapes(InferenceContext* c) {
+  int n;
+  TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+  for (int i = 0; i < n; ++i) {
+    const auto* handle = c->input_handle_shapes_and_types(i);
+    ShapeHandle rest = c->UnknownShape(), out = c->UnknownShape();
+    if (handle != nullptr && !handle->empty() && c->RankKnown((*handle)[0].shape)) {
+      ShapeHandle variable;
+      TF_RETURN_IF_ERROR(c->WithRankAtLeast((*handle)[0].shape, 1, &variable));
+      TF_RETURN_IF_ERROR(c->Subshape(variable, 1, &rest));
+      TF_RETURN_IF_ERROR(c->Concatenate(c->input(n + i), rest, &out));
+    }
+    c->set_output(i, out);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+REGISTER_OP("TfBoosterPrepareLookups")
+    .Input("values: N * T")
+    .Input("indices: num_sparse * int64")
+    .Input("dense_shapes: num_shapes * int64")
+    .Input("weights: num_weights * float")
+    .Output("ids: N * Tids")
+    .Output("idx: N * int32")
+    .Output("row_splits: N * int32")
+    .Output("row_is_empty: num_filled * bool")
+    .Output("kept_weights: num_weights * float")
+    .Attr("N: int >= 1")
+    .Attr("T: {int32, int64, string}")
+    .Attr("Tids: {int32, int64}")
+    .Attr("num_sparse: int >= 0")
+    .Attr("num_shapes: int >= 0")
+    .Attr("num_weights: int >= 0")
+    .Attr("num_filled: int >= 0")
+    .Attr("prune_ids: bool")
+    .Attr("prune_weights: bool")
+    .Attr("fill_rows: bool")
+    .Attr("default_ids: list(int)")
+    .Attr("leading_dims: list(int)")
+    .Attr("hash_buckets: list(int)")
+    .SetShapeFn(PrepareLookupsShapes)
+    .Doc(R"doc(
+The ids of N lookups, row by row and without duplicates.
+
+A row outside the batch, rows that fall, and lists of different lengths are InvalidArgument.
+
+values: sparse: [n] with indices [n, rank] (or [n]) and, with fill_rows, dense_shape [rank]. Dense (num_sparse 0): any shape;
+  -1 (for strings '') is no id.
+weights: [n]; of sparse ids only.
+ids: the distinct ids [u] of each lookup, in the order of first sight.
+idx: which of ids stands at each place, [m], row by row.
+row_splits: row r has the places row_splits[r] to row_splits[r + 1]; [rows + 1].
+row_is_empty: [rows]; with fill_rows only.
+kept_weights: [m].
+prune_ids: drop ids below 0.
+prune_weights: drop ids whose weight is not above 0, as TensorFlow does for mean and sqrtn.
+fill_rows: a row without ids gets default_ids[i] with weight 1; ids may then come in any order of rows. Otherwise the first
+  column of indices is the row and must not fall, and the last one gives the number of rows.
+leading_dims: how many dimensions make up a row.
+hash_buckets: if above 0, the id is Fingerprint64 of the string (of the decimal digits of an integer) modulo this.
+)doc");
+
+REGISTER_OP("TfBoosterPoolLookups")
+    .Input("rows: N * T")
+    .Input("idx: N * int32")
+    .Input("row_splits: N * int32")
+    .Input("zero_rows: num_zeroed * bool")
+    .Input("weights: num_weights * float")
+    .Output("pooled: N * T")
+    .Attr("N: int >= 1")
+    .Attr("T: {float, double}")
+    .Attr("num_zeroed: int >= 0")
+    .Attr("num_weights: int >= 0")
+    .Attr("combiners: list({'sum', 'mean', 'sqrtn'})")
+    .SetShapeFn(PooledShapes)
+    .Doc(R"doc(
+Sums embeddings up by the rows of a batch, with the numbers of TensorFlow's SparseSegment kernels.
+
+rows: [u, dim]. idx [m], row_splits [batch + 1]: of PrepareLookups. pooled: [batch, dim]; a row without places is zeros.
+zero_rows: [batch]; a row marked here is zeros whatever is at its places. weights: [m].
+)doc");
+
+REGISTER_OP("TfBoosterPoolLookupsGrad")
+    .Input("grads: N * T")
+    .Input("rows: N * T")
+    .Input("idx: N * int32")
+    .Input("row_splits: N * int32")
+    .Input("zero_rows: num_zeroed * bool")
+    .Input("weights: num_weights * float")
+    .Output("row_grads: N * T")
+    .Attr("N: int >= 1")
+    .Attr("T: {float, double}")
+    .Attr("num_zeroed: int >= 0")
+    .Attr("num_weights: int >= 0")
+    .Attr("combiners: list({'sum', 'mean', 'sqrtn'})")
+    .SetShapeFn(GradientShapes)
+    .Doc(
+        "The gradients [u, dim] of the rows of PoolLookups, from those of pooled [batch, dim]; of rows only the shape "
+        "counts.");
+
+REGISTER_OP("TfBoosterMultiGather")
+    .Input("resources: N * resource")
+    .Input("indices: N * Tindices")
+    .Output("rows: N * dtype")
+    .Attr("N: int >= 1")
+    .Attr("dtype: {float, double, half, bfloat16, int32, int64}")
+    .Attr("Tindices: {int32, int64}")
+    .SetIsStateful()
+    .SetShapeFn(GatherShapes)
+    .Doc(R"doc(
+ResourceGather of N Variables: rows[i] = variable i at indices[i], [indices.shape, variable.shape[1:]].
+
+An index outside its Variable is InvalidArgument; a Variable that is not initialized fails as ResourceGather does.
+)doc");
+
+}  // namespace tensorflow
