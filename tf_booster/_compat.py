@@ -7,12 +7,13 @@ checkpoints, SavedModels, feature columns, parsing of Examples. Add a section fo
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 from tensorflow.core.framework import variable_pb2 as _variable_pb2
 from tensorflow.python.checkpoint import graph_view as _object_graph_view
 from tensorflow.python.data.experimental.ops import parsing_ops as _parsing_datasets
+from tensorflow.python.data.util import random_seed as _data_random_seed
 from tensorflow.python.feature_column import feature_column as _fc_v1
 from tensorflow.python.feature_column import feature_column_v2 as _fc_v2
 from tensorflow.python.feature_column import serialization as _fc_serialization
@@ -87,28 +88,63 @@ def is_stateful(op_type: str) -> bool:
     return definition is not None and definition.is_stateful
 
 
+class GpuKernel(NamedTuple):
+    """types: for each constrained attr the enum values that it takes. host: names of arguments that live in host memory."""
+
+    types: Tuple[Tuple[str, frozenset], ...]
+    host: frozenset
+
+
 @functools.cache
-def _gpu_kernels(op_type: str) -> Tuple[Tuple[Tuple[str, frozenset], ...], ...]:
-    """For each GPU kernel of the op type the types that it takes: (attr, enum values)."""
+def _gpu_kernels(op_type: str) -> Tuple[GpuKernel, ...]:
     kernels = _kernels.get_registered_kernels_for_op(op_type).kernel
     return tuple(
-        tuple((c.name, frozenset(c.allowed_values.list.type)) for c in kernel.constraint)
+        GpuKernel(
+            tuple((c.name, frozenset(c.allowed_values.list.type)) for c in kernel.constraint),
+            frozenset(kernel.host_memory_arg),
+        )
         for kernel in kernels
         if kernel.device_type == "GPU"
     )
 
 
-def has_gpu_kernel(op: tf.Operation) -> bool:
-    """Whether this TensorFlow, with the libraries that are loaded, has a GPU kernel for the op and its types."""
-    for constraints in _gpu_kernels(op.type):
-        if all(_allowed(op.get_attr(name), types) for name, types in constraints):
-            return True
-    return False
+def gpu_kernel(op: tf.Operation) -> Optional[GpuKernel]:
+    """The GPU kernel that this TensorFlow, with the libraries that are loaded, has for the op and its types."""
+    for kernel in _gpu_kernels(op.type):
+        if all(_allowed(op.get_attr(name), types) for name, types in kernel.types):
+            return kernel
+    return None
 
 
 def _allowed(value: Any, types: frozenset) -> bool:
     values = value if isinstance(value, (list, tuple)) else [value]
     return all(not isinstance(v, tf.DType) or v.as_datatype_enum in types for v in values)
+
+
+def input_in_host_memory(op: tf.Operation, index: int) -> bool:
+    """Whether the GPU kernel of `op` reads its input `index` from host memory."""
+    kernel = gpu_kernel(op)
+    return kernel is not None and _argument(op, op.op_def.input_arg, index) in kernel.host
+
+
+def output_in_host_memory(op: tf.Operation, index: int) -> bool:
+    """Whether the GPU kernel of `op` writes its output `index` to host memory."""
+    kernel = gpu_kernel(op)
+    return kernel is not None and _argument(op, op.op_def.output_arg, index) in kernel.host
+
+
+def _argument(op: tf.Operation, arguments: Any, index: int) -> str:
+    """The name of the argument that the tensor `index` belongs to; an argument may be a list of tensors."""
+    for argument in arguments:
+        if argument.number_attr:
+            index -= op.get_attr(argument.number_attr)
+        elif argument.type_list_attr:
+            index -= len(op.get_attr(argument.type_list_attr))
+        else:
+            index -= 1
+        if index < 0:
+            return argument.name
+    return ""
 
 
 def device_kind(op: tf.Operation) -> str:
@@ -119,7 +155,7 @@ def device_kind(op: tf.Operation) -> str:
     if not tf.config.get_visible_devices("GPU"):
         return "CPU"
     wanted = tf.DeviceSpec.from_string(op.device).device_type if op.device else None
-    return "CPU" if wanted == "CPU" or not has_gpu_kernel(op) else "GPU"
+    return "CPU" if wanted == "CPU" or gpu_kernel(op) is None else "GPU"
 
 
 # --- Control flow and functions ---
@@ -263,3 +299,16 @@ def parsing_datasets() -> Any:
     """The module whose `_ParseExampleDataset(input_dataset, features, num_parallel_calls, deterministic)` is behind
     tf.data.experimental.parse_example_dataset and make_batched_features_dataset; looked up there by name at each call."""
     return _parsing_datasets
+
+
+# --- Datasets ---
+
+
+def variant_of_dataset(dataset: tf.data.Dataset) -> tf.Tensor:
+    """The scalar that stands for `dataset` among ops."""
+    return dataset._variant_tensor  # pylint: disable=protected-access
+
+
+def op_seeds(seed: Any) -> Tuple[Any, Any]:
+    """The two seeds that tf.data's shuffle makes of the user's and the graph's; (0, 0): at random."""
+    return _data_random_seed.get_seed(seed)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 import os
 import weakref
 from typing import Any, Dict, List, Optional
 
 import tensorflow as tf
 
+from tf_booster import report_html, report_text
 from tf_booster.embedding.registry import RewrittenTable
 from tf_booster.passes.base import PassResult
+from tf_booster.passes.graph_summary import GraphSummary
 
 # The outputs of TableStats, in their order. A table's entry has them once a session on the graph has ended, None before.
 STATS = ("rows", "pending", "evicted", "step", "index_capacity", "bytes")
@@ -19,12 +20,31 @@ STATS = ("rows", "pending", "evicted", "step", "index_capacity", "bytes")
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """passes: what each pass did. tables: one entry a table, as in to_dict(). device: where tables live."""
+    """What was done to one graph.
+
+    passes: what each pass did. tables: one entry a table, as in to_dict(). device: where tables live.
+    before, after: what one step ran and runs. counted_from: which fetches these steps are.
+    memory: of Variables, see passes/variable_memory.py.
+    """
 
     passes: List[PassResult] = dataclasses.field(default_factory=list)
     tables: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
     device: str = "cpu"
     note: str = ""
+    before: Optional[GraphSummary] = None
+    after: Optional[GraphSummary] = None
+    counted_from: str = ""
+    memory: Dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def modified(self) -> bool:
+        """Whether any pass changed the graph."""
+        return any(p.modified for p in self.passes)
+
+    @property
+    def variables(self) -> List[Dict[str, Any]]:
+        """An entry for each Variable that a pass looked at; see PassResult."""
+        return [variable for p in self.passes for variable in p.variables]
 
     def to_dict(self) -> Dict[str, Any]:
         """The same as plain lists and dictionaries, which json can write."""
@@ -35,28 +55,32 @@ class Report:
                     "modified": p.modified,
                     "changes": list(p.changes),
                     "skipped": [{"node": node, "reason": reason} for node, reason in p.skipped],
+                    "note": p.note,
                 }
                 for p in self.passes
             ],
             "tables": [dict(table) for table in self.tables],
-            "variables": [dict(variable) for p in self.passes for variable in p.variables],
+            "variables": [dict(variable) for variable in self.variables],
             "collectives_per_step": {"tables": 0, "dense": 0, "sparse": 0, "other": 0},
             "device": self.device,
             "rank": 0,
             "size": 1,
+            "ops": {"counted_from": self.counted_from, "before": _ops(self.before), "after": _ops(self.after)},
+            "crossings": {
+                "before": self.before.crossings if self.before else None,
+                "after": self.after.crossings if self.after else None,
+                "note": self.after.crossings_note if self.after else "",
+            },
+            "memory": {"tables_bytes": self.tables_bytes(), "variables": dict(self.memory)},
         }
 
+    def tables_bytes(self) -> Optional[int]:
+        """What all tables took when the last session on the graph ended; None before that."""
+        sizes = [table["bytes"] for table in self.tables]
+        return sum(sizes) if sizes and None not in sizes else None
+
     def __str__(self) -> str:
-        lines = [f"tf_booster: {len(self.tables)} table(s) on {self.device}, rank 0 of 1"]
-        if self.note:
-            lines.append(f"  {self.note}")
-        for table in self.tables:
-            lines.append("  " + _describe(table))
-        for p in self.passes:
-            lines.append(f"  pass {p.name}: {'changed the graph' if p.modified else p.note or 'changed nothing'}")
-            lines.extend(f"    {change}" for change in p.changes)
-            lines.extend(f"    skipped {node}: {reason}" for node, reason in p.skipped)
-        return "\n".join(lines)
+        return report_text.text(self)
 
     def add_stats(self, table: str, stats: Dict[str, int]) -> None:
         """Adds what is known of a table once a session has ended; see STATS."""
@@ -65,11 +89,11 @@ class Report:
                 entry.update(stats)
 
     def write_html(self, path: str) -> None:
-        """Writes a page that needs nothing else. Folders are made as needed."""
+        """Writes a page that needs nothing else: all that str() tells, and the graph before and after. Makes folders as needed."""
         folder = os.path.dirname(os.path.abspath(path))
         os.makedirs(folder, exist_ok=True)
         with open(path, "w", encoding="utf-8") as page:
-            page.write(_page(self))
+            page.write(report_html.page(self))
 
 
 def describe_table(table: RewrittenTable) -> Dict[str, Any]:
@@ -105,74 +129,12 @@ def report_of(graph: tf.Graph) -> Optional[Report]:
 
 
 def publish(new: Report, graph: tf.Graph) -> None:
-    """Makes `new` the last report, and that of `graph`."""
+    """Makes `new` the report of `graph`, and the last one, unless nothing was done to this graph and something to an earlier one."""
     global _last
-    _last = new
+    if new.modified or not (_last and _last.modified):
+        _last = new
     _of_graph[graph] = new
 
 
-def _describe(table: Dict[str, Any]) -> str:
-    trained = f"{table['optimizer']} ({', '.join(table['slots']) or 'no slots'})" if table["optimizer"] else "read only"
-    rules = [f"min_frequency {table['min_frequency']}"] if table["min_frequency"] > 1 else []
-    rules += [f"eviction {table['eviction']}"] if table["eviction"] else []
-    rules += [f"max_rows {table['max_rows']}"] if table["max_rows"] else []
-    return (
-        f"table {table['name']}: dim {table['dim']}, {trained}, {table['initializer']}, seed {table['seed']}, "
-        f"{table['lookups']} lookup(s)" + "".join(f", {rule}" for rule in rules) + _describe_stats(table)
-    )
-
-
-def _describe_stats(table: Dict[str, Any]) -> str:
-    if table["rows"] is None:
-        return ""
-    return (
-        f"; at the end {table['rows']} rows, {table['pending']} keys not admitted yet, {table['evicted']} evicted, "
-        f"{table['bytes'] / 2**20:.1f} MiB"
-    )
-
-
-_STYLE = """body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222 }
-table { border-collapse: collapse; margin: 1em 0 } th, td { border-bottom: 1px solid #ddd; padding: .3em .8em; text-align: left }
-th { background: #f5f5f5 } code { background: #f5f5f5 } .none { color: #888 }"""
-
-
-def _page(r: Report) -> str:
-    columns = (
-        "name",
-        "dim",
-        "optimizer",
-        "slots",
-        "initializer",
-        "seed",
-        "min_frequency",
-        "eviction",
-        "max_rows",
-        "lookups",
-        *STATS,
-    )
-    tables = _html_table(columns, [[_cell(t[c]) for c in columns] for t in r.tables])
-    passes = "".join(
-        f"<h3>{html.escape(p.name)}</h3><ul>{''.join(f'<li>{html.escape(c)}</li>' for c in p.changes)}</ul>"
-        + (_html_table(("skipped", "reason"), [list(s) for s in p.skipped]) if p.skipped else "")
-        for p in r.passes
-    )
-    note = f"<p>{html.escape(r.note)}</p>" if r.note else ""
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>tf_booster report</title>'
-        f"<style>{_STYLE}</style></head><body>\n<h1>tf_booster report</h1>{note}\n"
-        f"<p>Device: {html.escape(r.device)}. Rank 0 of 1.</p>\n<h2>Tables</h2>\n{tables}\n<h2>Passes</h2>\n{passes}\n</body></html>\n"
-    )
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return ", ".join(str(v) for v in value)
-    return "" if value is None else str(value)
-
-
-def _html_table(columns: Any, rows: List[List[str]]) -> str:
-    if not rows:
-        return '<p class="none">None.</p>'
-    head = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>\n" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
+def _ops(summary: Optional[GraphSummary]) -> Optional[Dict[str, Any]]:
+    return {"total": summary.num_ops, "types": dict(summary.types)} if summary else None

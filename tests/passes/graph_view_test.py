@@ -268,11 +268,8 @@ def test_device_kind_asks_device_and_kernels(graph, monkeypatch):
     from tf_booster import _compat
 
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["one"])
-    monkeypatch.setattr(
-        _compat,
-        "_gpu_kernels",
-        lambda op_type: ((("T", frozenset([tf.float32.as_datatype_enum])),),) if op_type == "Neg" else (),
-    )
+    neg = _compat.GpuKernel((("T", frozenset([tf.float32.as_datatype_enum])),), frozenset())
+    monkeypatch.setattr(_compat, "_gpu_kernels", lambda op_type: (neg,) if op_type == "Neg" else ())
     view = GraphView(graph)
     with tf.device("/device:CPU:0"):
         pinned = tf.negative(1.0).op

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from typing import List, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 import tensorflow as tf
 
@@ -14,9 +14,14 @@ from tf_booster import _compat, log
 from tf_booster.embedding import registry
 from tf_booster.options import Options
 from tf_booster.passes.base import NOTHING_TO_DO, Pass, PassResult, RewriteError
+from tf_booster.passes.fetches import Fetches, fetches_of
+from tf_booster.passes.graph_summary import GraphSummary, summarize
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.hash_tables import HashTables
+from tf_booster.passes.variable_memory import variable_memory
 from tf_booster.report import Report, describe_table, publish, report_of
+
+_AS_IT_WAS = "The graph is as it was."
 
 
 def passes(options: Options) -> List[Pass]:
@@ -48,13 +53,34 @@ def rewrite(graph: Optional[tf.Graph], options: Options, only: Optional[Sequence
         if any(p.essential and p.requires(view) for p in chosen):
             raise RewriteError(f"rewrite_graph: {obstacle}")
         return report_of(graph) or _published(graph, [PassResult(p.name) for p in chosen], obstacle)
+    if not any(_is_wanted(p, view) for p in chosen):
+        results = [PassResult(p.name, note=NOTHING_TO_DO) for p in chosen]
+        return report_of(graph) or _published(graph, results, _AS_IT_WAS)
+    fetches = fetches_of(view)
+    before = _summary(view, fetches)
     results = [_run(p, view) for p in chosen]
     if not any(result.modified for result in results):
         # After a second run the report of the first still holds.
-        return report_of(graph) or _published(graph, results, "The graph is as it was.")
-    made = _published(graph, results)
+        return report_of(graph) or _published(graph, results, _AS_IT_WAS)
+    after, memory = _summary(view, fetches), variable_memory(view)
+    made = _published(graph, results, before=before, after=after, counted_from=fetches.said_by, memory=memory)
     log.info_once("\n" + str(made))
     return made
+
+
+def _is_wanted(p: Pass, view: GraphView) -> bool:
+    try:
+        return p.requires(view)
+    except Exception:  # _run meets it again, and reports it. pylint: disable=broad-except
+        return True
+
+
+def _summary(view: GraphView, fetches: Fetches) -> Optional[GraphSummary]:
+    try:
+        return summarize(view, fetches)
+    except Exception as error:  # Training does not stop for a figure in the report. pylint: disable=broad-except
+        log.once(f"the report cannot count the ops of the graph: {type(error).__name__}: {error}")
+        return None
 
 
 def _run(p: Pass, view: GraphView) -> PassResult:
@@ -85,7 +111,7 @@ def _obstacle(graph: tf.Graph) -> str:
     return ""
 
 
-def _published(graph: tf.Graph, results: List[PassResult], note: str = "") -> Report:
-    made = Report(results, [describe_table(t) for t in registry.rewritten(graph).values()], note=note)
+def _published(graph: tf.Graph, results: List[PassResult], note: str = "", **known: Any) -> Report:
+    made = Report(results, [describe_table(t) for t in registry.rewritten(graph).values()], note=note, **known)
     publish(made, graph)
     return made

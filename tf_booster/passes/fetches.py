@@ -1,0 +1,118 @@
+"""What a program fetches from a graph at each step: whatever is upstream of that runs, and is what the report counts.
+
+An Estimator's model function says it: train_op and loss when it trains, loss and metrics when it evaluates, predictions when
+it predicts. Where no Estimator is, the collection TRAIN_OP has what v1 optimizers made; failing that, the ops that write to
+Variables are taken, and failing those all ops that nothing reads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import weakref
+from typing import Any, Dict, Iterable, List, Tuple
+
+import tensorflow as tf
+
+from tf_booster.passes.graph_view import GraphView, originals
+
+_noted: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> Fetches.
+
+UPDATE = re.compile(
+    r"Resource(Sparse)?Apply\w+|ResourceScatter\w+|(Sparse)?Apply[A-Z]\w+|Scatter(Nd)?(Add|Sub|Mul|Div|Min|Max|Update)"
+    r"|Assign(Add|Sub)?(VariableOp)?|TfBooster\w*Apply\w*"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fetches:
+    """names: of ops. forward: those of them that need no gradients, like the loss. said_by: where this is known from."""
+
+    names: Tuple[str, ...]
+    forward: Tuple[str, ...]
+    said_by: str
+
+
+def note_spec(graph: tf.Graph, spec: Any) -> None:
+    """Remembers what an Estimator will fetch by the EstimatorSpec `spec`."""
+    if spec.train_op is not None:
+        kind, forward, others = "train_op and loss", _ops(spec.loss), _ops(spec.train_op)
+    elif spec.loss is not None:
+        kind, forward, others = "loss and metrics", _ops(spec.loss), _ops(spec.eval_metric_ops)
+    else:
+        kind, forward, others = "predictions", _ops(spec.predictions), []
+    names = tuple(dict.fromkeys(op.name for op in [*others, *forward]))
+    _noted[graph] = Fetches(names, tuple(op.name for op in forward), f"the Estimator's {kind}")
+
+
+def fetches_of(view: GraphView) -> Fetches:
+    """What is fetched from the graph, as well as that can be known."""
+    noted = _noted.get(view.graph)
+    if noted is not None:
+        return noted
+    train_ops = _ops(view.graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP))
+    losses = _ops(view.graph.get_collection(tf.compat.v1.GraphKeys.LOSSES))
+    if train_ops:
+        return Fetches(_names(train_ops), _names(losses), "the collection TRAIN_OP")
+    index = view.index()
+    initial = view.upstream_of_initializers()
+    updates = [op for t in index.types() if UPDATE.fullmatch(t) for op in index.of_types([t])]
+    updates = [op for op in updates if index.number[op] not in initial and not _restores(op)]
+    if updates:
+        return Fetches(_names(updates), _names(losses), "the ops that write to Variables")
+    read = {number for before in index.before for number in before}
+    ends = [op for number, op in enumerate(index.ops) if number not in read and number not in initial]
+    return Fetches(_names(ends), (), "the ops that nothing reads")
+
+
+def executed(view: GraphView, names: Iterable[str]) -> List[int]:
+    """Numbers, in view.index(), of all that runs when the ops `names` are fetched, each after what is before it.
+
+    Where a fused op stands for one of `names`, that runs in its place.
+    """
+    index = view.index()
+    replaced: Dict[str, tf.Operation] = {}
+    for op_type in index.types():
+        if op_type.startswith("TfBooster"):
+            for op in index.of_types([op_type]):
+                replaced.update((name, op) for name in originals(op))
+    roots = [replaced.get(name) or view.graph.get_operation_by_name(name) for name in names]
+    return _in_order([index.number[op] for op in roots], index.before)
+
+
+def _in_order(roots: List[int], before: List[Tuple[int, ...]]) -> List[int]:
+    order: List[int] = []
+    seen = set()
+    for root in roots:
+        stack = [] if root in seen else [(root, iter(before[root]))]
+        seen.add(root)
+        while stack:
+            node, rest = stack[-1]
+            for other in rest:
+                if other not in seen:
+                    seen.add(other)
+                    stack.append((other, iter(before[other])))
+                    break
+            else:
+                order.append(node)
+                stack.pop()
+    return order
+
+
+def _restores(op: tf.Operation) -> bool:
+    value = op.inputs[1].op if len(op.inputs) > 1 else op
+    while value.type in ("Identity", "Reshape"):
+        value = value.inputs[0].op
+    return value.type == "RestoreV2"
+
+
+def _names(ops: Iterable[tf.Operation]) -> Tuple[str, ...]:
+    return tuple(dict.fromkeys(op.name for op in ops))
+
+
+def _ops(structure: Any) -> List[tf.Operation]:
+    found = []
+    for item in tf.nest.flatten(structure, expand_composites=True):
+        if isinstance(item, (tf.Operation, tf.Tensor)) and not hasattr(item, "numpy"):
+            found.append(item if isinstance(item, tf.Operation) else item.op)
+    return found
