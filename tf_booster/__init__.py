@@ -13,6 +13,7 @@ from __future__ import annotations
 import tensorflow as _tf
 
 from tf_booster import _native, feature_column
+from tf_booster.data.tf_record_example_dataset import TFRecordExampleDataset
 from tf_booster.embedding.hash_table import HashTable, get_hash_table
 from tf_booster.embedding.lookup import embedding_lookup, embedding_lookup_sparse
 from tf_booster.enable import disable_gpu_booster, enable_gpu_booster, rewrite_graph
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 __all__ = [
     "HashTable",
     "RewriteError",
+    "TFRecordExampleDataset",
     "disable_gpu_booster",
     "embedding_lookup",
     "embedding_lookup_sparse",

@@ -1,0 +1,96 @@
+#include "cc/tf/datasets/byte_source.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "tensorflow/core/lib/io/random_inputstream.h"
+#include "tensorflow/core/lib/io/zlib_compression_options.h"
+#include "tensorflow/core/lib/io/zlib_inputstream.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_booster {
+namespace {
+
+using tensorflow::Status;
+
+class PlainSource final : public ByteSource {
+ public:
+  explicit PlainSource(std::unique_ptr<tensorflow::RandomAccessFile> file) : file_(std::move(file)) {}
+
+  Status Read(size_t n, char* to, size_t* got) override {
+    tensorflow::StringPiece bytes;
+    const Status status = file_->Read(offset_, n, &bytes, to);
+    *got = 0;
+    if (!status.ok() && !tensorflow::errors::IsOutOfRange(status)) return status;
+    // Some file systems answer with memory of their own.
+    if (bytes.data() != to && !bytes.empty()) std::memmove(to, bytes.data(), bytes.size());
+    *got = bytes.size();
+    offset_ += bytes.size();
+    return status;
+  }
+
+  Status Skip(uint64_t offset) override {
+    offset_ = offset;
+    return tensorflow::OkStatus();
+  }
+
+ private:
+  std::unique_ptr<tensorflow::RandomAccessFile> file_;
+  uint64_t offset_ = 0;
+};
+
+class CompressedSource final : public ByteSource {
+ public:
+  CompressedSource(std::unique_ptr<tensorflow::RandomAccessFile> file, const std::string& compression)
+      : file_(std::move(file)) {
+    const auto options = compression == "GZIP" ? tensorflow::io::ZlibCompressionOptions::GZIP()
+                                               : tensorflow::io::ZlibCompressionOptions::DEFAULT();
+    // TensorFlow's own buffer sizes: of a damaged file, as many records can be read here as there.
+    stream_ = std::make_unique<tensorflow::io::ZlibInputStream>(
+        new tensorflow::io::RandomAccessInputStream(file_.get()), options.input_buffer_size, options.output_buffer_size,
+        options, /*owns_input_stream=*/true);
+  }
+
+  Status Read(size_t n, char* to, size_t* got) override {
+    *got = 0;
+    while (*got < n) {
+      const Status status = stream_->ReadNBytes(std::min<size_t>(n - *got, kPiece), &piece_);
+      std::memcpy(to + *got, piece_.data(), piece_.size());
+      *got += piece_.size();
+      if (!status.ok()) return status;
+    }
+    return tensorflow::OkStatus();
+  }
+
+  Status Skip(uint64_t offset) override { return stream_->SkipNBytes(static_cast<int64_t>(offset) - stream_->Tell()); }
+
+ private:
+  static constexpr size_t kPiece = 128 << 10;  // Stays in the second-level cache until it is copied.
+
+  std::unique_ptr<tensorflow::RandomAccessFile> file_;
+  std::unique_ptr<tensorflow::io::ZlibInputStream> stream_;
+  tensorflow::tstring piece_;
+};
+
+}  // namespace
+
+Status CheckCompression(const std::string& compression) {
+  if (compression.empty() || compression == "GZIP" || compression == "ZLIB") return tensorflow::OkStatus();
+  return tensorflow::errors::InvalidArgument("TFRecordExampleDataset: compression is '", compression,
+                                             "'; wanted '', 'GZIP' or 'ZLIB'");
+}
+
+Status OpenByteSource(tensorflow::Env* env, const std::string& name, const std::string& compression,
+                      std::unique_ptr<ByteSource>* source) {
+  std::unique_ptr<tensorflow::RandomAccessFile> file;
+  TF_RETURN_IF_ERROR(env->NewRandomAccessFile(name, &file));
+  if (compression.empty()) {
+    *source = std::make_unique<PlainSource>(std::move(file));
+  } else {
+    *source = std::make_unique<CompressedSource>(std::move(file), compression);
+  }
+  return tensorflow::OkStatus();
+}
+
+}  // namespace tf_booster

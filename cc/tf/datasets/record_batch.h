@@ -1,0 +1,60 @@
+// The records of one batch, and what keeps their bytes alive.
+#ifndef TF_BOOSTER_CC_TF_DATASETS_RECORD_BATCH_H_
+#define TF_BOOSTER_CC_TF_DATASETS_RECORD_BATCH_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cc/core/example_parser/example_parser.h"
+#include "cc/tf/datasets/record_stream.h"
+
+namespace tf_booster {
+
+struct RecordBatch {
+  std::vector<example_parser::Record> records;
+  std::vector<std::shared_ptr<RecordBlock>> blocks;
+  std::vector<std::unique_ptr<char[]>> owned;
+  tensorflow::Status status;  // In place of records.
+};
+
+struct BatchOptions {
+  int64_t batch_size = 1;
+  bool drop_remainder = false;
+  // Of the batches, only those whose number modulo `num_shards` is `shard`; the others are never parsed.
+  int64_t num_shards = 1, shard = 0;
+};
+
+// Cuts a stream of records into batches. One thread at a time.
+class RecordBatcher {
+ public:
+  RecordBatcher(std::unique_ptr<RecordStream> stream, const BatchOptions& options)
+      : stream_(std::move(stream)), options_(options) {}
+
+  // The next batch; `*end`: there is none. An error of the stream takes the place of the batch that it interrupts, and
+  // the records that were gathered for it are gone, as in tf.data's batch.
+  void Next(tensorflow::data::IteratorContext* ctx, RecordBatch* batch, bool* end);
+
+  // `ahead`: batches that Next has given and nobody has consumed yet; a restored batcher gives them again.
+  tensorflow::Status Save(tensorflow::data::SerializationContext* ctx, tensorflow::data::IteratorStateWriter* writer,
+                          const std::string& name, const std::vector<const RecordBatch*>& ahead) const;
+  tensorflow::Status Restore(tensorflow::data::IteratorContext* ctx, tensorflow::data::IteratorStateReader* reader,
+                             const std::string& name);
+
+ private:
+  void Add(Record record, RecordBatch* batch) const;
+  void Gather(tensorflow::data::IteratorContext* ctx, RecordBatch* batch, bool* end);
+
+  const std::unique_ptr<RecordStream> stream_;
+  const BatchOptions options_;
+  std::deque<RecordBatch> restored_;
+  bool ended_ = false;
+  int64_t next_ = 0;      // The number of the next batch.
+  uint64_t attempt_ = 0;  // Marks the blocks that the batch at hand holds already.
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_TF_DATASETS_RECORD_BATCH_H_

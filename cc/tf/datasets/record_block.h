@@ -1,0 +1,70 @@
+// A piece of a file in memory, with the records that lie in it. Records are parsed where they were read to.
+#ifndef TF_BOOSTER_CC_TF_DATASETS_RECORD_BLOCK_H_
+#define TF_BOOSTER_CC_TF_DATASETS_RECORD_BLOCK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tensorflow/core/platform/mem.h"
+#include "tensorflow/core/platform/status.h"
+
+namespace tf_booster {
+
+// Bytes that are not cleared: a fresh std::vector of 1 MiB costs more than reading into it.
+class BlockBuffer {
+ public:
+  BlockBuffer() = default;
+  BlockBuffer(const BlockBuffer&) = delete;
+  BlockBuffer& operator=(const BlockBuffer&) = delete;
+  ~BlockBuffer() { tensorflow::port::AlignedFree(data_); }
+
+  char* data() { return data_; }
+  size_t capacity() const { return capacity_; }
+
+  // Makes room for `capacity` bytes and keeps the first `used`. False: there is no such memory.
+  bool Grow(size_t capacity, size_t used);
+
+ private:
+  char* data_ = nullptr;
+  size_t capacity_ = 0;
+};
+
+struct RecordBlock {
+  struct Place {
+    size_t start, size;     // Of the record's bytes in the buffer.
+    uint64_t next_in_file;  // Where the next record begins in the file, as it is without compression.
+  };
+  BlockBuffer buffer;
+  std::vector<Place> records;
+  // What comes behind the records: more of the file (last is false), its end, or an error that ends it.
+  bool last = false;
+  tensorflow::Status end;
+  // The batch that holds this block already; 0: none. Only for the thread that makes batches.
+  uint64_t held_by_batch = 0;
+};
+
+// Blocks that nobody holds any more are used again: the kernel clears each fresh page, which costs as much as reading
+// it. Any thread may call. The pool lives as long as a block of it.
+class BlockPool : public std::enable_shared_from_this<BlockPool> {
+ public:
+  // Keeps at most `max_free` unused blocks.
+  explicit BlockPool(size_t max_free) : max_free_(max_free) {}
+
+  std::shared_ptr<RecordBlock> Take();
+
+ private:
+  static constexpr size_t kMaxKeptBytes = 16 << 20;  // One huge record must not cost memory for ever.
+
+  void Give(std::unique_ptr<RecordBlock> block);
+
+  const size_t max_free_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<RecordBlock>> free_;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_TF_DATASETS_RECORD_BLOCK_H_

@@ -1,0 +1,154 @@
+#include "cc/tf/datasets/record_file.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "cc/core/record_reader/record_framing.h"
+#include "cc/tf/kernels/status.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_booster {
+
+namespace {
+
+tensorflow::Status InFile(const Status& status, const std::string& name) {
+  return ToTensorFlow(status, "TFRecordExampleDataset", name);
+}
+
+}  // namespace
+
+RecordFile::RecordFile(const ReadOptions* options, std::string name, uint64_t offset)
+    : options_(options), name_(std::move(name)), offset_(offset), load_offset_(offset) {}
+
+RecordFile::~RecordFile() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  stop_ = true;
+  changed_.wait(lock, [this] { return !loading_; });
+}
+
+void RecordFile::Start() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ScheduleLoad();
+}
+
+void RecordFile::ScheduleLoad() {
+  if (loading_ || stop_ || no_more_ || !open_error_.ok() || ready_.size() >= kBlocksAhead) return;
+  loading_ = true;
+  options_->threads->Schedule([this] { Load(); });
+}
+
+void RecordFile::Load() {
+  std::shared_ptr<RecordBlock> block = options_->blocks->Take();
+  const bool opened = Fill(block.get());
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (opened) {
+    previous_ = block;
+    no_more_ = block->last;
+    if (no_more_) previous_.reset();
+    ready_.push_back(std::move(block));
+  }
+  loading_ = false;
+  ScheduleLoad();
+  changed_.notify_all();  // Under the lock: the destructor may run as soon as it is free.
+}
+
+bool RecordFile::Fill(RecordBlock* block) {
+  if (source_ == nullptr) {
+    std::unique_ptr<ByteSource> source;
+    tensorflow::Status status = OpenByteSource(options_->env, name_, options_->compression, &source);
+    if (status.ok() && offset_ > 0) status = source->Skip(offset_);
+    if (!status.ok()) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      open_error_ = std::move(status);
+      return false;
+    }
+    source_ = std::move(source);
+  }
+  size_t used = 0;
+  const auto fail = [&](tensorflow::Status status) {
+    block->last = true;
+    block->end = std::move(status);
+    return true;
+  };
+  if (!block->buffer.Grow(std::max(options_->block_bytes, rest_size_), 0)) {
+    return fail(tensorflow::errors::ResourceExhausted("TFRecordExampleDataset: no memory for a block of ", name_));
+  }
+  if (rest_size_ > 0) std::memcpy(block->buffer.data(), previous_->buffer.data() + rest_start_, rest_size_);
+  used = rest_size_;
+  size_t at = 0;
+  while (true) {
+    size_t got = 0;
+    const tensorflow::Status read = source_->Read(block->buffer.capacity() - used, block->buffer.data() + used, &got);
+    used += got;
+    RecordFrame frame;
+    while (true) {
+      frame = NextRecord(block->buffer.data() + at, used - at, options_->verify_crc);
+      if (frame.kind != RecordFrame::kRecord) break;
+      block->records.push_back({at + kRecordHeader, frame.size, load_offset_ + frame.next});
+      at += frame.next;
+      load_offset_ += frame.next;
+    }
+    if (frame.kind == RecordFrame::kCorrupt) return fail(InFile(CorruptRecord(load_offset_), name_));
+    if (tensorflow::errors::IsOutOfRange(read)) return fail(InFile(EndOfRecords(load_offset_, used - at), name_));
+    if (!read.ok()) return fail(read);
+    if (!block->records.empty()) break;
+    // A record longer than the block. The buffer doubles as bytes arrive, so a length that lies costs no memory.
+    const size_t wanted = std::min(frame.needed, 2 * std::max(used, options_->block_bytes));
+    if (!block->buffer.Grow(wanted, used)) {
+      return fail(tensorflow::errors::ResourceExhausted("TFRecordExampleDataset: no memory for the record of ",
+                                                        frame.needed, " bytes at byte ", load_offset_, " of ", name_));
+    }
+  }
+  rest_start_ = at;
+  rest_size_ = used - at;
+  return true;
+}
+
+tensorflow::Status RecordFile::WaitForBlock() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  ScheduleLoad();
+  while (ready_.empty() && open_error_.ok()) {
+    if (options_->cancelled->load()) return tensorflow::errors::Cancelled("Iterator was cancelled");
+    // Whoever cancels does not know of this wait; a tenth of a second is short enough.
+    changed_.wait_for(lock, std::chrono::milliseconds(100));
+  }
+  if (ready_.empty()) {
+    const tensorflow::Status status = open_error_;
+    open_error_ = tensorflow::Status();  // The next call tries again.
+    return status;
+  }
+  block_ = std::move(ready_.front());
+  ready_.pop_front();
+  next_record_ = 0;
+  ScheduleLoad();
+  return tensorflow::OkStatus();
+}
+
+tensorflow::Status RecordFile::Next(Record* record, bool* end) {
+  *end = false;
+  while (!ended_) {
+    if (block_ != nullptr && next_record_ < block_->records.size()) {
+      const RecordBlock::Place& place = block_->records[next_record_++];
+      record->data = block_->buffer.data() + place.start;
+      record->size = place.size;
+      record->block = &block_;
+      record->owned.reset();
+      offset_ = place.next_in_file;
+      return tensorflow::OkStatus();
+    }
+    if (block_ != nullptr && block_->last) {
+      ended_ = true;
+      const tensorflow::Status status = block_->end;
+      block_.reset();
+      if (!status.ok()) return status;
+    } else {
+      TF_RETURN_IF_ERROR(WaitForBlock());
+    }
+  }
+  *end = true;
+  return tensorflow::OkStatus();
+}
+
+}  // namespace tf_booster

@@ -1,0 +1,85 @@
+// The records of one file, read ahead by other threads.
+#ifndef TF_BOOSTER_CC_TF_DATASETS_RECORD_FILE_H_
+#define TF_BOOSTER_CC_TF_DATASETS_RECORD_FILE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "cc/tf/datasets/byte_source.h"
+#include "cc/tf/datasets/record.h"
+#include "cc/tf/datasets/record_block.h"
+#include "tensorflow/core/framework/dataset.h"
+#include "tensorflow/core/platform/threadpool.h"
+
+namespace tf_booster {
+
+// What all files of an iterator have in common.
+struct ReadOptions {
+  tensorflow::Env* env = nullptr;
+  std::string compression;
+  bool verify_crc = true;
+  size_t block_bytes = 1 << 20;
+  std::shared_ptr<BlockPool> blocks;
+  tensorflow::thread::ThreadPool* threads = nullptr;  // Reads, checks CRCs and finds records.
+  const std::atomic<bool>* cancelled = nullptr;       // Ends waits.
+};
+
+class RecordFile {
+ public:
+  // `offset`: of the first record wanted, in the file without compression.
+  RecordFile(const ReadOptions* options, std::string name, uint64_t offset);
+  // Waits for a read in flight.
+  ~RecordFile();
+
+  // Starts reading, if that has not happened yet.
+  void Start();
+
+  // The next record. It lies in the file's present block: `record->block` is valid until the next call. `*end`: there
+  // is none. Errors are what TensorFlow's TFRecordDataset answers: a file that cannot be opened fails at each call, for
+  // each call tries again; any other error ends the file.
+  tensorflow::Status Next(Record* record, bool* end);
+
+  const std::string& name() const { return name_; }
+  // Where the record begins that Next will return.
+  uint64_t offset() const { return offset_; }
+
+ private:
+  static constexpr size_t kBlocksAhead = 2;
+
+  void ScheduleLoad();  // Needs mutex_.
+  void Load();
+  bool Fill(RecordBlock* block);  // False: the file could not be opened.
+  tensorflow::Status WaitForBlock();
+
+  const ReadOptions* const options_;
+  const std::string name_;
+  uint64_t offset_;
+
+  // For Next.
+  std::shared_ptr<RecordBlock> block_;
+  size_t next_record_ = 0;
+  bool ended_ = false;
+
+  // For the one load at a time.
+  std::unique_ptr<ByteSource> source_;
+  std::shared_ptr<RecordBlock> previous_;  // Its last bytes are the beginning of the next block.
+  size_t rest_start_ = 0, rest_size_ = 0;
+  uint64_t load_offset_;  // Of the rest in the file.
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool loading_ = false;
+  bool stop_ = false;     // No load comes after the present one.
+  bool no_more_ = false;  // The last block is loaded.
+  tensorflow::Status open_error_;
+  std::deque<std::shared_ptr<RecordBlock>> ready_;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_TF_DATASETS_RECORD_FILE_H_

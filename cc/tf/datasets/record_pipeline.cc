@@ -1,0 +1,117 @@
+#include "cc/tf/datasets/record_pipeline.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cc/tf/datasets/record_shuffle.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_booster {
+
+using tensorflow::OkStatus;
+using tensorflow::Status;
+using tensorflow::errors::InvalidArgument;
+
+namespace {
+
+constexpr int64_t kMaxBlockBytes = 1 << 20, kMinBlockBytes = 64 << 10, kAllBlockBytes = 32 << 20;
+constexpr int64_t kMaxReadThreads = 16;
+
+Status CheckStage(const RecordStage& stage) {
+  const auto& arguments = stage.arguments;
+  if (stage.name == "shuffle") {
+    return arguments[0] > 0 ? OkStatus()
+                            : InvalidArgument("TFRecordExampleDataset: the shuffle buffer has ", arguments[0],
+                                              " records; wanted at least 1");
+  }
+  if (stage.name == "shard") {
+    return arguments[0] > 0 && arguments[1] >= 0 && arguments[1] < arguments[0]
+               ? OkStatus()
+               : InvalidArgument("TFRecordExampleDataset: shard ", arguments[1], " of ", arguments[0],
+                                 "; wanted an index from 0 to the number of shards less 1");
+  }
+  if (stage.name == "repeat" || stage.name == "take" || stage.name == "skip") return OkStatus();
+  return InvalidArgument("TFRecordExampleDataset: no stage is called '", stage.name,
+                         "'; there are shuffle, repeat, take, skip, shard");
+}
+
+MakeRecordStream AddStage(const RecordStage& stage, MakeRecordStream input) {
+  return [stage, input] {
+    const auto& arguments = stage.arguments;
+    if (stage.name == "shuffle") return ShuffleRecords(input, arguments[0], stage.seeds);
+    if (stage.name == "repeat") return RepeatRecords(input, arguments[0]);
+    if (stage.name == "take") return TakeRecords(input, arguments[0]);
+    if (stage.name == "skip") return SkipRecords(input, arguments[0]);
+    return ShardRecords(input, arguments[0], arguments[1]);
+  };
+}
+
+}  // namespace
+
+Status RecordPipeline::SetStages(const std::vector<std::string>& names, const std::vector<int64_t>& arguments) {
+  constexpr size_t kArguments = RecordStage::kArguments;
+  if (arguments.size() != kArguments * names.size()) {
+    return InvalidArgument("TFRecordExampleDataset: ", names.size(), " stages have ", arguments.size(),
+                           " arguments; wanted ", kArguments, " for each");
+  }
+  stages.clear();
+  for (size_t i = 0; i < names.size(); ++i) {
+    RecordStage stage{names[i], {}, nullptr};
+    std::copy_n(arguments.begin() + kArguments * i, kArguments, stage.arguments.begin());
+    TF_RETURN_IF_ERROR(CheckStage(stage));
+    if (stage.name == "shuffle") {
+      stage.seeds =
+          std::make_shared<SeedSequence>(stage.arguments[1], stage.arguments[2], /*reshuffle=*/stage.arguments[3] != 0);
+    }
+    stages.push_back(std::move(stage));
+  }
+  return OkStatus();
+}
+
+Status RecordPipeline::Check() const {
+  TF_RETURN_IF_ERROR(CheckCompression(compression));
+  const auto positive = [](const char* name, int64_t value) {
+    return value > 0 ? OkStatus()
+                     : InvalidArgument("TFRecordExampleDataset: ", name, " is ", value, "; wanted at least 1");
+  };
+  TF_RETURN_IF_ERROR(positive("batch_size", batch.batch_size));
+  TF_RETURN_IF_ERROR(positive("cycle_length", interleave.cycle_length));
+  TF_RETURN_IF_ERROR(positive("block_length", interleave.block_length));
+  if (block_bytes < 0) {
+    return InvalidArgument("TFRecordExampleDataset: buffer_size is ", block_bytes, " bytes; wanted 0 or more");
+  }
+  if (batch.num_shards < 1 || batch.shard < 0 || batch.shard >= batch.num_shards) {
+    return InvalidArgument("TFRecordExampleDataset: shard ", batch.shard, " of ", batch.num_shards,
+                           " of the batches; wanted an index from 0 to the number of shards less 1");
+  }
+  return OkStatus();
+}
+
+size_t RecordPipeline::BlockBytes() const {
+  if (block_bytes > 0) return block_bytes;
+  return std::clamp(kAllBlockBytes / interleave.cycle_length, kMinBlockBytes, kMaxBlockBytes);
+}
+
+int RecordPipeline::ReadThreads() const {
+  return static_cast<int>(std::min(interleave.cycle_length + 1, kMaxReadThreads));
+}
+
+bool RecordPipeline::IsInfinite() const {
+  bool infinite = false;
+  for (const RecordStage& stage : stages) {
+    if (stage.name == "repeat" && stage.arguments[0] < 0) infinite = true;
+    if (stage.name == "repeat" && stage.arguments[0] == 0) infinite = false;
+    if (stage.name == "take" && stage.arguments[0] >= 0) infinite = false;
+    if (stage.name == "skip" && stage.arguments[0] < 0) infinite = false;
+  }
+  return infinite;
+}
+
+std::unique_ptr<RecordBatcher> RecordPipeline::MakeBatcher(const ReadOptions* read, MakeFileNames make_names) const {
+  const InterleaveOptions options = interleave;
+  MakeRecordStream make = [read, options, make_names] { return InterleaveFiles(read, options, make_names); };
+  for (const RecordStage& stage : stages) make = AddStage(stage, std::move(make));
+  return std::make_unique<RecordBatcher>(make(), batch);
+}
+
+}  // namespace tf_booster

@@ -1,0 +1,52 @@
+// The way of records from files to batches, described and built.
+#ifndef TF_BOOSTER_CC_TF_DATASETS_RECORD_PIPELINE_H_
+#define TF_BOOSTER_CC_TF_DATASETS_RECORD_PIPELINE_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cc/tf/datasets/file_interleave.h"
+#include "cc/tf/datasets/record_batch.h"
+#include "cc/tf/datasets/seed_sequence.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace tf_booster {
+
+struct RecordStage {
+  static constexpr int kArguments = 4;
+
+  std::string name;
+  std::array<int64_t, kArguments> arguments;
+  std::shared_ptr<SeedSequence> seeds;  // Of shuffle.
+};
+
+struct RecordPipeline {
+  std::string compression;
+  int64_t block_bytes = 0;  // 0: see BlockBytes().
+  bool verify_crc = true;
+  InterleaveOptions interleave;
+  std::vector<RecordStage> stages;
+  BatchOptions batch;
+
+  // The stages of the op's attribute and argument. InvalidArgument names the stage that is wrong.
+  tensorflow::Status SetStages(const std::vector<std::string>& names, const std::vector<int64_t>& arguments);
+  // InvalidArgument for a size, count or shard that cannot be.
+  tensorflow::Status Check() const;
+
+  // 1 MiB, less where many files are open at once: three blocks of each are held.
+  size_t BlockBytes() const;
+  // Threads that are worth having for reading: one for each open file and one for the next.
+  int ReadThreads() const;
+  // Whether it never ends, if the files are not empty.
+  bool IsInfinite() const;
+
+  // `read` outlives the batcher.
+  std::unique_ptr<RecordBatcher> MakeBatcher(const ReadOptions* read, MakeFileNames make_names) const;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_TF_DATASETS_RECORD_PIPELINE_H_

@@ -1,0 +1,151 @@
+// The kernel: checks the op's arguments and makes the dataset.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/tf/datasets/tf_record_example_dataset.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/util/example_proto_helper.h"
+
+namespace tf_booster {
+namespace {
+
+using tensorflow::OkStatus;
+using tensorflow::OpInputList;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::tstring;
+using tensorflow::data::DatasetBase;
+using tensorflow::data::ParseScalarArgument;
+using tensorflow::data::ParseVectorArgument;
+using tensorflow::errors::InvalidArgument;
+
+class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
+ public:
+  explicit TFRecordExampleDatasetOp(OpKernelConstruction* ctx) : DatasetOpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("stages", &stages_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("verify_crc", &options_.pipeline.verify_crc));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("errors_count", &options_.pipeline.interleave.errors_count));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("deterministic", &options_.deterministic));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("output_types", &options_.output_types));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("output_shapes", &options_.output_shapes));
+    OP_REQUIRES_OK(ctx, GetFeatures(ctx));
+  }
+
+ protected:
+  void MakeDataset(OpKernelContext* ctx, DatasetBase** output) override {
+    TFRecordExampleOptions options = options_;
+    DatasetBase* files = nullptr;
+    OP_REQUIRES_OK(ctx, tensorflow::data::GetDatasetFromVariantTensor(ctx->input(0), &files));
+    OP_REQUIRES(ctx, files->output_dtypes() == tensorflow::DataTypeVector{tensorflow::DT_STRING},
+                InvalidArgument("TFRecordExampleDataset: files must be a dataset of file names; its elements are ",
+                                tensorflow::DataTypeVectorString(files->output_dtypes())));
+    OP_REQUIRES(ctx, files->output_shapes()[0].IsCompatibleWith(tensorflow::TensorShape()),
+                InvalidArgument("TFRecordExampleDataset: files must be a dataset of scalars; its elements have shape ",
+                                files->output_shapes()[0].DebugString()));
+    OP_REQUIRES_OK(ctx, GetPipeline(ctx, &options.pipeline));
+    OP_REQUIRES_OK(ctx, ParseScalarArgument<int64_t>(ctx, "num_parallel_calls", &options.num_parallel_calls));
+    OP_REQUIRES(ctx, options.num_parallel_calls > 0 || options.num_parallel_calls == tensorflow::data::model::kAutotune,
+                InvalidArgument("TFRecordExampleDataset: num_parallel_calls is ", options.num_parallel_calls,
+                                "; wanted at least 1, or tf.data.AUTOTUNE"));
+    OP_REQUIRES_OK(ctx, GetDefaults(ctx, &options.features));
+    std::unique_ptr<const ElementParser> parser;
+    OP_REQUIRES_OK(ctx, ElementParser::Make(options.features, &parser));
+    *output = new TFRecordExampleDataset(ctx, files, std::move(options), std::move(parser));
+  }
+
+ private:
+  Status GetFeatures(OpKernelConstruction* ctx) {
+    std::vector<std::string> dense_keys, sparse_keys, ragged_keys;
+    tensorflow::DataTypeVector dense_types, sparse_types, ragged_types, split_types;
+    std::vector<tensorflow::PartialTensorShape> dense_shapes;
+    std::vector<bool> variable_length;
+    std::vector<std::size_t> strides;
+    TF_RETURN_IF_ERROR(ctx->GetAttr("dense_keys", &dense_keys));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("Tdense", &dense_types));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("dense_shapes", &dense_shapes));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("sparse_keys", &sparse_keys));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("sparse_types", &sparse_types));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("ragged_keys", &ragged_keys));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("ragged_value_types", &ragged_types));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("ragged_split_types", &split_types));
+    if (dense_types.size() != dense_keys.size() || dense_shapes.size() != dense_keys.size() ||
+        sparse_types.size() != sparse_keys.size() || ragged_types.size() != ragged_keys.size() ||
+        split_types.size() != ragged_keys.size()) {
+      return InvalidArgument("TFRecordExampleDataset: each feature needs a name, a type and, if dense, a shape");
+    }
+    TF_RETURN_IF_ERROR(tensorflow::GetDenseShapes(dense_shapes, &variable_length, &strides));
+    auto& features = options_.features;
+    for (size_t i = 0; i < dense_keys.size(); ++i) {
+      features.dense.emplace_back(dense_keys[i], dense_types[i], dense_shapes[i], tensorflow::Tensor(),
+                                  variable_length[i], strides[i]);
+    }
+    for (size_t i = 0; i < sparse_keys.size(); ++i) features.sparse.emplace_back(sparse_keys[i], sparse_types[i]);
+    for (size_t i = 0; i < ragged_keys.size(); ++i) {
+      features.ragged.emplace_back(ragged_keys[i], ragged_types[i], split_types[i]);
+    }
+    const size_t outputs = dense_keys.size() + sparse_keys.size() + ragged_keys.size();
+    if (options_.output_types.size() != outputs || options_.output_shapes.size() != outputs) {
+      return InvalidArgument("TFRecordExampleDataset: there are ", outputs, " features but ",
+                             options_.output_types.size(), " output types and ", options_.output_shapes.size(),
+                             " output shapes");
+    }
+    return OkStatus();
+  }
+
+  Status GetPipeline(OpKernelContext* ctx, RecordPipeline* pipeline) const {
+    tstring compression;
+    std::vector<int64_t> stage_arguments, batch_shards;
+    TF_RETURN_IF_ERROR(ParseScalarArgument<tstring>(ctx, "compression", &compression));
+    pipeline->compression = std::string(compression);
+    TF_RETURN_IF_ERROR(ParseScalarArgument<int64_t>(ctx, "block_bytes", &pipeline->block_bytes));
+    TF_RETURN_IF_ERROR(ParseScalarArgument<int64_t>(ctx, "cycle_length", &pipeline->interleave.cycle_length));
+    TF_RETURN_IF_ERROR(ParseScalarArgument<int64_t>(ctx, "block_length", &pipeline->interleave.block_length));
+    TF_RETURN_IF_ERROR(ParseVectorArgument<int64_t>(ctx, "stage_arguments", &stage_arguments));
+    TF_RETURN_IF_ERROR(ParseScalarArgument<int64_t>(ctx, "batch_size", &pipeline->batch.batch_size));
+    TF_RETURN_IF_ERROR(ParseScalarArgument<bool>(ctx, "drop_remainder", &pipeline->batch.drop_remainder));
+    TF_RETURN_IF_ERROR(ParseVectorArgument<int64_t>(ctx, "batch_shards", &batch_shards));
+    if (batch_shards.size() != 2) {
+      return InvalidArgument("TFRecordExampleDataset: batch_shards has ", batch_shards.size(),
+                             " numbers; wanted 2: the number of shards and the index");
+    }
+    pipeline->batch.num_shards = batch_shards[0];
+    pipeline->batch.shard = batch_shards[1];
+    TF_RETURN_IF_ERROR(pipeline->SetStages(stages_, stage_arguments));
+    return pipeline->Check();
+  }
+
+  // As ParseExample checks them: none, or one value for rows of variable length, or a whole row.
+  Status GetDefaults(OpKernelContext* ctx, ElementParser::Config* features) const {
+    OpInputList defaults;
+    TF_RETURN_IF_ERROR(ctx->input_list("dense_defaults", &defaults));
+    for (int i = 0; i < defaults.size(); ++i) {
+      auto& dense = features->dense[i];
+      const auto& shape = defaults[i].shape();
+      if (dense.variable_length) {
+        if (shape.num_elements() != 1) {
+          return InvalidArgument("TFRecordExampleDataset: feature '", dense.feature_name,
+                                 "' has variable length, its default value must be one element to pad with; it has ",
+                                 shape.num_elements());
+        }
+      } else if (shape.num_elements() > 0 && !dense.shape.IsCompatibleWith(shape)) {
+        return InvalidArgument("TFRecordExampleDataset: feature '", dense.feature_name, "' has shape ",
+                               dense.shape.DebugString(), " but a default value of shape ", shape.DebugString());
+      }
+      dense.default_value = defaults[i];
+    }
+    return OkStatus();
+  }
+
+  std::vector<std::string> stages_;
+  TFRecordExampleOptions options_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTFRecordExampleDataset").Device(tensorflow::DEVICE_CPU),
+                        TFRecordExampleDatasetOp);
+
+}  // namespace
+}  // namespace tf_booster

@@ -1,0 +1,283 @@
+// Two locks. `source_mu_` is held while records are read and gathered; whoever saves the iterator takes it, so that no
+// batch is half gathered. `mu_`, tf.data's own for tunable parallelism, guards what is ready. Taken in this order.
+//
+// State that is saved: the place in the files, and the records of batches that were gathered but not handed out. They
+// are parsed again after a restore, which costs less than storing tensors would.
+#include "cc/tf/datasets/tf_record_example_iterator.h"
+
+#include <atomic>
+#include <deque>
+#include <utility>
+
+#include "tensorflow/core/data/dataset_utils.h"
+#include "tensorflow/core/framework/cancellation.h"
+#include "tensorflow/core/framework/metrics.h"
+#include "tensorflow/core/framework/model.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/profiler/lib/traceme.h"
+
+namespace tf_booster {
+namespace {
+
+using tensorflow::condition_variable;
+using tensorflow::mutex;
+using tensorflow::mutex_lock;
+using tensorflow::OkStatus;
+using tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::data::IteratorBase;
+using tensorflow::data::IteratorContext;
+using tensorflow::data::IteratorStateReader;
+using tensorflow::data::IteratorStateWriter;
+using tensorflow::data::SerializationContext;
+namespace model = tensorflow::data::model;
+
+constexpr char kBatches[] = "/batches";
+// Blocks that wait to be used again: three for each file at the most are in use.
+constexpr size_t kFreeBlocks = 8;
+
+class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<TFRecordExampleDataset> {
+ public:
+  explicit TFRecordExampleIterator(const Params& params)
+      : DatasetIterator(params),
+        mu_(std::make_shared<mutex>()),
+        changed_(std::make_shared<condition_variable>()),
+        parallelism_(std::make_shared<model::SharedState>(dataset()->options().num_parallel_calls, mu_, changed_)),
+        in_caller_(dataset()->options().num_parallel_calls == 1),
+        deterministic_(dataset()->options().deterministic),
+        bytes_read_(tensorflow::metrics::GetTFDataBytesReadCounter(TFRecordExampleDataset::kType)) {}
+
+  ~TFRecordExampleIterator() override {
+    Cancel();
+    gatherer_.reset();  // Joins.
+    mutex_lock lock(*mu_);
+    while (num_parsing_ > 0) changed_->wait(lock);
+    if (deregister_) deregister_();
+  }
+
+  Status Initialize(IteratorContext* ctx) override {
+    const RecordPipeline& pipeline = dataset()->options().pipeline;
+    {
+      mutex_lock lock(*mu_);
+      if (parallelism_->value == model::kAutotune) {
+        parallelism_->value = tensorflow::data::GetAutotuneDefaultParallelism(ctx);
+      }
+    }
+    TF_RETURN_IF_ERROR(tensorflow::RegisterCancellationCallback(
+        ctx->cancellation_manager(), [this] { Cancel(); }, &deregister_));
+    read_threads_ = ctx->CreateThreadPool("tf_booster_read_records", pipeline.ReadThreads());
+    read_.env = ctx->env();
+    read_.compression = pipeline.compression;
+    read_.verify_crc = pipeline.verify_crc;
+    read_.block_bytes = pipeline.BlockBytes();
+    read_.blocks = std::make_shared<BlockPool>(kFreeBlocks);
+    read_.threads = read_threads_.get();
+    read_.cancelled = &cancelled_;
+    batcher_ = pipeline.MakeBatcher(&read_, [this](IteratorContext* names_ctx, std::unique_ptr<IteratorBase>* names) {
+      return dataset()->files()->MakeIterator(names_ctx, this, prefix(), names);
+    });
+    return OkStatus();
+  }
+
+  Status GetNextInternal(IteratorContext* ctx, std::vector<Tensor>* element, bool* end) override {
+    if (in_caller_) return GetNextHere(ctx, element, end);
+    std::shared_ptr<Result> result;
+    {
+      mutex_lock lock(*mu_);
+      StartGatherer(ctx);
+      while (!cancelled_ && (result = TakeReady()) == nullptr) {
+        RecordStop(ctx);
+        changed_->wait(lock);
+        RecordStart(ctx);
+      }
+      if (result == nullptr) return tensorflow::errors::Cancelled("Iterator was cancelled");
+      changed_->notify_all();
+    }
+    *end = result->end;
+    if (result->end || !result->status.ok()) return result->status;
+    RecordBufferDequeue(ctx, result->element);
+    *element = std::move(result->element);
+    return OkStatus();
+  }
+
+  Status SkipInternal(IteratorContext* ctx, int num_to_skip, bool* end, int* num_skipped) override {
+    if (!in_caller_) return DatasetIterator::SkipInternal(ctx, num_to_skip, end, num_skipped);
+    mutex_lock source_lock(source_mu_);
+    *num_skipped = 0;
+    *end = false;
+    while (*num_skipped < num_to_skip) {
+      RecordBatch batch;
+      Gather(ctx, &batch, end);
+      if (*end || !batch.status.ok()) return batch.status;
+      ++*num_skipped;
+    }
+    return OkStatus();
+  }
+
+ protected:
+  std::shared_ptr<model::Node> CreateNode(IteratorContext* ctx, model::Node::Args args) const override {
+    if (in_caller_) return model::MakeUnknownRatioNode(std::move(args));
+    return model::MakeAsyncUnknownRatioNode(
+        std::move(args),
+        {model::MakeParameter(model::kParallelism, parallelism_, /*min=*/1, /*max=*/ctx->runner_threadpool_size())});
+  }
+
+  Status SaveInternal(SerializationContext* ctx, IteratorStateWriter* writer) override {
+    mutex_lock source_lock(source_mu_);
+    std::vector<std::shared_ptr<Result>> results;
+    {
+      mutex_lock lock(*mu_);
+      results.assign(results_.begin(), results_.end());
+    }
+    std::vector<const RecordBatch*> ahead;
+    for (const auto& result : results) {
+      if (!result->end) ahead.push_back(&result->batch);
+    }
+    return batcher_->Save(ctx, writer, prefix() + kBatches, ahead);
+  }
+
+  Status RestoreInternal(IteratorContext* ctx, IteratorStateReader* reader) override {
+    mutex_lock source_lock(source_mu_);
+    return batcher_->Restore(ctx, reader, prefix() + kBatches);
+  }
+
+  tensorflow::data::TraceMeMetadata GetTraceMeMetadata() const override {
+    return {{"parallelism", std::to_string(dataset()->options().num_parallel_calls)},
+            {"deterministic", deterministic_ ? "true" : "false"}};
+  }
+
+ private:
+  struct Result {
+    RecordBatch batch;  // Kept until the result is taken: its records may have to be saved.
+    bool end = false;
+    bool ready = false;
+    Status status;
+    std::vector<Tensor> element;
+  };
+
+  void Cancel() {
+    mutex_lock lock(*mu_);
+    cancelled_ = true;
+    changed_->notify_all();
+  }
+
+  void Gather(IteratorContext* ctx, RecordBatch* batch, bool* end) {
+    tensorflow::profiler::TraceMe trace("TfBoosterTFRecordExample::Gather");
+    batcher_->Next(ctx, batch, end);
+    int64_t bytes = 0;
+    for (const auto& record : batch->records) bytes += record.size;
+    bytes_read_->IncrementBy(bytes);
+  }
+
+  Status Parse(const RecordBatch& batch, std::vector<Tensor>* element) const {
+    tensorflow::profiler::TraceMe trace("TfBoosterTFRecordExample::Parse");
+    return dataset()->parser().Parse(batch, element);
+  }
+
+  Status GetNextHere(IteratorContext* ctx, std::vector<Tensor>* element, bool* end) {
+    RecordBatch batch;
+    {
+      mutex_lock source_lock(source_mu_);
+      Gather(ctx, &batch, end);
+    }
+    if (*end || !batch.status.ok()) return batch.status;
+    return Parse(batch, element);
+  }
+
+  // The result to hand out: the first one, or, if order does not matter, the first that is ready. The end stays.
+  std::shared_ptr<Result> TakeReady() {
+    for (auto it = results_.begin(); it != results_.end(); ++it) {
+      if ((*it)->end) return it == results_.begin() ? *it : nullptr;
+      if ((*it)->ready) {
+        std::shared_ptr<Result> result = std::move(*it);
+        results_.erase(it);
+        return result;
+      }
+      if (deterministic_) break;
+    }
+    return nullptr;
+  }
+
+  void StartGatherer(IteratorContext* ctx) {
+    if (gatherer_ != nullptr) return;
+    auto own = std::make_shared<IteratorContext>(*ctx);
+    gatherer_ = ctx->StartThread("tf_booster_gather_records", [this, own] { GatherAll(own); });
+  }
+
+  void GatherAll(const std::shared_ptr<IteratorContext>& ctx) {
+    RecordStart(ctx.get());
+    bool end = false;
+    while (!end && WaitForRoom(ctx.get())) {
+      auto result = std::make_shared<Result>();
+      bool to_parse = false;
+      {
+        mutex_lock source_lock(source_mu_);
+        Gather(ctx.get(), &result->batch, &result->end);
+        end = result->end;
+        result->status = result->batch.status;
+        to_parse = !end && result->status.ok();
+        mutex_lock lock(*mu_);
+        result->ready = !to_parse;
+        results_.push_back(result);
+        if (to_parse) ++num_parsing_;
+        changed_->notify_all();
+      }
+      // Without locks: a runner may run it at once.
+      if (to_parse) (*ctx->runner())([this, ctx, result] { ParseResult(ctx.get(), result.get()); });
+    }
+    RecordStop(ctx.get());
+  }
+
+  // False: cancelled.
+  bool WaitForRoom(IteratorContext* ctx) {
+    mutex_lock lock(*mu_);
+    while (!cancelled_ && static_cast<double>(results_.size()) >= parallelism_->value) {
+      RecordStop(ctx);
+      changed_->wait(lock);
+      RecordStart(ctx);
+    }
+    return !cancelled_;
+  }
+
+  void ParseResult(IteratorContext* ctx, Result* result) {
+    RecordStart(ctx);
+    std::vector<Tensor> element;
+    Status status =
+        cancelled_ ? tensorflow::errors::Cancelled("Iterator was cancelled") : Parse(result->batch, &element);
+    if (status.ok()) RecordBufferEnqueue(ctx, element);
+    RecordStop(ctx);
+    mutex_lock lock(*mu_);
+    result->status = std::move(status);
+    result->element = std::move(element);
+    result->ready = true;
+    --num_parsing_;
+    changed_->notify_all();  // Under the lock: the iterator may be deleted as soon as it is free.
+  }
+
+  const std::shared_ptr<mutex> mu_;
+  const std::shared_ptr<condition_variable> changed_;
+  const std::shared_ptr<model::SharedState> parallelism_;
+  const bool in_caller_;
+  const bool deterministic_;
+  tensorflow::monitoring::CounterCell* const bytes_read_;
+  std::function<void()> deregister_;
+  std::atomic<bool> cancelled_{false};
+
+  std::unique_ptr<tensorflow::thread::ThreadPool> read_threads_;
+  ReadOptions read_;
+  mutex source_mu_;
+  std::unique_ptr<RecordBatcher> batcher_;
+
+  std::deque<std::shared_ptr<Result>> results_;  // In order.
+  int64_t num_parsing_ = 0;
+  std::unique_ptr<tensorflow::Thread> gatherer_;
+};
+
+}  // namespace
+
+std::unique_ptr<IteratorBase> MakeTFRecordExampleIterator(const TFRecordExampleDataset* dataset,
+                                                          const std::string& prefix) {
+  return std::make_unique<TFRecordExampleIterator>(TFRecordExampleIterator::Params{dataset, prefix});
+}
+
+}  // namespace tf_booster

@@ -1,0 +1,56 @@
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace tensorflow {
+
+REGISTER_OP("TfBoosterTFRecordExampleDataset")
+    .Input("files: variant")
+    .Input("compression: string")
+    .Input("block_bytes: int64")
+    .Input("cycle_length: int64")
+    .Input("block_length: int64")
+    .Input("stage_arguments: int64")
+    .Input("batch_size: int64")
+    .Input("drop_remainder: bool")
+    .Input("batch_shards: int64")
+    .Input("num_parallel_calls: int64")
+    .Input("dense_defaults: Tdense")
+    .Output("handle: variant")
+    .Attr("stages: list(string) = []")
+    .Attr("verify_crc: bool = true")
+    .Attr("errors_count: bool = false")
+    .Attr("deterministic: bool = true")
+    .Attr("sparse_keys: list(string) = []")
+    .Attr("sparse_types: list({float, int64, string}) = []")
+    .Attr("dense_keys: list(string) = []")
+    .Attr("Tdense: list({float, int64, string}) >= 0 = []")
+    .Attr("dense_shapes: list(shape) = []")
+    .Attr("ragged_keys: list(string) = []")
+    .Attr("ragged_value_types: list({float, int64, string}) = []")
+    .Attr("ragged_split_types: list({int32, int64}) = []")
+    .Attr("output_types: list(type) >= 1")
+    .Attr("output_shapes: list(shape) >= 1")
+    .Attr("metadata: string = ''")
+    // As tf.data's own sources: a dataset in a constant would be shared, its shuffles too.
+    .SetDoNotOptimize()
+    .SetShapeFn(shape_inference::ScalarShape)
+    .Doc(R"doc(
+A dataset from TFRecord files to batches of parsed Examples.
+
+files: a dataset of file names, scalar strings.
+compression: "", "GZIP" or "ZLIB".
+block_bytes: bytes that are read at once; 0: chosen by the number of files that are open.
+cycle_length, block_length: cycle_length files give block_length records in turn, in the order of tf.data's interleave.
+stages: what happens to records before they are batched, by tf.data's names: shuffle, repeat, take, skip, shard.
+stage_arguments: [4 * stages]: shuffle: buffer size, seed, seed2, 1 to reshuffle each epoch; repeat, take, skip: count;
+  shard: number of shards, index. The rest is 0.
+batch_shards: [2]: of the batches, only those whose number modulo the first is the second; [1, 0]: all.
+num_parallel_calls: batches that are parsed at once; 1: in the caller's thread, with none ahead; -1: tuned by tf.data.
+errors_count: whether an error counts as a record of the block, as in tf.data's parallel interleave.
+deterministic: whether batches keep their order.
+The features are described as for ParseExampleV2. An element has its features in the order of their names: a dense one as its
+tensor, a sparse one as a variant [3] of indices, values and shape, a ragged one as a scalar variant.
+)doc");
+
+}  // namespace tensorflow

@@ -1,0 +1,48 @@
+"""What happens to records between files and batches, as the op TfBoosterTFRecordExampleDataset takes it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, List, Tuple
+
+_ARGUMENTS = 4  # Numbers for each stage; the rest is 0.
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """One of tf.data's transformations by its name. Arguments are integers or int64 scalars."""
+
+    name: str
+    arguments: Tuple[Any, ...]
+
+
+def shuffle(buffer_size: Any, seed: Any = 0, seed2: Any = 0, reshuffle_each_iteration: bool = True) -> Stage:
+    """Dataset.shuffle. Seeds as tf.random.get_seed makes them for an op; both 0: drawn at random."""
+    return Stage("shuffle", (buffer_size, seed, seed2, int(reshuffle_each_iteration)))
+
+
+def repeat(count: Any = -1) -> Stage:
+    """Dataset.repeat."""
+    return Stage("repeat", (count,))
+
+
+def take(count: Any) -> Stage:
+    """Dataset.take."""
+    return Stage("take", (count,))
+
+
+def skip(count: Any) -> Stage:
+    """Dataset.skip."""
+    return Stage("skip", (count,))
+
+
+def shard(num_shards: Any, index: Any) -> Stage:
+    """Dataset.shard."""
+    return Stage("shard", (num_shards, index))
+
+
+def flat_arguments(stages: Tuple[Stage, ...]) -> List[Any]:
+    """The arguments of all stages in a row, as many for each."""
+    return [
+        argument for stage in stages for argument in (*stage.arguments, *(0,) * (_ARGUMENTS - len(stage.arguments)))
+    ]
