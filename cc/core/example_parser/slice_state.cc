@@ -1,6 +1,5 @@
 #include "cc/core/example_parser/slice_state.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "cc/core/example_parser/wire.h"
@@ -45,7 +44,7 @@ void SetKey(const FeatureSpec& feature, uint8_t* prefix, ExpectedFeature* expect
   expected->prefix_size = static_cast<uint8_t>(size);
   expected->head = Load64(prefix);
   expected->head_shift = key < 3 ? static_cast<uint8_t>(8 * (3 - key)) : 0;
-  expected->middle_at = static_cast<uint8_t>(std::max<size_t>(4, size - 16));
+  expected->middle_at = static_cast<uint8_t>(size > 20 ? size - 16 : 4);
   expected->middle = Load64(prefix + expected->middle_at);
   // The lengths as if the entry had none of its own: bytes below zero, put right when the entry's length is added.
   expected->tail = static_cast<uint64_t>(prefix[size - 8]) | static_cast<uint64_t>(prefix[size - 7]) << 8 |
