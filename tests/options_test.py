@@ -56,7 +56,6 @@ NOT_YET = {
     "fuse_sparse_variables": True,
     "pipeline": "exact",
     "prefetch_to_device": True,
-    "xla": "auto",
     "gradient_reduction": "sum",
     "lr_scaling": "linear",
     "warmup_steps": 5,

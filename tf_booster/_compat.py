@@ -64,6 +64,25 @@ def string_list_attr(op: tf.Operation, name: str) -> List[str]:
         return []
 
 
+def set_xla_scope(op: tf.Operation, scope: Optional[str]) -> None:
+    """Writes what tf.xla.experimental.jit_scope writes on ops while they are made; None takes it off."""
+    if scope is None:
+        op._clear_attr("_XlaCompile")  # pylint: disable=protected-access
+        op._clear_attr("_XlaScope")  # pylint: disable=protected-access
+        return
+    op._set_attr("_XlaCompile", tf.compat.v1.AttrValue(b=True))  # pylint: disable=protected-access
+    op._set_attr("_XlaScope", tf.compat.v1.AttrValue(s=scope.encode()))  # pylint: disable=protected-access
+
+
+def has_xla_mark(op: tf.Operation) -> bool:
+    """Whether jit_scope, set_xla_scope or the user said of `op` that it is to be compiled, or that it is not."""
+    try:
+        op.get_attr("_XlaCompile")
+    except ValueError:
+        return False
+    return True
+
+
 def function_definitions(graph: tf.Graph) -> List[Any]:
     """The FunctionDefs of the graph. graph.as_graph_def() has them too, beside a copy of every constant of the graph."""
     return [function.definition for function in graph._functions.values()]  # pylint: disable=protected-access
@@ -191,6 +210,16 @@ def scaffold_class() -> Any:
 def monitored_session_class() -> Any:
     """The base of MonitoredSession and SingularMonitoredSession; its constructor takes (session_creator, hooks, …)."""
     return _monitored_session._MonitoredSession  # pylint: disable=protected-access
+
+
+def base_session_class() -> Any:
+    """The base of all sessions; every way to run one goes through its method `_extend_graph`."""
+    return tf.compat.v1.Session.__mro__[1]
+
+
+def is_closed(session: Any) -> bool:
+    """Whether the session was closed."""
+    return bool(session._closed)  # pylint: disable=protected-access
 
 
 # --- Savers and checkpoints ---

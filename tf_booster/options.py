@@ -76,7 +76,7 @@ _RULES: Dict[str, _Rule] = {
     "fast_parser": _Rule(_SWITCH),
     "pipeline": _Rule(("off", "exact", "async"), honoured=("off",)),
     "prefetch_to_device": _Rule(_SWITCH, honoured=("auto", False)),
-    "xla": _Rule(("off", "auto"), honoured=("off",)),
+    "xla": _Rule(("off", "auto")),
     "gradient_reduction": _Rule(("average", "sum"), honoured=("average",)),
     "lr_scaling": _Rule((None, "linear"), honoured=(None,)),
     "warmup_steps": _Rule(kind=lambda v: _is_int(v) and v >= 0, wanted="an integer of at least 0", honoured=(0,)),

@@ -149,6 +149,11 @@ class GraphView:
         names = list(dict.fromkeys(name for op in old_ops for name in originals(op) or [op.name]))
         _compat.set_string_list_attr(new_op, ORIGINALS, names)
 
+    def mark_for_compilation(self, op: tf.Operation, scope: str) -> None:
+        """Has XLA compile `op` together with the others of `scope`."""
+        _compat.set_xla_scope(op, scope)
+        self._journal.add(lambda: _compat.set_xla_scope(op, None))
+
     @contextlib.contextmanager
     def inserting(self, device: Optional[str], control_inputs: Sequence[tf.Operation] = ()) -> Iterator[None]:
         """Ops made inside get this device and these control inputs, and nothing of the scopes around the caller."""
@@ -239,6 +244,11 @@ def add_control_input(op: tf.Operation, before: tf.Operation) -> None:
     """Makes `op` wait on `before`."""
     if before not in op.control_inputs:
         _set_control_inputs(op, [*op.control_inputs, before])
+
+
+def is_marked_for_compilation(op: tf.Operation) -> bool:
+    """Whether `op` says already that XLA is to compile it, or is not to."""
+    return _compat.has_xla_mark(op)
 
 
 def originals(op: tf.Operation) -> List[str]:

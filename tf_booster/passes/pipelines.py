@@ -1,6 +1,7 @@
 """Which passes a finished graph goes through, in which order, and why.
 
 1. hash_tables: first, because it takes Variables out of the graph that no other pass should see.
+6. xla: last, because it marks what the others leave of the dense part.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tf_booster.passes.graph_summary import GraphSummary, summarize
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.hash_tables import HashTables
 from tf_booster.passes.variable_memory import variable_memory
+from tf_booster.passes.xla import Xla
 from tf_booster.report import Report, describe_table, publish, report_of
 
 _AS_IT_WAS = "The graph is as it was."
@@ -29,29 +31,32 @@ def passes(options: Options) -> List[Pass]:
     ranks = 1 if options.horovod is False else int(os.environ.get("HOROVOD_SIZE") or 1)
     wanted = [
         (True, HashTables(seed=options.seed, check_numerics=options.check_numerics, ranks=ranks)),
+        (options.xla == "auto", Xla()),
     ]
     return [p for on, p in wanted if on and p.name not in options.disable_passes]
 
 
-def rewrite(graph: Optional[tf.Graph], options: Options, only: Optional[Sequence[Pass]] = None) -> Report:
-    """Runs all passes on `graph` (None: the default graph) and publishes the report, unless nothing was left to do.
+def rewrite(graph: tf.Graph, options: Options, only: Optional[Sequence[Pass]] = None, obstacle: str = "") -> Report:
+    """Runs all passes on `graph` and publishes the report, unless nothing was left to do.
 
     A pass that fails is undone, and the next one has its turn; the report says so. But without hash_tables a graph with tables
     cannot run, so what that raises is raised here.
 
     Args:
       only: these passes, in place of those that the options leave on.
+      obstacle: why nothing may change in the graph, and the remedy; "" for none.
 
     Raises:
       RewriteError: the graph cannot be rewritten; it is as it was.
     """
-    graph = graph or tf.compat.v1.get_default_graph()
     view = GraphView(graph)
     chosen = passes(options) if only is None else list(only)
-    obstacle = _obstacle(graph)
+    obstacle = obstacle or _obstacle(graph)
     if obstacle:
         if any(p.essential and p.requires(view) for p in chosen):
             raise RewriteError(f"rewrite_graph: {obstacle}")
+        if not report_of(graph) and any(_is_wanted(p, view) for p in chosen):
+            log.once(f"a graph is left as it is: {obstacle}")
         return report_of(graph) or _published(graph, [PassResult(p.name) for p in chosen], obstacle)
     if not any(_is_wanted(p, view) for p in chosen):
         results = [PassResult(p.name, note=NOTHING_TO_DO) for p in chosen]
