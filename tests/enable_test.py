@@ -1,5 +1,8 @@
+import gc
 import logging
+import weakref
 
+import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1_by_import
@@ -7,6 +10,9 @@ from tensorflow_estimator.python.estimator import estimator as estimator_lib
 
 import tf_booster
 from tf_booster import enable, log
+from tf_booster.estimator import sessions
+from tf_booster.passes import pipelines
+from tf_booster.passes.base import Pass, PassResult
 
 v1 = tf.compat.v1
 
@@ -28,6 +34,7 @@ def patched():
     return {
         "finalize": v1.train.Scaffold.finalize,
         "__init__": v1.train.MonitoredSession.__mro__[1].__init__,
+        "_extend_graph": v1.Session.__mro__[1]._extend_graph,
         "_call_model_fn": estimator_lib.Estimator._call_model_fn,
         "_add_meta_graph_for_mode": estimator_lib.Estimator._add_meta_graph_for_mode,
     }
@@ -162,3 +169,115 @@ def test_a_plain_session_after_rewrite_graph():
             after, rows = session.run([values, size])
     assert rows == 3
     assert after[0, 0] == pytest.approx(before[0, 0] - 1.0) and after[0, 1] == pytest.approx(before[0, 1] - 0.5)
+
+
+def exp_of_neg():
+    """A graph for a pass that makes a Neg an Abs, and its end."""
+    return tf.exp(tf.negative(tf.constant(-1.0), name="neg"), name="end")
+
+
+class NegToAbs(Pass):
+    name = "neg_to_abs"
+
+    def requires(self, view):
+        return any(op.outputs[0].consumers() for op in view.ops("Neg"))
+
+    def run(self, view):
+        for op in view.ops("Neg"):
+            with view.inserting(None):
+                view.redirect(op.outputs[0], tf.abs(op.inputs[0]))
+        return PassResult(self.name, True, ["abs"])
+
+    def ensures(self, view):
+        pass
+
+
+@pytest.fixture
+def with_neg_to_abs(monkeypatch):
+    own = pipelines.passes
+    monkeypatch.setattr(pipelines, "passes", lambda options: [*own(options), NegToAbs()])
+    tf.enable_gpu_booster()
+
+
+def test_a_graph_without_tables_that_an_open_session_ran_is_left_with_a_reason(with_neg_to_abs, said, monkeypatch):
+    monkeypatch.setattr(log, "_said", set())
+    with tf.Graph().as_default() as graph:
+        end = exp_of_neg()
+        with v1.Session() as session:
+            session.run(end)
+            report = tf_booster.rewrite_graph(graph)
+            assert "1 open session(s) ran this graph" in report.note and end.op.inputs[0].op.type == "Neg"
+        assert len([m for m in said() if "open session" in m]) == 1
+        tf_booster.rewrite_graph(graph)
+        assert end.op.inputs[0].op.type == "Abs"
+
+
+def test_a_graph_with_tables_that_an_open_session_ran_is_refused():
+    tf.enable_gpu_booster()
+    with tf.Graph().as_default() as graph:
+        tf_booster.embedding_lookup(tf_booster.get_hash_table("t", 4), tf.constant([1], tf.int64))
+        with v1.Session() as session:
+            session.run(tf.constant(1))
+            with pytest.raises(tf_booster.RewriteError, match="open session.*before the first session.run"):
+                tf_booster.rewrite_graph(graph)
+        tf_booster.rewrite_graph(graph)
+
+
+def test_a_session_that_only_exists_is_no_obstacle(with_neg_to_abs):
+    with tf.Graph().as_default() as graph:
+        end = exp_of_neg()
+        with v1.Session() as session:
+            tf_booster.rewrite_graph(graph)
+            assert end.op.inputs[0].op.type == "Abs" and session.run(end) == pytest.approx(np.e)
+
+
+def test_sessions_are_let_go(with_neg_to_abs):
+    with tf.Graph().as_default() as graph:
+        end = exp_of_neg()
+        session = v1.Session()
+        session.run(end)
+        assert sessions.num_open(graph) == 1
+        session.close()
+        assert sessions.num_open(graph) == 0
+    gone = weakref.ref(graph)
+    del graph, session, end
+    gc.collect()
+    assert gone() is None
+
+
+def test_graphs_of_an_estimator_without_tables(with_neg_to_abs, said, tmp_path, monkeypatch):
+    """Train, evaluate and predict are rewritten; an export stays TensorFlow's; the log tells each once."""
+    monkeypatch.setattr(log, "_said", set())
+    counted = []
+
+    def model_fn(features, labels, mode):
+        output = v1.layers.dense(tf.negative(features["x"]), 1)
+        kwargs = {"predictions": {"y": output}}
+        if mode != "infer":
+            kwargs["loss"] = tf.reduce_mean(tf.square(output - labels))
+            kwargs["train_op"] = v1.train.AdamOptimizer().minimize(kwargs["loss"], v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, **kwargs)
+
+    def input_fn():
+        return tf.data.Dataset.from_tensors(({"x": tf.ones([4, 2])}, tf.ones([4, 1]))).repeat(4)
+
+    estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+    for _ in range(2):
+        estimator.train(input_fn)
+        counted.append(tf_booster.report().counted_from)
+        estimator.evaluate(input_fn)
+        counted.append(tf_booster.report().counted_from)
+    list(estimator.predict(input_fn))
+    counted.append(tf_booster.report().counted_from)
+    train, evaluate = "the Estimator's train_op and loss", "the Estimator's loss and metrics"
+    assert counted == [train, evaluate, train, evaluate, "the Estimator's predictions"]
+    assert len([m for m in said() if "pass neg_to_abs: changed the graph" in m]) == 3
+    last = tf_booster.report()
+    receiver = tf.estimator.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])}, None)
+    path = estimator.export_saved_model(str(tmp_path / "export"), receiver)
+    assert tf_booster.report() is last
+    served = tf.saved_model.load(path.decode() if isinstance(path, bytes) else path)
+    types = (
+        {op.type for op in served.signatures["serving_default"].graph.get_operations()} if served.signatures else set()
+    )
+    assert "Abs" not in types

@@ -170,7 +170,7 @@ def test_memory_of_variables_counts_slots(cut):
     memory = cut.to_dict()["memory"]["variables"]
     assert memory["trainable"] == {"count": 1, "bytes": 64} and memory["other"] == {"count": 4, "bytes": 2 * 64 + 2 * 4}
     assert memory["largest"][0]["bytes"] == 64 and memory["unknown"] == []
-    assert "1 trainable Variables 0.1 KiB" in str(cut)
+    assert "1 trainable Variables 64 B" in str(cut)
 
 
 def test_variables_tell_where_they_went(cut):

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_booster import _native, log, parsing
 from tf_booster import options as _options
-from tf_booster.estimator import patches
+from tf_booster.estimator import patches, sessions
 from tf_booster.passes import pipelines
 from tf_booster.report import Report
 
@@ -59,8 +59,8 @@ def enabled_options() -> Optional[_options.Options]:
 def rewrite_graph(graph: Optional[tf.Graph] = None) -> Report:
     """Rewrites a finished graph by hand, for a plain tf.compat.v1.Session. Make the session, or run it, after this.
 
-    An edit after a `session.run` is silently ignored by that session, and TensorFlow does not tell which graphs were run.
-    Works whether tf_booster is enabled or not, with the options of enable_gpu_booster or the defaults. A second call
+    An edit after a `session.run` is silently ignored by that session. While tf_booster is enabled, a graph that an open session has
+    run is left alone, or refused if it has tables; before, TensorFlow does not tell which graphs were run. Works whether tf_booster is enabled or not, with the options of enable_gpu_booster or the defaults. A second call
     changes nothing.
 
     Args:
@@ -70,14 +70,24 @@ def rewrite_graph(graph: Optional[tf.Graph] = None) -> Report:
       The report of what was done.
 
     Raises:
-      RewriteError (a ValueError): the graph is finalized, or a table is used in a way that cannot be served; the message
-        names table, op and remedy, and the graph is as it was.
+      RewriteError (a ValueError): the graph has tables and is finalized or was run, or a table is used in a way that cannot be
+        served; the message names table, op and remedy, and the graph is as it was.
     """
-    return pipelines.rewrite(graph, _enabled or _options.Options())
+    graph = graph or tf.compat.v1.get_default_graph()
+    open_sessions = sessions.num_open(graph)
+    obstacle = _HAS_RUN.format(open_sessions) if open_sessions else ""
+    return pipelines.rewrite(graph, _enabled or _options.Options(), obstacle=obstacle)
+
+
+_HAS_RUN = (
+    "{} open session(s) ran this graph before and would not see what changes in it; call rewrite_graph before the first "
+    "session.run, or close the session first."
+)
 
 
 def _rewrite(graph: tf.Graph) -> None:
-    rewrite_graph(graph)
+    # A new session comes after this, which sees the changes; one that is open goes on with TensorFlow's graph.
+    pipelines.rewrite(graph, _enabled or _options.Options())
 
 
 def _say_device(options: _options.Options) -> None:

@@ -75,7 +75,7 @@ def memory(report: Any) -> List[str]:
 
 def mebibytes(size: int) -> str:
     """A number of bytes for people."""
-    return f"{size / 2**20:.1f} MiB" if size >= 2**20 / 10 else f"{size / 1024:.1f} KiB"
+    return f"{size / 2**20:.1f} MiB" if size >= 2**20 / 10 else f"{size / 1024:.1f} KiB" if size >= 102 else f"{size} B"
 
 
 def changed_types(before: Dict[str, int], after: Dict[str, int]) -> List[Tuple[str, int, int]]:

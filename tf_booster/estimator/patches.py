@@ -4,7 +4,10 @@ The start of `Scaffold.finalize` sees every graph that a MonitoredSession runs: 
 and MonitoredTrainingSession without an Estimator. `Estimator.export_saved_model` makes a plain Session, so there the
 graph is rewritten when the model function has returned, before the Saver is made.
 
-The constructor of MonitoredSession gets a hook that notes the tables' sizes for the report.
+A SavedModel of a graph without tables stays TensorFlow's: it is served where tf_booster need not be.
+
+Sessions are noted when they first run, because what is edited later they do not see. What an EstimatorSpec says of fetches is noted for
+the report. The constructor of MonitoredSession gets a hook that notes the tables' sizes for the report.
 
 init_from_checkpoint, and with it WarmStartSettings, names Variables before the rewrite; what it says of tables is kept for it.
 """
@@ -19,8 +22,9 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.checkpoint import warm_start
-from tf_booster.estimator import resource_variables, saved_model
+from tf_booster.estimator import resource_variables, saved_model, sessions
 from tf_booster.estimator.table_stats import with_stats_hook
+from tf_booster.passes import fetches
 
 Rewrite = Callable[[tf.Graph], Any]
 
@@ -34,6 +38,7 @@ def install(rewrite: Rewrite) -> None:
         return
     _replace(_compat.scaffold_class(), "finalize", lambda original: _finalize(original, rewrite))
     _replace(_compat.monitored_session_class(), "__init__", with_stats_hook)
+    _replace(_compat.base_session_class(), "_extend_graph", sessions.note_run)
     estimator = _compat.estimator_class()
     if estimator is not None:
         _replace(estimator, "_call_model_fn", lambda original: _call_model_fn(original, rewrite))
@@ -57,9 +62,13 @@ def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
 
 def _rewrite(graph: tf.Graph, scaffold: Any, rewrite: Rewrite) -> None:
     # A tf.train.Checkpoint would find the Variables that stand for tables again, after the rewrite; a Saver's ops it can edit.
-    if any(op.type.startswith("TfBoosterStandIn") for op in graph.get_operations()):
+    if _has_ops(graph, "TfBoosterStandIn"):
         _compat.name_based_saver(scaffold)
     rewrite(graph)
+
+
+def _has_ops(graph: tf.Graph, start: str) -> bool:
+    return any(op.type.startswith(start) for op in graph.get_operations())
 
 
 def _finalize(original: Any, rewrite: Rewrite) -> Any:
@@ -81,8 +90,9 @@ def _call_model_fn(original: Any, rewrite: Rewrite) -> Any:
     def _call_model_fn(self: Any, features: Any, labels: Any, mode: Any, config: Any) -> Any:
         with resource_variables.for_stand_ins():
             spec = original(self, features=features, labels=labels, mode=mode, config=config)
-        if getattr(_exporting, "graphs", None) is not None:
-            graph = tf.compat.v1.get_default_graph()
+        graph = tf.compat.v1.get_default_graph()
+        fetches.note_spec(graph, spec)
+        if getattr(_exporting, "graphs", None) is not None and _has_ops(graph, "TfBooster"):
             _rewrite(graph, spec.scaffold, rewrite)
             _exporting.graphs.append(graph)
         return spec

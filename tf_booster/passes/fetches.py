@@ -35,9 +35,10 @@ class Fetches:
 
 def note_spec(graph: tf.Graph, spec: Any) -> None:
     """Remembers what an Estimator will fetch by the EstimatorSpec `spec`."""
-    if spec.train_op is not None:
+    modes = tf.estimator.ModeKeys
+    if spec.mode == modes.TRAIN:
         kind, forward, others = "train_op and loss", _ops(spec.loss), _ops(spec.train_op)
-    elif spec.loss is not None:
+    elif spec.mode == modes.EVAL:
         kind, forward, others = "loss and metrics", _ops(spec.loss), _ops(spec.eval_metric_ops)
     else:
         kind, forward, others = "predictions", _ops(spec.predictions), []
