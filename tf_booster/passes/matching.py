@@ -57,6 +57,17 @@ def skip_identity(tensor: tf.Tensor) -> tf.Tensor:
     return tensor
 
 
+def same(a: tf.Tensor, b: tf.Tensor) -> bool:
+    """Whether both are one tensor, perhaps passed on by Identities."""
+    return skip_identity(a) is skip_identity(b)
+
+
+def integer_value(tensor: tf.Tensor) -> Optional[int]:
+    """The one element of a tensor that follows from constants; None for any other tensor."""
+    value = tf.get_static_value(tensor) if tensor.dtype.is_integer else None
+    return int(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
+
+
 def uniform_value(tensor: tf.Tensor) -> Optional[float]:
     """The value that every element of `tensor` has, where that follows from constants; None where it does not.
 

@@ -1,0 +1,68 @@
+"""The pass that puts the order-free unique in the place of TensorFlow's, wherever its order cannot be seen."""
+
+from __future__ import annotations
+
+from typing import List
+
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.ops import unique
+from tf_booster.passes.base import Pass, PassResult
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.unique_order import who_sees_order
+
+
+class OrderFreeUnique(Pass):
+    """Replaces Unique, and UniqueV2 without an axis, of int32 and int64."""
+
+    name = "unique"
+
+    def requires(self, view: GraphView) -> bool:
+        """Whether something reads distinct values."""
+        return bool(_live(view))
+
+    def run(self, view: GraphView) -> PassResult:
+        """Leaves a Unique whose order somebody may see, with the op that may."""
+        result = PassResult(self.name)
+        replaced = 0
+        for op in _live(view):
+            reason = _obstacle(view, op)
+            if reason:
+                result.skipped.append((op.name, reason))
+                continue
+            with view.inserting(op.device, op.control_inputs):
+                new = unique(op.inputs[0], op.outputs[1].dtype, name="tf_booster/unique")
+            view.redirect(op.outputs[0], new.y)
+            view.redirect(op.outputs[1], new.idx)
+            view.redirect_control([op], new.y.op)
+            view.note_originals(new.y.op, [op])
+            replaced += 1
+        if replaced:
+            result.modified = True
+            result.changes.append(f"{replaced} Unique{'' if replaced == 1 else 's'} without TensorFlow's order")
+        return result
+
+    def ensures(self, view: GraphView) -> None:
+        """What was replaced is read by nobody: _live() finds it no more, and a second run has nothing to do."""
+
+
+def _live(view: GraphView) -> List[tf.Operation]:
+    return [op for op in view.ops("Unique", "UniqueV2") if any(output.consumers() for output in op.outputs)]
+
+
+def _obstacle(view: GraphView, op: tf.Operation) -> str:
+    if op.inputs[0].dtype not in (tf.int32, tf.int64):
+        return f"it is of {op.inputs[0].dtype.name}; int32 and int64 have an order-free unique"
+    if op.type == "UniqueV2":
+        axis = tf.get_static_value(op.inputs[1])
+        if axis is None or axis.size:
+            return "it has an axis"
+    if op.inputs[0].shape.rank != 1:
+        return "the rank of its input is not known to be 1"
+    if _compat.in_control_flow(op):
+        return "it is inside a tf.cond or a tf.while_loop"
+    if not view.runs_on_cpu(op):
+        return "no GPU kernel yet: it would move from the GPU to the CPU"
+    seen_by = who_sees_order(op)
+    return f"op '{seen_by.name}' ({seen_by.type}) may see its order" if seen_by is not None else ""

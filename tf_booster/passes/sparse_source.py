@@ -1,0 +1,153 @@
+"""Recognises where the ids of a sparse lookup come from: flattened sparse tensors, hashes, dense features made sparse."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional, Tuple
+
+import tensorflow as tf
+
+from tf_booster.passes.matching import integer_value, same, skip_identity, uniform_value
+
+
+class NotUnderstood(Exception):
+    """The ops around a lookup are not the ones that a pass knows; the message says which."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sparse:
+    """The three tensors of a tf.SparseTensor."""
+
+    indices: tf.Tensor
+    values: tf.Tensor
+    shape: tf.Tensor
+
+
+def undo_flattening(sparse: Sparse) -> Tuple[Sparse, int]:
+    """The ids before they were given two dimensions, and how many leading dimensions became rows."""
+    leading = 1
+    for _ in range(2):
+        indices = skip_identity(sparse.indices)
+        reshape = indices.op
+        if reshape.type != "SparseReshape" or indices.value_index != 0:
+            break
+        shape = skip_identity(sparse.shape)
+        if shape.op is not reshape or shape.value_index != 1:
+            raise NotUnderstood(f"the shape '{shape.name}' is not that of op '{reshape.name}'")
+        rank = reshape.inputs[1].shape.as_list()[0] if reshape.inputs[1].shape.rank == 1 else None
+        if rank is None:
+            rank = reshape.inputs[0].shape.as_list()[1] if reshape.inputs[0].shape.rank == 2 else None
+        rows = _rows_kept(reshape, rank)
+        if rows is None or leading != 1:
+            raise NotUnderstood(
+                f"op '{reshape.name}' gives the ids a shape that is not understood, or they have no static rank"
+            )
+        leading = rows
+        sparse = Sparse(reshape.inputs[0], sparse.values, reshape.inputs[1])
+        if rank != 2:
+            break
+    return sparse, leading
+
+
+def _rows_kept(reshape: tf.Operation, rank: Optional[int]) -> Optional[int]:
+    """How many of the dimensions become the first of two: all but the last, or the first alone; None for anything else."""
+    shape = _skip_casts(reshape.inputs[2])
+    if rank is None or rank < 1 or shape.op.type != "Pack" or len(shape.op.inputs) != 2:
+        return None
+    first, second = (_skip_casts(t) for t in shape.op.inputs)
+    whole = _skip_casts(reshape.inputs[1])
+    if integer_value(second) == -1:
+        return 1 if _is_slice_of(first, whole, 0, 1) else None
+    last = second.op
+    if rank < 2 or last.type != "GatherV2" or integer_value(last.inputs[1]) != rank - 1:
+        return None
+    if not same(_skip_casts(last.inputs[0]), whole):
+        return None
+    if first.op.type != "Prod" or not _is_slice_of(_skip_casts(first.op.inputs[0]), whole, 0, rank - 1):
+        return None
+    return rank - 1
+
+
+def _is_slice_of(tensor: tf.Tensor, whole: tf.Tensor, begin: int, end: int) -> bool:
+    op = tensor.op
+    if op.type == "Slice":
+        bounds = [integer_value(op.inputs[1]), integer_value(op.inputs[2])]
+        return same(_skip_casts(op.inputs[0]), whole) and bounds == [begin, end - begin]
+    if op.type == "StridedSlice":
+        bounds = [integer_value(t) for t in op.inputs[1:]]
+        plain = not any(op.get_attr(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis"))
+        return plain and same(_skip_casts(op.inputs[0]), whole) and bounds == [begin, end, 1]
+    return False
+
+
+def _skip_casts(tensor: tf.Tensor) -> tf.Tensor:
+    """Past Identities, and past casts between integers, which shapes go through."""
+    tensor = skip_identity(tensor)
+    while tensor.op.type == "Cast" and tensor.dtype.is_integer and tensor.op.inputs[0].dtype.is_integer:
+        tensor = skip_identity(tensor.op.inputs[0])
+    return tensor
+
+
+def picked_from(values: tf.Tensor, indices: tf.Tensor, shape: tf.Tensor) -> Optional[tf.Tensor]:
+    """The dense tensor whose entries other than −1 or '' are `values`."""
+    indices = skip_identity(indices)
+    gather, where = values.op, indices.op
+    if gather.type != "GatherNd" or where.type != "Where" or not same(gather.inputs[1], indices):
+        return None
+    differs = where.inputs[0].op
+    dense = gather.inputs[0]
+    if differs.type != "NotEqual" or not same(differs.inputs[0], dense) or not same(shape_source(shape), dense):
+        return None
+    missing = skip_identity(differs.inputs[1])
+    if dense.dtype == tf.string:
+        return dense if _string(missing) == b"" else None
+    return dense if dense.dtype in (tf.int32, tf.int64) and uniform_value(missing) == -1.0 else None
+
+
+def shape_source(shape: tf.Tensor) -> tf.Tensor:
+    shape = skip_identity(shape)
+    return shape.op.inputs[0] if shape.op.type == "Shape" else shape
+
+
+def undo_hash(values: tf.Tensor) -> Tuple[tf.Tensor, int, Optional[tf.Operation]]:
+    values = skip_identity(values)
+    if values.op.type != "StringToHashBucketFast":
+        return values, 0, None
+    return hash_input(values.op), int(values.op.get_attr("num_buckets")), values.op
+
+
+def hash_input(hash_op: tf.Operation) -> tf.Tensor:
+    text = skip_identity(hash_op.inputs[0])
+    plain = {"precision": -1, "scientific": False, "shortest": False, "width": -1, "fill": b""}
+    if text.op.type == "AsString" and text.op.inputs[0].dtype in (tf.int32, tf.int64):
+        if all(text.op.get_attr(name) == value for name, value in plain.items()):
+            return skip_identity(text.op.inputs[0])
+    return text
+
+
+def _string(tensor: tf.Tensor) -> Optional[bytes]:
+    value = tf.get_static_value(tensor)
+    if value is None:
+        return None
+    found = list(getattr(value, "flat", [value]))
+    return found[0] if len(found) == 1 else None
+
+
+def first_column(segment_ids: tf.Tensor) -> Optional[tf.Tensor]:
+    """x of x[:, 0]; None for anything else."""
+    op = segment_ids.op
+    if op.type != "StridedSlice" or op.inputs[0].shape.rank != 2:
+        return None
+    masks = {name: op.get_attr(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    if (
+        masks["ellipsis"]
+        or masks["new_axis"]
+        or masks["shrink_axis"] != 2
+        or not masks["begin"] & 1
+        or not masks["end"] & 1
+    ):
+        return None
+    begin, stride = (tf.get_static_value(op.inputs[i]) for i in (1, 3))
+    if begin is None or stride is None or len(begin) != 2 or begin[1] != 0 or list(stride) != [1, 1]:
+        return None
+    return skip_identity(op.inputs[0])

@@ -1,0 +1,87 @@
+"""Whether anybody can see in which order a Unique gives its values.
+
+Two kinds of tensors depend on the order: rows (the first dimension is that of the distinct values, in their order) and
+places (idx, which names rows). Ops that pair both, or that treat each row by itself, do not show the order. What is left after
+following them is what could.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Tuple
+
+import tensorflow as tf
+
+from tf_booster.passes.matching import uniform_value
+from tf_booster.passes.shape_tricks import keeps_shape
+
+ROWS, PLACES = "rows", "places"
+
+_SHAPES = ("Shape", "Size", "Rank")
+_MOVES = ("Identity", "StopGradient", "Cast")
+_UNARY = ("Neg", "Square", "Sqrt", "Rsqrt", "ZerosLike", "OnesLike", "Abs", "Sign")
+_BINARY = ("Mul", "RealDiv", "AddV2", "Add", "Sub", "Maximum", "Minimum", "Pow", "DivNoNan", "SquaredDifference")
+_REDUCTIONS = ("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
+_UPDATES = ("ResourceSparseApply", "ResourceScatter")
+
+Kinds = Dict[int, str]
+
+
+def who_sees_order(unique: tf.Operation) -> Optional[tf.Operation]:
+    """An op that may see the order in which `unique` (y, idx) gives y; None if there is none."""
+    known = {unique.outputs[0].ref(): ROWS, unique.outputs[1].ref(): PLACES}
+    work = list(unique.outputs)
+    waiting: Dict[tf.Operation, None] = {}
+    while work:
+        for op in dict.fromkeys(work.pop().consumers()):
+            inputs = {i: known[t.ref()] for i, t in enumerate(op.inputs) if t.ref() in known}
+            made = _follow(op, inputs)
+            if made is None:
+                waiting[op] = None
+                continue
+            waiting.pop(op, None)
+            for output, kind in made:
+                if output.ref() not in known:
+                    known[output.ref()] = kind
+                    work.append(output)
+    return next(iter(waiting), None)
+
+
+Made = List[Tuple[tf.Tensor, str]]
+
+
+def _follow(op: tf.Operation, inputs: Kinds) -> Optional[Made]:
+    """What of `op`'s outputs depends on the order; None if `op` may see the order, or cannot be judged yet."""
+    if op.type in _SHAPES:
+        return []
+    if op.type in _MOVES or keeps_shape(op):
+        return [(op.outputs[0], inputs[0])] if list(inputs) == [0] else None
+    if op.type in _UNARY:
+        return [(op.outputs[0], ROWS)] if inputs == {0: ROWS} else None
+    if op.type in _BINARY:
+        paired = all(i in inputs and inputs[i] == ROWS or t.shape.rank == 0 for i, t in enumerate(op.inputs))
+        return [(op.outputs[0], ROWS)] if paired else None
+    if op.type in ("Gather", "GatherV2", "ResourceGather"):
+        return _gather(op, inputs)
+    if op.type in _REDUCTIONS:
+        return [] if inputs == {0: ROWS, 1: PLACES} else None
+    if op.type.startswith(_REDUCTIONS) and op.type.endswith("Grad"):
+        return [(op.outputs[0], ROWS)] if inputs == {1: PLACES} else None
+    if op.type.startswith("UnsortedSegment"):
+        return [(op.outputs[0], ROWS)] if inputs == {1: PLACES} else None
+    if op.type.startswith(_UPDATES):
+        names = [arg.name for arg in op.op_def.input_arg]
+        wanted = {names.index("indices"): ROWS, names.index("grad" if "grad" in names else "updates"): ROWS}
+        return [] if inputs == wanted else None
+    if op.type == "TfBoosterMultiGather":
+        first = op.get_attr("N")
+        ok = all(i >= first and kind == ROWS for i, kind in inputs.items())
+        return [(op.outputs[i - first], ROWS) for i in inputs] if ok else None
+    return None
+
+
+def _gather(op: tf.Operation, inputs: Kinds) -> Optional[Made]:
+    if op.type == "GatherV2" and (uniform_value(op.inputs[2]) != 0.0 or op.get_attr("batch_dims") != 0):
+        return None
+    if inputs == {0: ROWS, 1: PLACES}:
+        return []
+    return [(op.outputs[0], ROWS)] if inputs == {1: ROWS} else None
