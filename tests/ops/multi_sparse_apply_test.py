@@ -1,0 +1,169 @@
+"""TfBoosterMultiSparseApply… against TensorFlow's own sums of duplicates and sparse applies, bit for bit."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_booster import _native
+
+v1 = tf.compat.v1
+raw = tf.raw_ops
+
+# Optimizer -> slots with their first values, hyperparameters in the order of the ops' inputs, flags.
+OPTIMIZERS = {
+    "Momentum": ({"accum": 0.0}, {"lr": 0.3, "momentum": 0.9}, [{"use_nesterov": False}, {"use_nesterov": True}]),
+    "KerasMomentum": ({"accum": 0.0}, {"lr": 0.3, "momentum": 0.9}, [{"use_nesterov": False}, {"use_nesterov": True}]),
+    "Adagrad": ({"accum": 0.1}, {"lr": 0.3}, [{"update_slots": True}, {"update_slots": False}]),
+    "AdagradV2": ({"accum": 0.1}, {"lr": 0.3, "epsilon": 1e-3}, [{"update_slots": True}, {"update_slots": False}]),
+    "Adadelta": ({"accum": 0.0, "accum_update": 0.0}, {"lr": 0.3, "rho": 0.9, "epsilon": 1e-3}, [{}]),
+    "Ftrl": (
+        {"accum": 0.1, "linear": 0.0},
+        {"lr": 0.3, "l1": 0.01, "l2": 0.02, "lr_power": -0.5},
+        [{"multiply_linear_by_lr": False}, {"multiply_linear_by_lr": True}],
+    ),
+    "FtrlV2": (
+        {"accum": 0.1, "linear": 0.0},
+        {"lr": 0.3, "l1": 0.01, "l2": 0.02, "l2_shrinkage": 0.03, "lr_power": -0.5},
+        [{"multiply_linear_by_lr": False}, {"multiply_linear_by_lr": True}],
+    ),
+    "RMSProp": ({"ms": 1.0, "mom": 0.0}, {"lr": 0.3, "rho": 0.9, "momentum": 0.5, "epsilon": 1e-3}, [{}]),
+    "CenteredRMSProp": (
+        {"mg": 0.0, "ms": 1.0, "mom": 0.0},
+        {"lr": 0.3, "rho": 0.9, "momentum": 0.5, "epsilon": 1e-3},
+        [{}],
+    ),
+}
+CASES = [(name, flags) for name, (_, _, all_flags) in OPTIMIZERS.items() for flags in all_flags]
+IDS = [name + "".join(f"-{v}" for v in flags.values()) for name, flags in CASES]
+SHAPES = [
+    (50,),
+    (50, 1),
+    (7, 2),
+    (40, 3),
+    (40, 7),
+    (40, 8),
+    (40, 9),
+    (30, 16),
+    (30, 33),
+    (9, 2, 5),
+    (0, 4),
+    (1, 100),
+]
+
+
+def batches(shapes, dtype, seed, per_variable=60):
+    """Indices with duplicates, some Variables with none, and gradients with odd values in between."""
+    rng = np.random.RandomState(seed)
+    odd = np.array([0.0, -0.0, 1e-40, -1e-40, 1e30, np.inf, np.nan], np.float64)
+    indices, grads = [], []
+    for place, shape in enumerate(shapes):
+        n = per_variable if shape[0] and (place + seed) % 5 else 0
+        indices.append(rng.randint(0, max(shape[0], 1), n))
+        grad = rng.standard_normal((n, *shape[1:]))
+        places = rng.rand(*grad.shape) < 0.05
+        grad[places] = rng.choice(odd, places.sum())
+        grads.append(grad.astype(dtype.as_numpy_dtype))
+    return indices, grads
+
+
+class Twins:
+    """The same Variables twice, updated by TensorFlow's ops and by the fused one."""
+
+    def __init__(self, name, flags, shapes, dtype=tf.float32, index=tf.int64, dedup=True, hyper=None):
+        slots, defaults, _ = OPTIMIZERS.get(name, ({}, {"lr": 0.3}, None))
+        scalars = {k: tf.constant(v, dtype) for k, v in {**defaults, **(hyper or {})}.items()}
+        rng = np.random.RandomState(1)
+        values = [rng.standard_normal(shape) for shape in shapes]
+        self.indices = [v1.placeholder(index, [None]) for _ in shapes]
+        self.grads = [v1.placeholder(dtype, [None, *shape[1:]]) for shape in shapes]
+        self.ours, self.theirs = variables(values, slots, dtype), variables(values, slots, dtype)
+        plain = []
+        for v, i, g in zip(self.theirs, self.indices, self.grads):
+            plain.append(self._plain(name, v, i, g, scalars, flags, dedup))
+        self.plain = plain
+        arrays = {key: [v[key].handle for v in self.ours] for key in ["var", *slots]}
+        op = getattr(_native.ops(), "tf_booster_multi_sparse_apply_" + snake(name))
+        self.fused = op(
+            **arrays, **scalars, **flags, indices=self.indices, grad=self.grads, sum_duplicates=dedup and bool(slots)
+        )
+        self.initializers = v1.global_variables_initializer()
+
+    @staticmethod
+    def _plain(name, v, indices, grad, scalars, flags, dedup):
+        if name == "GradientDescent":
+            return raw.ResourceScatterAdd(resource=v["var"].handle, indices=indices, updates=-grad * scalars["lr"])
+        if dedup:
+            unique, places = tf.unique(indices)
+            indices, grad = unique, tf.math.unsorted_segment_sum(grad, places, tf.shape(unique)[0])
+        op = getattr(raw, "ResourceSparseApply" + name)
+        handles = {key: variable.handle for key, variable in v.items()}
+        return op(**handles, **scalars, **flags, grad=grad, indices=indices)
+
+    def check_steps(self, shapes, dtype=tf.float32, threads=1, steps=4, per_variable=60):
+        config = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=1)
+        with v1.Session(config=config) as sess:
+            sess.run(self.initializers)
+            for step in range(steps):
+                indices, grads = batches(shapes, dtype, step, per_variable)
+                feed = dict(zip(self.indices + self.grads, indices + grads))
+                sess.run(self.plain, feed)
+                sess.run(self.fused, feed)
+                check_equal(*sess.run([self.theirs, self.ours]))
+
+
+def variables(values, slots, dtype):
+    make = lambda value: v1.Variable(tf.constant(value, dtype), use_resource=True)  # noqa: E731
+    first = [{"var": value, **{key: np.full(value.shape, start) for key, start in slots.items()}} for value in values]
+    return [{key: make(value) for key, value in entry.items()} for entry in first]
+
+
+def check_equal(theirs, ours):
+    for a, b in zip(theirs, ours):
+        for key in a:
+            view = {4: np.uint32, 8: np.uint64}[a[key].itemsize]
+            same = (a[key].view(view) == b[key].view(view)) | (np.isnan(a[key]) & np.isnan(b[key]))
+            assert same.all(), (key, a[key].shape, np.argwhere(~same)[:5], a[key][~same][:5], b[key][~same][:5])
+
+
+def snake(name):
+    return {"RMSProp": "rms_prop", "CenteredRMSProp": "centered_rms_prop", "FtrlV2": "ftrl_v2", "AdagradV2": "adagrad_v2",
+            "KerasMomentum": "keras_momentum", "GradientDescent": "gradient_descent"}.get(name, name.lower())  # fmt: skip
+
+
+@pytest.mark.parametrize("name, flags", CASES, ids=IDS)
+@pytest.mark.parametrize("index", [tf.int32, tf.int64], ids=lambda t: t.name)
+def test_all_shapes_have_the_bits_of_tensorflow(name, flags, index):
+    with tf.Graph().as_default():
+        Twins(name, flags, SHAPES, index=index).check_steps(SHAPES)
+
+
+@pytest.mark.parametrize("name, flags", CASES, ids=IDS)
+def test_doubles(name, flags):
+    with tf.Graph().as_default():
+        Twins(name, flags, SHAPES, tf.float64).check_steps(SHAPES, tf.float64)
+
+
+@pytest.mark.parametrize("name, flags", CASES, ids=IDS)
+def test_duplicates_that_nobody_summed_step_one_by_one(name, flags):
+    with tf.Graph().as_default():
+        Twins(name, flags, SHAPES, dedup=False).check_steps(SHAPES)
+
+
+@pytest.mark.parametrize("name, flags", CASES, ids=IDS)
+def test_large_batches_on_threads(name, flags):
+    shapes = [(5000, 16), (100, 5), (30000, 1)]
+    with tf.Graph().as_default():
+        Twins(name, flags, shapes).check_steps(shapes, threads=2, steps=2, per_variable=60000)
+
+
+@pytest.mark.parametrize("multiply", [False, True])
+@pytest.mark.parametrize("name", ["Ftrl", "FtrlV2"])
+def test_ftrl_with_another_power(name, multiply):
+    with tf.Graph().as_default():
+        Twins(name, {"multiply_linear_by_lr": multiply}, SHAPES, hyper={"lr_power": -0.7}).check_steps(SHAPES)
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64], ids=lambda t: t.name)
+def test_gradient_descent_adds_in_order(dtype):
+    with tf.Graph().as_default():
+        Twins("GradientDescent", {}, SHAPES, dtype).check_steps(SHAPES, dtype)
