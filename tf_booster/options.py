@@ -71,7 +71,7 @@ _RULES: Dict[str, _Rule] = {
     "device": _Rule(("auto", "gpu", "cpu"), honoured=("auto", "cpu")),
     "horovod": _Rule(_SWITCH, honoured=("auto", False)),
     "fuse_tables": _Rule(_SWITCH, honoured=("auto", False)),
-    "fuse_variables": _Rule(_SWITCH, honoured=("auto", False)),
+    "fuse_variables": _Rule(_SWITCH),
     "fuse_sparse_variables": _Rule(_ON_OFF, honoured=(False,)),
     "fast_parser": _Rule(_SWITCH),
     "pipeline": _Rule(("off", "exact", "async"), honoured=("off",)),

@@ -1,6 +1,11 @@
 """Which passes a finished graph goes through, in which order, and why.
 
 1. hash_tables: first, because it takes Variables out of the graph that no other pass should see.
+2. sparse_lookups: knows TensorFlow's whole chain around a gather, so before anything changes a part of it; after hash_tables,
+   whose gathers stand in such chains too.
+3. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
+4. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
+5. unique: after the passes that take whole chains with their Uniques.
 6. xla: last, because it marks what the others leave of the dense part.
 """
 
@@ -19,7 +24,11 @@ from tf_booster.passes.fetches import Fetches, fetches_of
 from tf_booster.passes.graph_summary import GraphSummary, summarize
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.hash_tables import HashTables
+from tf_booster.passes.order_free_unique import OrderFreeUnique
+from tf_booster.passes.sparse_lookups import SparseLookups
+from tf_booster.passes.variable_gathers import VariableGathers
 from tf_booster.passes.variable_memory import variable_memory
+from tf_booster.passes.variable_updates import VariableUpdates
 from tf_booster.passes.xla import Xla
 from tf_booster.report import Report, describe_table, publish, report_of
 
@@ -31,6 +40,10 @@ def passes(options: Options) -> List[Pass]:
     ranks = 1 if options.horovod is False else int(os.environ.get("HOROVOD_SIZE") or 1)
     wanted = [
         (True, HashTables(seed=options.seed, check_numerics=options.check_numerics, ranks=ranks)),
+        (True, SparseLookups()),
+        (True, VariableGathers()),
+        (options.fuse_variables is not False, VariableUpdates()),
+        (True, OrderFreeUnique()),
         (options.xla == "auto", Xla()),
     ]
     return [p for on, p in wanted if on and p.name not in options.disable_passes]

@@ -110,5 +110,5 @@ def describe(update: VariableUpdate) -> Dict[str, Any]:
         "shape": shape.as_list() if shape is not None and shape.rank is not None else None,
         "optimizer": update.optimizer,
         "fused_into": None,
-        "reason": None,
+        "reason": "",
     }
