@@ -18,67 +18,52 @@ inline uint64_t FoldedProduct(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-// Reads exactly key[0, size): two overlapping words where one would not do.
-inline uint64_t HashKey(const uint8_t* key, size_t size) {
-  constexpr uint64_t kA = 0xa0761d6478bd642f, kB = 0xe7037ed1a0b428db;
-  uint64_t a, b, h = kA ^ size;
-  if (size >= 8) {
-    size_t i = 0;
-    for (; i + 16 < size; i += 16) h = FoldedProduct(Load64(key + i) ^ h, Load64(key + i + 8) ^ kB);
-    a = size - i > 8 ? Load64(key + i) : 0;
-    b = Load64(key + size - 8);
-  } else if (size >= 4) {
-    a = Load32(key);
-    b = Load32(key + size - 4);
-  } else if (size > 0) {
-    a = key[0] | static_cast<uint64_t>(key[size >> 1]) << 8;
-    b = key[size - 1];
-  } else {
-    a = b = 0;
+// Hashes key[0, size), where key[0, 8) may be read. Up to 16 bytes nothing branches: keys in random order, some longer
+// than 8 bytes and some not, would mispredict half the time.
+inline uint64_t HashReadableKey(const uint8_t* key, size_t size, uint64_t seed) {
+  constexpr uint64_t kMix = 0xe7037ed1a0b428db;
+  const size_t in_word = size < 8 ? size : 8;
+  const uint64_t mask = in_word == 0 ? 0 : ~uint64_t{0} >> (64 - 8 * in_word);
+  uint64_t h = seed ^ size;
+  if (size > 16) {
+    for (size_t i = 8; i + 8 < size; i += 8) h = FoldedProduct(Load64(key + i) ^ h, kMix);
   }
-  return FoldedProduct(a ^ h, b ^ kB);
+  return FoldedProduct((Load64(key) & mask) ^ h, (Load64(key + size - in_word) & mask) ^ kMix);
 }
 
 class FeatureIndex {
  public:
   // `names` must not move nor change any more. False: two names are the same.
-  bool Build(const std::vector<const std::string*>& names) {
-    int bits = 2;
-    while ((size_t{1} << bits) < 4 * names.size()) ++bits;  // A quarter full: 1.2 probes.
-    shift_ = 64 - bits;
-    slots_.assign(size_t{1} << bits, Slot{});
-    for (size_t i = 0; i < names.size(); ++i) {
-      const uint8_t* name = reinterpret_cast<const uint8_t*>(names[i]->data());
-      if (Find(name, names[i]->size()) >= 0) return false;
-      const uint64_t h = HashKey(name, names[i]->size());
-      size_t at = h >> shift_;
-      while (slots_[at].feature >= 0) at = (at + 1) & (slots_.size() - 1);
-      slots_[at] = {name, names[i]->size(), static_cast<uint32_t>(h), static_cast<int32_t>(i)};
+  bool Build(const std::vector<const std::string*>& names);
+
+  // The only feature that may have this key, or -1; the caller compares. key[0, 8) may be read.
+  int32_t Candidate(const uint8_t* key, size_t size) const {
+    const uint64_t h = HashReadableKey(key, size, seed_);
+    const uint32_t tag = static_cast<uint32_t>(h);
+    for (size_t at = h >> shift_;; at = (at + 1) & mask_) {
+      const Slot slot = slots_[at];
+      if (slot.tag == tag || slot.feature < 0) return slot.feature;
     }
-    return true;
   }
 
   // The number, or -1.
-  int32_t Find(const uint8_t* key, size_t size) const {
-    const uint64_t h = HashKey(key, size);
-    for (size_t at = h >> shift_;; at = (at + 1) & (slots_.size() - 1)) {
-      const Slot& slot = slots_[at];
-      if (slot.feature < 0) return -1;
-      if (slot.tag == static_cast<uint32_t>(h) && slot.size == size && std::memcmp(slot.name, key, size) == 0) {
-        return slot.feature;
-      }
-    }
-  }
+  int32_t Find(const uint8_t* key, size_t size) const;
 
  private:
   struct Slot {
-    const uint8_t* name = nullptr;
-    size_t size = 0;
-    uint32_t tag = 0;  // Low bits of the hash; the high ones chose the slot.
+    uint32_t tag = 0;  // Low bits of the hash, of which the high ones chose the slot. No two features have the same.
     int32_t feature = -1;
   };
-  std::vector<Slot> slots_;
+
+  // The number of keys that are not in their own slot, or -1 if two have the same tag.
+  int Fill(const std::vector<const std::string*>& names, uint64_t seed);
+  uint64_t Hash(const uint8_t* key, size_t size, uint64_t seed) const;
+
+  std::vector<const std::string*> names_;
+  std::vector<Slot> slots_ = std::vector<Slot>(4);
+  size_t mask_ = 3;
   int shift_ = 62;
+  uint64_t seed_ = 0;
 };
 
 }  // namespace tf_booster::example_parser

@@ -114,6 +114,13 @@ inline bool ReadEntryKey(const uint8_t* p, const uint8_t* end, EntryKey* entry) 
   return true;
 }
 
+// The only feature that a short entry at p can be of, by its key, or -1. At p there are 12 bytes or more.
+inline int32_t ShortCandidate(const SliceState& state, const uint8_t* p, const uint8_t* end) {
+  // The hash must not read what a wrong length says: the key ends within the entry, and the entry within the record.
+  if (p[1] >= 128 || p[3] + size_t{4} > p[1] || p[1] > end - p) return -1;
+  return state.spec->index().Candidate(p + 4, p[3]);
+}
+
 inline bool IsKey(const ExpectedFeature& expected, const EntryKey& entry) {
   if (expected.prefix[3] != entry.size || entry.size >= 128) return false;
   const uint8_t* key = expected.prefix + 4;
@@ -182,7 +189,22 @@ inline bool StoreString(const ExpectedFeature& expected, size_t row, const uint8
   return Commit<BytesView>(expected, row, 1);
 }
 
-// What follows the prefix of a short entry. `readable` is the record's end.
+// What follows the prefix of a short entry, in all cases but the simplest. `readable` is the record's end.
+__attribute__((noinline)) bool StoreLonger(const ExpectedFeature& expected, size_t row, const uint8_t* p, size_t size,
+                                           const uint8_t* readable) {
+  switch (expected.target) {
+    case Target::kInt64Fixed:
+    case Target::kInt64Var:
+      return StoreVarints(expected, row, p, size, readable);
+    case Target::kFloatFixed:
+    case Target::kFloatVar:
+      return StoreFloats(expected, row, p, size);
+    default:
+      return false;
+  }
+}
+
+// The same in any case.
 inline bool StorePayload(const ExpectedFeature& expected, size_t row, const uint8_t* p, size_t size,
                          const uint8_t* readable) {
   switch (expected.target) {
@@ -193,18 +215,20 @@ inline bool StorePayload(const ExpectedFeature& expected, size_t row, const uint
         int64_t* out = static_cast<ValueArray<int64_t>*>(expected.out)->Reserve(1);
         if (DecodeSingle(p, size, out)) return Commit<int64_t>(expected, row, 1);
       }
-      return StoreVarints(expected, row, p, size, readable);
-    case Target::kInt64Fixed:
-      return StoreVarints(expected, row, p, size, readable);
+      break;
     case Target::kFloatFixed:
-    case Target::kFloatVar:
-      return StoreFloats(expected, row, p, size);
+      if (size == sizeof(float) && expected.elements == 1) {
+        std::memcpy(static_cast<float*>(expected.out) + row, p, sizeof(float));
+        return true;
+      }
+      break;
     case Target::kBytesFixed:
     case Target::kBytesVar:
       return StoreString(expected, row, p, size);
     default:
-      return false;
+      break;
   }
+  return StoreLonger(expected, row, p, size, readable);
 }
 
 // Lists that are not packed: 08 varint 08 varint …
@@ -290,45 +314,72 @@ inline bool EmptyCounts(const SliceState& state, const ExpectedFeature& expected
   return state.spec->semantics() == Semantics::kBatch && (kind == FeatureKind::kSparse || kind == FeatureKind::kRagged);
 }
 
+// Where an entry led: to the next one, or to null if it is not plain; and the feature to predict from.
+struct AfterEntry {
+  const uint8_t* next;
+  ExpectedFeature* previous;
+};
+
+// An entry of any plain form. Apart, so that the loop over short ones keeps its variables in registers.
+__attribute__((noinline)) AfterEntry ScanAnyEntry(SliceState& state, ExpectedFeature* previous, const uint8_t* p,
+                                                  const uint8_t* end, size_t row) {
+  ExpectedFeature* const all = state.expected.get();
+  ExpectedFeature* expected = all + previous->next;
+  EntryKey entry;
+  if (!ReadEntryKey(p, end, &entry)) return {};
+  const uint8_t* feature = entry.key + entry.size;
+  if (!ReadHeaderOfRest(kLengthTag2, &feature, entry.end)) return {};
+  if (!IsKey(*expected, entry)) {
+    const int32_t found = state.spec->index().Find(entry.key, entry.size);
+    if (found < 0) return {entry.end, previous};  // Nobody asked.
+    previous->next = static_cast<uint32_t>(found);
+    expected = all + found;
+  }
+  if (feature == entry.end && !EmptyCounts(state, *expected)) return {entry.end, previous};
+  if (expected->seen == state.epoch) return {};
+  expected->seen = state.epoch;
+  if (!StoreFeature(*expected, row, feature, entry.end, end)) return {};
+  state.num_fixed += expected->lengths == nullptr;
+  return {entry.end, expected};
+}
+
 bool ScanRecord(SliceState& state, const uint8_t* p, const uint8_t* end, size_t row) {
   if (!ReadHeaderOfRest(kLengthTag1, &p, end)) return false;
   const uint32_t epoch = state.epoch;
   ExpectedFeature* const all = state.expected.get();
   ExpectedFeature* previous = all + state.size;
+  int trust = state.trust;
   size_t num_fixed = 0;
   uint64_t num_entries = 0;
-  for (; p < end; ++num_entries) {
+  state.num_fixed = 0;
+  while (p < end) {
+    ++num_entries;
+    bool is_short = false;
     ExpectedFeature* expected = all + previous->next;
-    const bool roomy = end - p >= 12;
-    bool is_short = roomy && IsShortEntry(*expected, p, end);
-    if (!is_short) {
-      EntryKey entry;
-      if (!ReadEntryKey(p, end, &entry)) return false;
-      if (!IsKey(*expected, entry)) {
-        const int32_t found = state.spec->index().Find(entry.key, entry.size);
-        if (found >= 0) {
-          previous->next = static_cast<uint32_t>(found);
-          expected = all + found;
-          is_short = roomy && IsShortEntry(*expected, p, end);
-        } else {
-          const uint8_t* value = entry.key + entry.size;
-          if (!ReadHeaderOfRest(kLengthTag2, &value, entry.end)) return false;
-          p = entry.end;
-          continue;
+    if (end - p >= 12) {
+      is_short = trust > 0 && IsShortEntry(*expected, p, end);
+      if (!is_short) {
+        const int32_t candidate = ShortCandidate(state, p, end);
+        if (candidate >= 0 && IsShortEntry(all[candidate], p, end)) {
+          // Where keys come in random order, looking for the expected one first is a waste: so many more surprises than
+          // hits, and the hash goes first; 16 more hits than surprises, and it does not.
+          if (expected == all + candidate) {
+            if (++trust > 0) trust = kMostTrust;
+          } else if (trust > kLeastTrust) {
+            --trust;
+          }
+          previous->next = static_cast<uint32_t>(candidate);
+          expected = all + candidate;
+          is_short = true;
         }
       }
-      if (!is_short) {
-        const uint8_t* feature = entry.key + entry.size;
-        if (!ReadHeaderOfRest(kLengthTag2, &feature, entry.end)) return false;
-        p = entry.end;
-        if (feature == entry.end && !EmptyCounts(state, *expected)) continue;
-        if (expected->seen == epoch) return false;
-        expected->seen = epoch;
-        if (!StoreFeature(*expected, row, feature, entry.end, end)) return false;
-        num_fixed += expected->lengths == nullptr;
-        previous = expected;
-        continue;
-      }
+    }
+    if (!is_short) {
+      const AfterEntry after = ScanAnyEntry(state, previous, p, end, row);
+      if (after.next == nullptr) return false;
+      p = after.next;
+      previous = after.previous;
+      continue;
     }
     if (expected->seen == epoch) return false;
     expected->seen = epoch;
@@ -338,7 +389,8 @@ bool ScanRecord(SliceState& state, const uint8_t* p, const uint8_t* end, size_t 
     previous = expected;
     p += whole;
   }
-  if (num_fixed != state.fixed.size()) {
+  state.trust = trust;
+  if (num_fixed + state.num_fixed != state.fixed.size()) {
     for (uint32_t f : state.fixed) {
       if (all[f].seen != epoch && !WriteDefault(*state.spec, all[f], f, row)) return false;
     }

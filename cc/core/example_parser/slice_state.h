@@ -55,6 +55,9 @@ constexpr uint8_t kNeverShort = 255;  // The key is too long, or there is none.
 // By entry length: what to add to tail.
 constexpr uint64_t kTailLengths = 0x0100010001000000;
 
+constexpr int kMostTrust = 8;
+constexpr int kLeastTrust = -16;
+
 // Map entries of one record, as they come.
 struct MapEntry {
   const uint8_t* key;
@@ -87,6 +90,8 @@ struct SliceState {
   std::vector<uint8_t> prefixes;
   std::vector<uint32_t> fixed;  // The kFixedDense features.
   uint32_t epoch = 0;
+  int trust = kMostTrust;  // Above 0: keys are expected to come as they came the last time.
+  size_t num_fixed = 0;    // Of kFixedDense features, found in this record by ScanAnyEntry.
   uint64_t num_entries = 0;
   // For records that are not plain.
   std::vector<MapEntry> entries;

@@ -1,0 +1,30 @@
+// Every input that the fuzzer was started with or found, at every level. Runs in the repository's root; under Bazel its
+// data.
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "cc/core/base/test.h"
+#include "cc/core/example_parser/fuzz/one_input.h"
+
+using tf_booster::example_parser::fuzz::RunOneInput;
+
+TEST(TheFuzzersCorpus) {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& file : std::filesystem::directory_iterator("cc/core/example_parser/fuzz/corpus")) {
+    paths.push_back(file.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  EXPECT_TRUE(paths.size() > 50);
+  for (const auto& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const std::string difference = RunOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+    if (!difference.empty()) std::printf("  %s\n", path.c_str());
+    EXPECT_EQ(difference, "");
+  }
+}
