@@ -10,7 +10,7 @@ NATIVE_MAKE = $(MAKE) --no-print-directory -f cc/native.mk PYTHON=$(PYTHON) $(if
 NATIVE = +@mkdir -p build && flock build/.lock$(SANITIZE) $(NATIVE_MAKE)
 IN_VENV = +@$(MAKE) --no-print-directory PYTHON=$(VENV)
 
-.PHONY: help venv build lib test test-cc test-py test-asan test-tsan demo bench bench-cc cuda test-cuda lint format clean
+.PHONY: help venv build lib test test-cc test-py test-asan test-tsan fuzz demo bench bench-cc cuda test-cuda lint format clean
 help:
 	@sed -n 's/^## //p' Makefile
 
@@ -62,6 +62,10 @@ test-tsan: SANITIZE := thread
 test-tsan:
 	$(NATIVE) tests SANITIZE=$(SANITIZE) OPTIMIZE=-O1
 	+@$(NATIVE_MAKE) test SANITIZE=$(SANITIZE) OPTIMIZE=-O1
+
+## make fuzz        fuzzes for FUZZ_SECONDS=20 a target, with clang
+fuzz:
+	+@mkdir -p build && flock build/.lockfuzz $(MAKE) --no-print-directory -f cc/fuzz.mk $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
 
 CC_FILES = $(shell find cc -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 ## make lint        checks the format of C++ (clang-format) and Python (ruff), and Python's lint

@@ -56,7 +56,10 @@ Status ToStatus(const ParseError& error, const ParserSpec& spec) {
               kTypes[static_cast<int>(feature->type)] + " are wanted";
       break;
     case ParseErrorKind::kBadList:
-      text += " has a list that is malformed, or has more strings than " + std::to_string(feature->elements);
+      text += " has a malformed list";
+      if (feature->kind == FeatureKind::kFixedDense && feature->type == ValueType::kBytes) {
+        text += ", or more values than " + std::to_string(feature->elements);
+      }
       break;
     case ParseErrorKind::kWrongCount:
       text += " has " + std::to_string(error.found_count) + " values, but " + std::to_string(feature->elements) +
