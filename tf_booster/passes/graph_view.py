@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set
+import functools
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -176,6 +177,28 @@ class GraphView:
             for index, tensor in enumerate(op.inputs):
                 if tensor is old:
                     update_input(op, index, new)
+                    moved += 1
+        return moved
+
+    def redirect_all(self, moves: Sequence[Tuple[tf.Tensor, tf.Tensor]]) -> int:
+        """redirect() of all consumers, for many pairs (old, new). Returns how many edges moved.
+
+        Looks once at the inputs of an op, however many of `moves` it reads: an op of 1000 lookups has thousands.
+        """
+        wanted: Dict[tf.Operation, Dict[int, tf.Tensor]] = {}
+        for old, new in moves:
+            before = self._moved.get(old.ref())
+            self._journal.add(functools.partial(self._restore_moved, old, before))
+            self._moved[old.ref()] = new
+            for op in old.consumers():
+                if op is not new.op:
+                    wanted.setdefault(op, {})[id(old)] = new
+        moved = 0
+        for op, by_old in wanted.items():
+            for index, tensor in enumerate(tuple(op.inputs)):
+                if id(tensor) in by_old:
+                    _compat.update_input(op, index, by_old[id(tensor)])
+                    journal.note(op, functools.partial(_compat.update_input, op, index, tensor))
                     moved += 1
         return moved
 

@@ -50,6 +50,7 @@ class _Lookup:
     pooling: Pooling
     gradients: List[PoolingGradient]
     prepared: Optional[Prepared] = None
+    pooled: Optional[tf.Tensor] = None
 
     @property
     def name(self) -> str:
@@ -196,16 +197,18 @@ def _prepare(view: GraphView, units: List[Unit]) -> None:
             hash_buckets=[front.hash_buckets for front in fronts],
             name="tf_booster/prepare_lookups",
         )
+    moves: List[Tuple[tf.Tensor, tf.Tensor]] = []
     for i, lookup in enumerate(lookups):
         unique = lookup.front.unique
         flags = outputs.row_is_empty[i] if fill else None
         weights = outputs.kept_weights[i] if first.weights is not None else None
         lookup.prepared = Prepared(outputs.ids[i], outputs.idx[i], outputs.row_splits[i], flags, weights)
         # Both or none: with the ids of one op, the places of another would be wrong.
-        for copy in copies_of(unique.outputs[0]):
-            view.redirect(copy, outputs.ids[i])
-        view.redirect(unique.outputs[1], outputs.idx[i])
-    view.note_originals(outputs.ids[0].op, _ops(gone))
+        moves += [(copy, outputs.ids[i]) for copy in copies_of(unique.outputs[0])]
+        moves.append((unique.outputs[1], outputs.idx[i]))
+    view.redirect_all(moves)
+    chains = [(front.hash_op, front.fill, front.fill_weights, front.unique) for front in fronts]
+    view.note_originals(outputs.ids[0].op, [op for chain in chains for op in chain if op is not None])
 
 
 def _pool(view: GraphView, units: List[Unit]) -> None:
@@ -219,11 +222,11 @@ def _pool(view: GraphView, units: List[Unit]) -> None:
             name="tf_booster/pool_lookups",
             **_segments(lookups, poolings[0].zeroed_by is not None),
         )
-    for pooling, new in zip(poolings, pooled):
-        for copy in copies_of(pooling.result):
-            view.redirect(copy, new)
+    for lookup, new in zip(lookups, pooled):
+        lookup.pooled = new
+    view.redirect_all([(copy, k.pooled) for k in lookups for copy in copies_of(k.pooling.result)])
     view.redirect_control([pooling.result.op for pooling in poolings], pooled[0].op)
-    view.note_originals(pooled[0].op, _ops(gone))
+    view.note_originals(pooled[0].op, [op for pooling in poolings for op in (pooling.op, pooling.result.op)])
 
 
 def _differentiate(view: GraphView, units: List[Unit]) -> None:
@@ -238,20 +241,14 @@ def _differentiate(view: GraphView, units: List[Unit]) -> None:
             name="tf_booster/pool_lookups_grad",
             **_segments(lookups, gradients[0].zeroed),
         )
-    for gradient, new in zip(gradients, made):
-        for copy in copies_of(gradient.op.outputs[0]):
-            view.redirect(copy, new)
-    view.note_originals(made[0].op, _ops(gone))
+    view.redirect_all([(copy, new) for g, new in zip(gradients, made) for copy in copies_of(g.op.outputs[0])])
+    view.note_originals(made[0].op, [gradient.op for gradient in gradients])
 
 
 def _inserting(view: GraphView, lookup: _Lookup, gone: List[Swallowed]) -> ContextManager[None]:
     """Where the lookup is, and after whatever the swallowed ops wait for."""
     waits = dict.fromkeys(op for part in gone for op in part.control_inputs)
     return view.inserting(lookup.pooling.op.device, list(waits))
-
-
-def _ops(gone: List[Swallowed]) -> List[tf.Operation]:
-    return [op for part in gone for op in part.ops if op.type != "Const"]
 
 
 def _swallowed_front(front: LookupFront) -> Swallowed:
@@ -264,18 +261,16 @@ def _swallowed_pooling(lookup: _Lookup) -> Swallowed:
     weights = None if pooling.weights is None else pooling.weights.op.inputs[0]
     flags = None if front.fill is None else front.fill.outputs[0]
     return swallowed(
-        [pooling.result.op], _given(pooling.rows, front.unique.outputs[0], pooling.segment_ids, weights, flags)
+        [pooling.result.op], _given(pooling.rows, lookup.prepared.idx, pooling.segment_ids, weights, flags)
     )
 
 
 def _swallowed_gradient(lookup: _Lookup, gradient: PoolingGradient) -> Swallowed:
     pooling = gradient.pooling
     tile = None if pooling.zeroed_by is None else pooling.zeroed_by.outputs[0]
-    forward = [pooling.op.outputs[0], *pooling.op.inputs]
-    inputs = _given(
-        gradient.grad, lookup.front.unique.outputs[0], pooling.segment_ids, pooling.rows, pooling.weights, tile
-    )
-    return swallowed([gradient.op], [*inputs, *forward, lookup.prepared.idx])
+    forward = [lookup.pooled, pooling.op.outputs[0], *pooling.op.inputs]
+    inputs = _given(gradient.grad, lookup.prepared.idx, pooling.segment_ids, pooling.rows, pooling.weights, tile)
+    return swallowed([gradient.op], [*inputs, *forward])
 
 
 def _given(*tensors: Optional[tf.Tensor]) -> List[tf.Tensor]:

@@ -86,9 +86,7 @@ def _merge(view: GraphView, gathers: List[tf.Operation]) -> None:
             dtype=gathers[0].outputs[0].dtype,
             name="tf_booster/multi_gather",
         )
-    for op, new in zip(gathers, rows):
-        for copy in copies_of(op.outputs[0]):
-            view.redirect(copy, new)
+    view.redirect_all([(copy, new) for op, new in zip(gathers, rows) for copy in copies_of(op.outputs[0])])
     view.redirect_control(gathers, rows[0].op)
     view.note_originals(rows[0].op, gathers)
 
