@@ -9,6 +9,9 @@
 //   ParseError error;
 //   if (!parser.Parse(records, n, first_row, fixed, &slice, &error)) …
 //
+// Slices of a few hundred records are best: what a slice holds is then copied out while it is in the cache (26 sparse
+// lists of 20 ids: 1.6 times as fast in slices of 256 as in one of 2,048).
+//
 // Several threads may parse slices of one batch at once, each with a ParsedSlice of its own; the caller joins them in
 // order, and of several errors reports the one with the lowest record.
 #ifndef TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_EXAMPLE_PARSER_H_

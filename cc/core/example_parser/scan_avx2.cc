@@ -15,6 +15,8 @@ namespace {
 // In this order.
 #include "cc/core/example_parser/levels/common.h"
 
+#include "cc/core/example_parser/levels/pairs.h"
+
 #include "cc/core/example_parser/levels/avx2.h"
 
 #include "cc/core/example_parser/levels/by_ends.h"

@@ -13,6 +13,8 @@ namespace {
 
 #include "cc/core/example_parser/levels/scalar.h"
 
+#include "cc/core/example_parser/levels/by_ends.h"
+
 #include "cc/core/example_parser/scanner.h"
 
 }  // namespace

@@ -114,11 +114,20 @@ inline bool ReadEntryKey(const uint8_t* p, const uint8_t* end, EntryKey* entry) 
   return true;
 }
 
-// The only feature that a short entry at p can be of, by its key, or -1. At p there are 12 bytes or more.
+// The only feature that a short entry at p can be of, by its key; -1: it is of none; -2: it is not short. At p there
+// are 12 bytes or more.
 inline int32_t ShortCandidate(const SliceState& state, const uint8_t* p, const uint8_t* end) {
   // The hash must not read what a wrong length says: the key ends within the entry, and the entry within the record.
-  if (p[1] >= 128 || p[3] + size_t{4} > p[1] || p[1] > end - p) return -1;
+  if (p[1] >= 128 || p[3] + size_t{4} > p[1] || p[1] > end - p) return -2;
   return state.spec->index().Candidate(p + 4, p[3]);
+}
+
+// Whether the entry at p, which has been found to be of no feature, is whole all the same: 0A <entry> 0A <klen> key… 12
+// <feature>, and both lengths fit.
+inline bool IsShortUnknown(const uint8_t* p, const uint8_t* end) {
+  const size_t entry = p[1], key = p[3];
+  return entry + 2 <= static_cast<size_t>(end - p) && p[0] == kLengthTag1 && p[2] == kLengthTag1 &&
+         p[key + 4] == kLengthTag2 && p[key + 5] == entry - key - 4;
 }
 
 inline bool IsKey(const ExpectedFeature& expected, const EntryKey& entry) {
@@ -371,6 +380,9 @@ bool ScanRecord(SliceState& state, const uint8_t* p, const uint8_t* end, size_t 
           previous->next = static_cast<uint32_t>(candidate);
           expected = all + candidate;
           is_short = true;
+        } else if (candidate == -1 && IsShortUnknown(p, end)) {
+          p += size_t{2} + p[1];
+          continue;
         }
       }
     }

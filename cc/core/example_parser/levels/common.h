@@ -13,6 +13,9 @@ inline uint64_t JoinSevens(uint64_t x) {
   return (x & 0x000000000fffffff) | (x & 0x0fffffff00000000) >> 4;
 }
 
+// Of a varint of so many bytes, 1 to 10: the bits of its first 8 that belong to its value.
+inline uint64_t ValueBits(size_t size) { return 0x7f7f7f7f7f7f7f7f >> (size < 8 ? 64 - 8 * size : 0); }
+
 // Whether a[0, n) and b[0, n) are the same, for n >= 8: words, of which the last two may overlap. No byte beyond is
 // read.
 inline bool EqualWords(const uint8_t* a, const uint8_t* b, size_t n) {
@@ -21,9 +24,14 @@ inline bool EqualWords(const uint8_t* a, const uint8_t* b, size_t n) {
   return difference == 0;
 }
 
-// The last two bytes of a varint of 9 or 10, at p, as bits 56 to 63 of its value.
-inline uint64_t HighBits(const uint8_t* p, bool ten) {
-  return static_cast<uint64_t>(p[0] & 0x7f) << 56 | (ten ? static_cast<uint64_t>(p[1] & 1) << 63 : 0);
+// Of a varint of `size` bytes, 1 to 10: bits 56 to 63 of its value, from the two bytes at p, its ninth and tenth if it
+// has them. No branch: hashes have 9 or 10 bytes at random. Of the tenth only the lowest bit counts.
+inline uint64_t HighBits(const uint8_t* p, size_t size) {
+  constexpr uint16_t kValueBits[11] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0x007f, 0x017f};
+  uint16_t last;
+  std::memcpy(&last, p, 2);
+  last &= kValueBits[size];
+  return static_cast<uint64_t>(last & 0x7f) << 56 | static_cast<uint64_t>(last & 0x100) << 55;
 }
 
 #endif  // TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_LEVELS_COMMON_H_

@@ -6,28 +6,32 @@ inline bool EqualBytes(const uint8_t* a, const uint8_t* b, size_t n) { return Eq
 
 inline uint64_t GatherSevens(uint64_t x) { return JoinSevens(x & 0x7f7f7f7f7f7f7f7f); }
 
-// See scanner.h. A varint at a time, from one load of 8 bytes.
-constexpr size_t kReach = 10;
-
-inline const uint8_t* DecodeBlock(const uint8_t* p, const uint8_t* end, int64_t** out, int64_t* out_end) {
-  if (*out == out_end) return nullptr;
-  const uint64_t x = Load64(p);
-  const uint64_t last = ~x & 0x8080808080808080;
-  size_t size;
-  uint64_t value;
-  if (last != 0) {
-    const int bits = __builtin_ctzll(last) + 1;  // Through the last byte: 8 to 64.
-    size = bits / 8;
-    value = GatherSevens(x & (~uint64_t{0} >> (64 - bits)));
-  } else {
-    const bool ten = p[8] >= 0x80;
-    if (ten && p[9] >= 0x80) return nullptr;
-    size = ten ? 10 : 9;
-    value = GatherSevens(x) | HighBits(p + 8, ten);
+// Bit i: byte i has its highest bit. The product brings bit 8j of a word, by its factor's bit 56 - 7j, to 56 + j; the
+// other seven factors bring it to places that no other bit comes to, so that nothing carries.
+inline uint64_t HighestBits(const uint8_t* p) {
+  uint64_t bits = 0;
+  for (int i = 0; i < 8; ++i) {
+    const uint64_t ones = Load64(p + 8 * i) >> 7 & 0x0101010101010101;
+    bits |= (ones * 0x0102040810204080) >> 56 << (8 * i);
   }
-  if (size > static_cast<size_t>(end - p)) return nullptr;
-  *(*out)++ = static_cast<int64_t>(value);
-  return p + size;
+  return bits;
+}
+
+// 64 single bytes to 64 values.
+inline void WidenBytes(const uint8_t* p, int64_t* out) {
+  for (int i = 0; i < 64; ++i) out[i] = p[i];
+}
+
+inline void DecodeEnds(const uint8_t* p, uint64_t ends, bool wide, int64_t* out) {
+  size_t at = 0;
+  for (; ends != 0; ends &= ends - 1) {
+    const size_t end = static_cast<size_t>(__builtin_ctzll(ends)) + 1;
+    const size_t size = end - at;
+    uint64_t value = JoinSevens(Load64(p + at) & ValueBits(size));
+    if (wide) value |= HighBits(p + at + 8, size);
+    *out++ = static_cast<int64_t>(value);
+    at = end;
+  }
 }
 
 #endif  // TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_LEVELS_SCALAR_H_
