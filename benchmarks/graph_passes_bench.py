@@ -1,0 +1,52 @@
+"""How long the passes take on large graphs, and whether that grows linearly: 500 tables and 2,500 Variables beside twice that.
+
+`M ops/s` are ops of the graph over the time of all passes together; linear growth keeps the rate.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Iterator
+
+import tensorflow as tf
+
+import tf_booster
+from benchmarks import graph_models
+from benchmarks.graph_models import Shape
+from benchmarks.harness import OURS, Result
+
+v1 = tf.compat.v1
+SHAPES = (Shape(500, 2500), Shape(1000, 5000))
+
+
+def run(threads: int) -> Iterator[Result]:
+    v1.enable_resource_variables()
+    for kind in ("vars", "tables"):
+        for shape in SHAPES:
+            yield passes_of(kind, shape, threads)
+
+
+def passes_of(kind: str, shape: Shape, threads: int) -> Result:
+    """All passes on one graph of that size."""
+    with tf.Graph().as_default() as graph:
+        build_large(kind, shape)
+        num_ops = len(graph.get_operations())
+        start = time.perf_counter()
+        report = tf_booster.rewrite_graph(graph)
+        seconds = time.perf_counter() - start
+    before, after = report.before.num_ops, report.after.num_ops
+    facts = {"tables": shape.tables, "Variables": shape.variables, "ops": num_ops, "in a step": f"{before} -> {after}"}
+    facts["passes"] = f"{seconds:.1f} s"
+    return Result("graph_passes", kind, 0, "-", threads, "M ops/s", {OURS: num_ops / seconds / 1e6}, facts)
+
+
+def build_large(kind: str, shape: Shape) -> None:
+    """The model with ordinary Variables ("vars") or hash tables ("tables") under its feature columns."""
+    features = graph_models.input_of(graph_models.batches(shape, 2, 1))
+    if kind == "vars":
+        lookup = graph_models.column_lookup(
+            lambda name, s: tf.feature_column.categorical_column_with_identity(name, s.rows)
+        )
+    else:
+        lookup = graph_models.column_lookup(lambda name, _: tf_booster.feature_column.categorical_column_with_hash_table(name))
+    graph_models.build(shape, features, lookup, v1.train.AdamOptimizer(0.002))
