@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 from recommendation_data import NUM_IDS, NUM_TAGS, input_fn
-from training_pair import CLOSE, EXACT, compare_estimators
+from training_pair import CLOSE, EXACT, changed_by, compare_estimators
 
 v1 = tf.compat.v1
 keras = tf.keras.optimizers.legacy
@@ -67,9 +67,11 @@ def make(optimizer, with_embeddings):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_dense_layers_train_to_the_same_bits(optimizer, tmp_path):
     """Nothing but the layout of the updates changes."""
-    compare_estimators(make(optimizer, False), input_fn(), tmp_path, bound=EXACT)
+    outcome = compare_estimators(make(optimizer, False), input_fn(), tmp_path, bound=EXACT)
+    assert changed_by(outcome.report) == ["variable_updates"]
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_embeddings_train_to_the_same_weights(optimizer, tmp_path):
-    compare_estimators(make(optimizer, True), input_fn(), tmp_path, bound=CLOSE)
+    outcome = compare_estimators(make(optimizer, True), input_fn(), tmp_path, bound=CLOSE)
+    assert {"sparse_lookups", "variable_gathers"} <= set(changed_by(outcome.report))

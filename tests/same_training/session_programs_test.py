@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from recommendation_data import NUM_IDS, NUM_TAGS, input_fn, records
-from training_pair import CLOSE, EXACT, Outcome, assert_same, boosted, session_config
+from training_pair import CLOSE, EXACT, Outcome, assert_no_pass_failed, assert_same, boosted, session_config
 
 import tf_booster
 
@@ -63,6 +63,7 @@ def compare(build, bound=CLOSE, **kwargs):
     plain = train_monitored(build, **kwargs)
     with boosted():
         mine = train_monitored(build, **kwargs)
+        assert_no_pass_failed(tf_booster.report().to_dict())
     assert len(set(plain.losses.tolist())) > 1
     assert_same(plain, mine, bound)
     return mine

@@ -115,6 +115,7 @@ def compare_estimators(
     with boosted(**(options or {})):
         mine = train_estimator(make, input_fn, tmp_path / "boosted", steps, **config)
         mine.report = tf_booster.report().to_dict()
+    assert_no_pass_failed(mine.report)
     assert len(plain.losses) == steps and len(set(plain.losses.tolist())) > 1, plain.losses
     noise = train_estimator(make, reordered, tmp_path / "reordered", steps, **config) if reordered else None
     assert_same(plain, mine, bound, noise)
@@ -149,6 +150,12 @@ def assert_same(plain: Outcome, mine: Outcome, bound: str = CLOSE, noise: Option
     allowed = max(BOUND * scale, np.abs(noise.losses - plain.losses).max() if noise else 0.0)
     worst = np.abs(mine.losses - plain.losses).max()
     assert worst <= allowed, f"losses: {worst:.2e}, allowed are {allowed:.2e}"
+
+
+def assert_no_pass_failed(report: Dict[str, Any]) -> None:
+    """A pass that fails is undone, and training goes on: the same numbers say nothing of it."""
+    failed = [skip for p in report["passes"] for skip in p["skipped"] if "failed and is undone" in skip["reason"]]
+    assert failed == []
 
 
 def changed_by(report: Dict[str, Any]) -> List[str]:
