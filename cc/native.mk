@@ -56,12 +56,14 @@ NVCCFLAGS := -std=c++17 -O3 -Xcompiler=-fPIC,-mavx,-ffp-contract=off,-fno-math-e
 # 4 ulp and themselves on every compiler. -DNDEBUG as TensorFlow was built. -fno-semantic-interposition lets gcc inline across functions in spite of -fPIC.
 OPTIMIZE ?= -O3 -DNDEBUG
 CXXFLAGS := -std=c++17 $(OPTIMIZE) -mavx -ffp-contract=off -fno-math-errno -fPIC -fno-semantic-interposition -pthread -Wall \
-  $(CUDA_DEFINES) $(if $(SANITIZE),-g -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=all) $(or $(TF_DEFINES),-D_GLIBCXX_USE_CXX11_ABI=1)
+  $(if $(SANITIZE),-g -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=all)  $(or $(TF_DEFINES),-D_GLIBCXX_USE_CXX11_ABI=1)
 TF_CXXFLAGS := $(addprefix -isystem ,$(TF_INCLUDES)) -Wno-sign-compare -Wno-deprecated-declarations
 
 CORE_OBJECTS := $(CORE_SOURCES:%=$(BUILD)/%.o)
 TF_OBJECTS := $(TF_SOURCES:%=$(BUILD)/%.o)
 OBJECTS := $(CORE_OBJECTS) $(TF_OBJECTS) $(CUDA_OBJECTS) $(BUILD)/build_info.o
+# Kernels that start CUDA code. All other sources are compiled alike with nvcc and without.
+GPU_KERNEL_OBJECTS := $(filter %_gpu_ops.cc.o,$(TF_OBJECTS))
 TESTS := $(TEST_SOURCES:%.cc=$(BUILD)/%)
 CUDA_TESTS := $(patsubst %.cu,$(BUILD)/%_cuda,$(filter %_test.cu,$(ALL_CUDA)))
 BENCHES := $(BENCH_SOURCES:%.cc=$(BUILD)/%)
@@ -88,16 +90,17 @@ $(BUILD)/objects: force
 compile = @mkdir -p $(@D); echo "$(notdir $(firstword $(1))) $<"; $(1) -c $< -o $@.new && mv -f $@.new $@ $(if $(KEEP_GOING),|| echo '  $<' >> $(BUILD)/failed)
 $(CORE_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
+$(GPU_KERNEL_OBJECTS): private CXXFLAGS += $(CUDA_DEFINES)
 $(TF_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 $(ALL_CUDA:%=$(BUILD)/%.o): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(NVCC) $(NVCCFLAGS) $(CUDA_DEFINES) -I. -MMD -MP -MF $@.d -MT $@)
 
-$(CUDA_TESTS): $(BUILD)/%_cuda: $(BUILD)/%.cu.o $(CORE_OBJECTS)
+$(CUDA_TESTS): $(BUILD)/%_cuda: $(BUILD)/%.cu.o $(CUDA_OBJECTS) $(CORE_OBJECTS)
 	@$(NVCC) $^ -o $@
 
 # What the library was built for, as text inside it: tf_booster/_native.py reads it before it loads the library.
-$(BUILD)/build_info.o: $(BUILD)/flags
+$(BUILD)/build_info.o: $(BUILD)/flags $(BUILD)/objects
 	@printf 'extern "C" { extern const char tf_booster_build_info[]; const char tf_booster_build_info[] = "tf_booster_build_info:tensorflow=%s;cuda=%s;"; }\n' \
 	  '$(TF_VERSION)' '$(if $(CUDA_OBJECTS),$(CUDA_VERSION))' > $(BUILD)/build_info.cc
 	@$(CXX) -fPIC -c $(BUILD)/build_info.cc -o $@

@@ -51,7 +51,12 @@ TfStatus LockedVariables::Lock(OpKernelContext* ctx, int first, int count, tenso
   return tensorflow::OkStatus();
 }
 
-TfStatus LockedVariables::PrepareToUpdate(OpKernelContext* ctx) {
+TfStatus LockedVariables::CopyOnHost(OpKernelContext*, const Tensor& from, Tensor* to) {
+  std::memcpy(to->data(), from.data(), from.TotalBytes());
+  return tensorflow::OkStatus();
+}
+
+TfStatus LockedVariables::PrepareToUpdate(OpKernelContext* ctx, CopyBytes copy_bytes) {
   for (auto& var : vars_) {
     // A read shares the buffer or, in copy-on-read mode, copies it under the lock. Where no second reference is left,
     // nobody else looks at it, so that in copy-on-read mode too no copy is needed here.
@@ -59,7 +64,7 @@ TfStatus LockedVariables::PrepareToUpdate(OpKernelContext* ctx) {
     if (value->RefCountIsOne()) continue;
     Tensor copy;
     TF_RETURN_IF_ERROR(ctx->allocate_temp(value->dtype(), value->shape(), &copy));
-    if (value->TotalBytes() > 0) std::memcpy(copy.data(), value->data(), value->TotalBytes());
+    if (value->TotalBytes() > 0) TF_RETURN_IF_ERROR(copy_bytes(ctx, *value, &copy));
     *value = copy;
   }
   return tensorflow::OkStatus();

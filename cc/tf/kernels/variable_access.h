@@ -24,9 +24,15 @@ class LockedVariables {
 
   const tensorflow::TensorShape& shape(int i) const { return vars_[i]->tensor()->shape(); }
 
+  // Copies the bytes of a tensor into another as large.
+  using CopyBytes = tensorflow::Status (*)(tensorflow::OpKernelContext*, const tensorflow::Tensor& from,
+                                           tensorflow::Tensor* to);
+  static tensorflow::Status CopyOnHost(tensorflow::OpKernelContext*, const tensorflow::Tensor& from,
+                                       tensorflow::Tensor* to);
+
   // Gives every Variable a buffer that nobody else reads, by copying those that a read still holds. Call it when all is
   // checked.
-  tensorflow::Status PrepareToUpdate(tensorflow::OpKernelContext* ctx);
+  tensorflow::Status PrepareToUpdate(tensorflow::OpKernelContext* ctx, CopyBytes copy_bytes = CopyOnHost);
 
   // From now on reads copy, in place of every update: for Variables that are updated row by row.
   void CopyOnRead();
