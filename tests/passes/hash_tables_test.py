@@ -5,6 +5,8 @@ import tensorflow as tf
 
 import tf_booster
 from tf_booster.embedding import registry
+from tf_booster.options import Options
+from tf_booster.passes import pipelines
 from tf_booster.passes.graph_view import GraphView
 
 v1 = tf.compat.v1
@@ -99,9 +101,9 @@ def test_the_sparse_forms_use_the_order_free_unique(graph):
     table = tf_booster.get_hash_table("t", 4)
     values = tf_booster.embedding_lookup_sparse(table, v1.sparse_placeholder(tf.int64, [None, None]))
     train_op = minimize(values)
-    tf_booster.rewrite_graph(graph)
+    pipelines.rewrite(graph, Options(disable_passes=("sparse_lookups",)))
     assert "TfBoosterUnique" in types(values) and "Unique" not in types(values) | types(train_op)
-    (gather,), (unique,) = ops(graph, "TableGather"), ops(graph, "Unique")
+    gather, unique = (next(o for o in ops(graph, kind) if o in ancestors(values)) for kind in ("TableGather", "Unique"))
     assert gather.inputs[1] is unique.outputs[0] and unique.inputs[0].dtype == tf.int64
 
 
@@ -434,7 +436,7 @@ def test_a_graph_without_tables_is_left_alone(graph):
     before = graph.as_graph_def().SerializeToString(deterministic=True)
     made = tf_booster.rewrite_graph(graph)
     assert graph.as_graph_def().SerializeToString(deterministic=True) == before
-    assert not made.passes[0].modified and "no tables" in str(made)
+    assert not made.modified and "as it was" in str(made)
 
 
 def seed_of(graph):
