@@ -79,6 +79,9 @@ class ParsedSlice {
   const ValueArray<BytesView>& bytes(size_t feature) const { return columns_[feature].bytes; }
   // Values in each record, num_records of them. Empty for kFixedDense.
   const ValueArray<uint32_t>& lengths(size_t feature) const { return columns_[feature].lengths; }
+  // The values' memory itself (see ValueArray::Release), for callers that would otherwise copy them.
+  int64_t* ReleaseInt64s(size_t feature) { return columns_[feature].int64s.Release(); }
+  float* ReleaseFloats(size_t feature) { return columns_[feature].floats.Release(); }
   // Map entries seen in all records, known or not, repeated or not: tf.data's statistics want it.
   uint64_t num_entries() const { return num_entries_; }
 
