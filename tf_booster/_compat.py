@@ -122,8 +122,10 @@ def _gpu_kernels(op_type: str) -> Tuple[GpuKernel, ...]:
             tuple((c.name, frozenset(c.allowed_values.list.type)) for c in kernel.constraint),
             frozenset(kernel.host_memory_arg),
         )
+        # DEFAULT serves every device without a kernel of its own: that of ReadVariableOp is the GPU's, too.
+        for device_type in ("GPU", "DEFAULT")
         for kernel in kernels
-        if kernel.device_type == "GPU"
+        if kernel.device_type == device_type
     )
 
 
