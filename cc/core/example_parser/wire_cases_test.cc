@@ -1,4 +1,5 @@
-// What TensorFlow's parser makes of odd records, case by case: each answer was seen from TensorFlow 2.15.1.
+// What TensorFlow's parser makes of odd records, case by case: each answer was seen from TensorFlow 2.15.1, but where a
+// list claims a string, or packed floats, of 2^31 bytes or more: TensorFlow dies of those.
 #include <string>
 #include <vector>
 
