@@ -52,15 +52,12 @@ NOT_YET = {
     "device": "gpu",
     "horovod": True,
     "fuse_tables": True,
-    "fuse_variables": True,
-    "fuse_sparse_variables": True,
     "pipeline": "exact",
     "prefetch_to_device": True,
     "gradient_reduction": "sum",
     "lr_scaling": "linear",
     "warmup_steps": 5,
     "partition": "mod",
-    "lazy_adam": True,
 }
 
 
@@ -72,7 +69,16 @@ def test_a_value_that_this_version_cannot_honour_is_refused_not_ignored(name):
 
 def test_values_that_do_something():
     parsed = options.parse(
-        {"seed": 7, "check_numerics": True, "deterministic": True, "device": "cpu", "shard_input": False}
+        {
+            "fuse_variables": True,
+            "fuse_sparse_variables": True,
+            "lazy_adam": True,
+            "seed": 7,
+            "check_numerics": True,
+            "deterministic": True,
+            "device": "cpu",
+            "shard_input": False,
+        }
     )
     assert (parsed.seed, parsed.check_numerics, parsed.device, parsed.shard_input) == (7, True, "cpu", False)
 

@@ -72,7 +72,7 @@ _RULES: Dict[str, _Rule] = {
     "horovod": _Rule(_SWITCH, honoured=("auto", False)),
     "fuse_tables": _Rule(_SWITCH, honoured=("auto", False)),
     "fuse_variables": _Rule(_SWITCH),
-    "fuse_sparse_variables": _Rule(_ON_OFF, honoured=(False,)),
+    "fuse_sparse_variables": _Rule(_ON_OFF),
     "fast_parser": _Rule(_SWITCH),
     "pipeline": _Rule(("off", "exact", "async"), honoured=("off",)),
     "prefetch_to_device": _Rule(_SWITCH, honoured=("auto", False)),
@@ -82,7 +82,7 @@ _RULES: Dict[str, _Rule] = {
     "warmup_steps": _Rule(kind=lambda v: _is_int(v) and v >= 0, wanted="an integer of at least 0", honoured=(0,)),
     "shard_input": _Rule(("auto", False)),
     "partition": _Rule(("hash", "mod"), honoured=("hash",)),
-    "lazy_adam": _Rule(_ON_OFF, honoured=(False,)),
+    "lazy_adam": _Rule(_ON_OFF),
     "deterministic": _Rule(_ON_OFF),  # On the CPU tables sum and insert in an order that no thread can change, always.
     "check_numerics": _Rule(_ON_OFF),
     "seed": _Rule((None,), lambda v: _is_int(v) and -(2**63) <= v < 2**63, "None or an integer of 64 bits"),

@@ -29,11 +29,14 @@ class Unit:
     ops: one op, or a whole matched chain. What other ops compute from its first ops must not lead into its last ones.
     key: units may merge only if their keys are equal: op type, dtype, device, hyperparameters, for writes also who waits.
     payload: the pass's own match.
+    together: whether every run that needs one of the units with this key needs all of them; then it does not matter which
+      sources are before each.
     """
 
     ops: Tuple[tf.Operation, ...]
     key: Hashable
     payload: Any = None
+    together: bool = False
 
 
 Refusal = Tuple[Unit, str]
@@ -51,7 +54,7 @@ def merge_groups(view: GraphView, units: Sequence[Unit]) -> Tuple[List[List[Unit
     kept, refused = _separate(view, units)
     first = len(index.ops)
     before = _contract(index, kept)
-    order = components(before)
+    order = components(before, range(first, len(before)))
     on_cycles = {node for component in order if len(component) > 1 for node in component}
     good = []
     for node, unit in enumerate(kept, first):
@@ -61,14 +64,15 @@ def merge_groups(view: GraphView, units: Sequence[Unit]) -> Tuple[List[List[Unit
             good.append(unit)
     if len(good) < len(kept):
         before = _contract(index, good)
-        order = components(before)
+        order = components(before, range(first, len(before)))
     nodes = _judge(view, before, order)
     groups: Dict[Hashable, List[Unit]] = {}
     for node, unit in enumerate(good, first):
         if nodes.depth[node] > 0:
             refused.append((unit, _IN_CONTROL_FLOW.format(unit.ops[0].name)))
         else:
-            groups.setdefault((unit.key, nodes.rank[node], nodes.sources[node]), []).append(unit)
+            sources = None if unit.together else nodes.sources[node]
+            groups.setdefault((unit.key, nodes.rank[node], sources), []).append(unit)
     place = {id(unit): i for i, unit in enumerate(units)}
     return list(groups.values()), sorted(refused, key=lambda entry: place[id(entry[0])])
 
@@ -107,8 +111,9 @@ def _contract(index: GraphIndex, units: Sequence[Unit]) -> List[Sequence[int]]:
     node_of: Dict[int, int] = {}
     for node, unit in enumerate(units, len(index.ops)):
         node_of.update((index.number[op], node) for op in unit.ops)
+    inside = node_of.keys()
     for number, others in enumerate(before):
-        if any(other in node_of for other in others):
+        if not inside.isdisjoint(others):
             before[number] = [node_of.get(other, other) for other in others]
     for node, unit in enumerate(units, len(index.ops)):
         inner = [index.number[op] for op in unit.ops]
@@ -153,33 +158,40 @@ def _judge(view: GraphView, before: List[Sequence[int]], order: List[List[int]])
     The ops of a v1 while loop are one component and share everything, so that what leaves it counts as after all of it.
     """
     index = view.index()
-    sources = Sources(view.graph)
+    deeper = {index.number[op]: by for op_type, by in _DEEPER.items() for op in index.of_types([op_type])}
+    is_source = _sources(view)
     size = len(before)
     found = _Nodes([0] * size, [0] * size, [0] * size)
+    ranks, sources, depths = found.rank, found.sources, found.depth
     next_bit = 1
     for component in order:
         rank = bits = depth = 0
         for node in component:
             for other in before[node]:
-                rank = max(rank, found.rank[other])
-                bits |= found.sources[other]
-                depth = max(depth, found.depth[other])
+                if ranks[other] > rank:
+                    rank = ranks[other]
+                if depths[other] > depth:
+                    depth = depths[other]
+                bits |= sources[other]
         if len(component) > 1:
             depth += _LOOP
+        elif component[0] in deeper:
+            depth += deeper[component[0]]
         for node in component:
-            found.rank[node], found.sources[node], found.depth[node] = rank, bits, depth
-            if node >= len(index.ops):
-                found.rank[node] += 1 if depth == 0 else 0
-            else:
-                op = index.ops[node]
-                if len(component) == 1:
-                    found.depth[node] += _DEEPER.get(op.type, 0)
-                if sources.is_source(op):
-                    bits |= next_bit
-                    next_bit <<= 1
+            if node in is_source:
+                bits |= next_bit
+                next_bit <<= 1
         for node in component:
-            found.sources[node] |= bits
+            ranks[node] = rank + 1 if node >= len(index.ops) and depth == 0 else rank
+            sources[node], depths[node] = bits, depth
     return found
+
+
+def _sources(view: GraphView) -> Set[int]:
+    """Numbers of the ops that are sources."""
+    index, sources = view.index(), Sources(view.graph)
+    types = [op_type for op_type in index.types() if sources.may_be_source(op_type)]
+    return {index.number[op] for op in index.of_types(types) if sources.is_source(op)}
 
 
 # Between a Switch and its Merge, an Enter and its Exit, ops may run never or often. Nothing within a loop goes as deep as _LOOP.

@@ -87,7 +87,7 @@ _FUSED_FORMS = {
 }
 
 # AssignVariableOp is left to the caller: initializers and Savers use it too.
-_WRITES = ("AssignSubVariableOp", "AssignAddVariableOp", "ResourceScatterAdd", "ResourceScatterSub")
+WRITES = ("AssignSubVariableOp", "AssignAddVariableOp", "ResourceScatterAdd", "ResourceScatterSub")
 
 
 def match_updates(table: str, handle_op: tf.Operation) -> List[SparseUpdate]:
@@ -102,8 +102,8 @@ def match_updates(table: str, handle_op: tf.Operation) -> List[SparseUpdate]:
             continue
         if op.type in _FUSED_FORMS:
             updates.append(_from_fused_op(table, op))
-        elif op.type in _WRITES:
-            update = _from_adam_chain(table, op) or _from_rmsprop_chain(table, op) or _from_scatter(op)
+        elif op.type in WRITES:
+            update = match_chain(table, op)
             if update is None:
                 raise _unsupported(table, op)
             updates.append(update)
@@ -117,6 +117,14 @@ def match_updates(table: str, handle_op: tf.Operation) -> List[SparseUpdate]:
     return updates
 
 
+def match_chain(name: str, op: tf.Operation) -> Optional[SparseUpdate]:
+    """The update whose last op is `op`, one of WRITES, if it is a chain of several ops; None for another write.
+
+    Raises UnsupportedUpdate, which names the Variable `name`, for slots that do not start at one constant.
+    """
+    return _from_adam_chain(name, op) or _from_rmsprop_chain(name, op) or _from_scatter(op)
+
+
 def _unsupported(table: str, op: tf.Operation) -> UnsupportedUpdate:
     return UnsupportedUpdate(
         f"Table '{table}': the update by op '{op.name}' ({op.type}) has no fused form; use one of: {SUPPORTED}."
@@ -126,7 +134,7 @@ def _unsupported(table: str, op: tf.Operation) -> UnsupportedUpdate:
 def _from_fused_op(table: str, op: tf.Operation) -> SparseUpdate:
     form = _FUSED_FORMS[op.type]
     by_name = {arg.name: tensor for arg, tensor in zip(op.op_def.input_arg, op.inputs)}
-    indices, grad = _without_dedup(by_name["indices"], by_name["grad"])
+    indices, grad = without_dedup(by_name["indices"], by_name["grad"])
     return SparseUpdate(
         form.optimizer,
         form.op_name,
@@ -169,7 +177,7 @@ def _from_adam_chain(table: str, op: tf.Operation) -> Optional[SparseUpdate]:
     v = _average(found["v"].op, squared=True)
     if m is None or v is None or m.grad.ref() != v.grad.ref() or m.indices.ref() != v.indices.ref():
         return None
-    indices, grad = _without_dedup(m.indices, m.grad)
+    indices, grad = without_dedup(m.indices, m.grad)
     return SparseUpdate(
         "adam",
         "Adam",
@@ -207,7 +215,7 @@ def _from_rmsprop_chain(table: str, op: tf.Operation) -> Optional[SparseUpdate]:
         slots.insert(0, _slot(table, "mg", found["mg"].op))
     if any(a is None or a.grad.ref() != found["grad"].ref() for a in averages):
         return None
-    indices, grad = _without_dedup(found["indices"], found["grad"])
+    indices, grad = without_dedup(found["indices"], found["grad"])
     return SparseUpdate(
         "rmsprop" if plain else "centered_rmsprop",
         "RMSProp" if plain else "CenteredRMSProp",
@@ -266,7 +274,7 @@ def _distinct(ops: Sequence[tf.Operation]) -> Tuple[tf.Operation, ...]:
     return tuple(dict.fromkeys(ops))
 
 
-def _without_dedup(indices: tf.Tensor, grad: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+def without_dedup(indices: tf.Tensor, grad: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
     """Undoes TensorFlow's sum of duplicates (Unique, UnsortedSegmentSum): the fused apply sums them itself."""
     unique, total = indices.op, grad.op
     if unique.type in ("Unique", "UniqueV2") and indices.value_index == 0 and total.type == "UnsortedSegmentSum":

@@ -42,7 +42,7 @@ def passes(options: Options) -> List[Pass]:
         (True, HashTables(seed=options.seed, check_numerics=options.check_numerics, ranks=ranks)),
         (True, SparseLookups()),
         (True, VariableGathers()),
-        (options.fuse_variables is not False, VariableUpdates()),
+        (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),
         (True, OrderFreeUnique()),
         (options.xla == "auto", Xla()),
     ]

@@ -28,10 +28,11 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate]) -> tf.Operation:
             name: tf.constant(value, first.dtype) if isinstance(value, float) else value
             for name, value in first.scalars
         }
+        tensors = {name: [_tensor(view, u, name) for u in updates] for name, _ in first.tensors}
     with view.inserting(first.anchor.device, list(waits)):
         new = make(
             **{name: [dict(u.resources)[name] for u in updates] for name, _ in first.resources},
-            **{name: [view.current(dict(u.tensors)[name]) for u in updates] for name, _ in first.tensors},
+            **tensors,
             **scalars,
             **dict(first.attrs),
             name=_name(updates),
@@ -41,10 +42,19 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate]) -> tf.Operation:
     return new
 
 
+def _tensor(view: GraphView, update: VariableUpdate, name: str) -> tf.Tensor:
+    tensor = view.current(dict(update.tensors)[name])
+    if update.indices_of_grad is None:
+        return tensor
+    rows = update.var.op.get_attr("shape").dim[0].size
+    return tf.math.unsorted_segment_sum(tensor, view.current(update.indices_of_grad), rows)
+
+
 def _name(updates: Sequence[VariableUpdate]) -> str:
-    """tf_booster/<the scope that the updates share>/apply_<optimizer>."""
+    """tf_booster/<the scope that the updates share>/apply_<optimizer>, with _rows where only some rows have a gradient."""
+    rows = "_rows" if "Sparse" in updates[0].fused_type else ""
     scope = _common_scope([update.anchor.name for update in updates])
-    return "/".join(["tf_booster", *scope, "apply_" + updates[0].optimizer])
+    return "/".join(["tf_booster", *scope, "apply_" + updates[0].optimizer + rows])
 
 
 def _common_scope(names: List[str]) -> List[str]:

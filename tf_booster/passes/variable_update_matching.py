@@ -7,6 +7,8 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 
 import tensorflow as tf
 
+from tf_booster import _compat
+
 _DENSE = (
     "GradientDescent", "ProximalGradientDescent", "Momentum", "KerasMomentum", "Adagrad", "AdagradV2", "ProximalAdagrad",
     "Adadelta", "Adam", "AdamWithAmsgrad", "AdaMax", "Ftrl", "FtrlV2", "RMSProp", "CenteredRMSProp",
@@ -16,9 +18,9 @@ REFERENCE_TYPES = tuple("Apply" + name for name in _DENSE)
 DTYPES = (tf.float32, tf.float64, tf.float16, tf.bfloat16)
 
 _RENAMED = {"alpha": "lr", "delta": "grad"}  # What gradient descent calls them.
-_NOT_COPIED = ("T", "Tindices", "use_locking")
+NOT_COPIED = ("T", "Tindices", "use_locking")
 
-Scalar = Union[tf.Tensor, float]
+Inputs = Tuple[Tuple[str, Union[tf.Tensor, float]], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,16 +36,20 @@ class VariableUpdate:
       attrs: (attribute, value).
       ops: what the fused op replaces. Whatever waits on them waits on it.
       note: what people should know of the fused form.
+      indices_of_grad: the rows whose gradients `grad` holds, where the fused op wants the gradient of all rows.
+      several: whether more than one op goes, so that the fused op pays for one Variable alone.
     """
 
     optimizer: str
     fused_type: str
     resources: Tuple[Tuple[str, tf.Tensor], ...]
-    scalars: Tuple[Tuple[str, Scalar], ...]
+    scalars: Inputs
     tensors: Tuple[Tuple[str, tf.Tensor], ...]
     attrs: Tuple[Tuple[str, Any], ...]
     ops: Tuple[tf.Operation, ...]
     note: str = ""
+    indices_of_grad: Optional[tf.Tensor] = None
+    several: bool = False
 
     @property
     def var(self) -> tf.Tensor:
@@ -53,11 +59,11 @@ class VariableUpdate:
     @property
     def variable_name(self) -> str:
         """The Variable's name, as in a checkpoint."""
-        return self.var.op.name
+        return _variable_op(self.var).name
 
     @property
     def anchor(self) -> tf.Operation:
-        """The op that writes the Variable."""
+        """The op that writes the Variable, the last of its chain."""
         return self.ops[0]
 
     @property
@@ -80,13 +86,15 @@ def match_dense(op: tf.Operation) -> VariableUpdate:
         tuple(resources),
         tuple(scalars),
         tuple(tensors),
-        tuple((a.name, op.get_attr(a.name)) for a in op.op_def.attr if a.name not in _NOT_COPIED),
+        tuple((a.name, op.get_attr(a.name)) for a in op.op_def.attr if a.name not in NOT_COPIED),
         (op,),
     )
 
 
 def unfit(update: VariableUpdate) -> Optional[str]:
     """Why no fused op can do this update; None if one can."""
+    if _compat.in_control_flow(update.anchor):
+        return f"op '{update.anchor.name}' updates it inside a tf.cond or a tf.while_loop"
     if update.dtype not in DTYPES:
         return f"its dtype is {update.dtype.name}; fused updates are for {', '.join(t.name for t in DTYPES)}"
     foreign = [handle for _, handle in update.resources if handle.op.type != "VarHandleOp"]
@@ -97,6 +105,14 @@ def unfit(update: VariableUpdate) -> Optional[str]:
     return None
 
 
+def _variable_op(handle: tf.Tensor) -> tf.Operation:
+    """The VarHandleOp behind what brings a handle into a branch or a loop."""
+    op = handle.op
+    while op.type in ("Switch", "Enter", "Identity"):
+        op = op.inputs[0].op
+    return op
+
+
 def handles(update: VariableUpdate) -> List[Any]:
     """References of all Variables that the update writes."""
     return [handle.ref() for _, handle in update.resources]
@@ -104,7 +120,8 @@ def handles(update: VariableUpdate) -> List[Any]:
 
 def describe(update: VariableUpdate) -> Dict[str, Any]:
     """The start of the Variable's entry in the report."""
-    shape = tf.TensorShape(update.var.op.get_attr("shape")) if update.var.op.type == "VarHandleOp" else None
+    op = _variable_op(update.var)
+    shape = tf.TensorShape(op.get_attr("shape")) if op.type == "VarHandleOp" else None
     return {
         "name": update.variable_name,
         "shape": shape.as_list() if shape is not None and shape.rank is not None else None,

@@ -37,14 +37,15 @@ def plan_updates(view: GraphView, updates: Sequence[VariableUpdate]) -> UpdatePl
             plan.apart.append((update, reason))
             continue
         waiting[id(update)] = waiters
-        units.append(Unit(update.ops, (_likeness(update, keys), waiters), update))
+        # Whatever runs one of them runs what waits on it, and that waits on all.
+        units.append(Unit(update.ops, (_likeness(update, keys), waiters), update, together=True))
     groups, refused = merge_groups(view, units)
     plan.apart += [(unit.payload, reason) for unit, reason in refused]
     likes = collections.Counter(unit.key[0] for group in groups for unit in group)
     for group in groups:
         members, repeated = _written_once([unit.payload for unit in group])
         plan.apart += [(update, "several updates write the same Variable or slot") for update in repeated]
-        if len(members) > 1 or (members and len(members[0].ops) > 1):
+        if len(members) > 1 or (members and members[0].several):
             plan.groups.append(members)
         elif members:
             plan.apart.append((members[0], _why_alone(members[0], likes[group[0].key[0]], waiting[id(members[0])])))
@@ -77,7 +78,8 @@ def _written_once(updates: List[VariableUpdate]) -> Tuple[List[VariableUpdate], 
     """Splits off those that write what another one writes: TensorFlow leaves their order open, so they stay its own."""
     writes = collections.Counter(ref for update in updates for ref in handles(update))
     once = [update for update in updates if all(writes[ref] == 1 for ref in handles(update))]
-    return once, [update for update in updates if update not in once]
+    kept = set(map(id, once))
+    return once, [update for update in updates if id(update) not in kept]
 
 
 def _why_alone(update: VariableUpdate, alike: int, waiters: FrozenSet[tf.Operation]) -> str:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List, Optional, Set
 
 import tensorflow as tf
 
 from tf_booster.passes.base import Pass, PassResult, RewriteError
-from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.graph_view import GraphView, removed_variables
+from tf_booster.passes.sparse_update_matching import (
+    APPLY_TYPES,
+    CHAIN_ENDS,
+    densified,
+    match_sparse_apply,
+    match_sparse_chain,
+)
 from tf_booster.passes.variable_update_edit import fuse
 from tf_booster.passes.variable_update_matching import (
     DENSE_TYPES,
@@ -20,36 +27,51 @@ from tf_booster.passes.variable_update_plan import UpdatePlan, plan_updates
 
 _JUDGED = ("tf_booster", "judged_updates")
 _FUSED_PREFIX = "TfBoosterMulti"
+_ONE_OP = (*DENSE_TYPES, *APPLY_TYPES)
 
 
 class VariableUpdates(Pass):
     """Joins the updates of Variables that have optimizer, dtype and hyperparameters in common.
 
     The Variables stay what they are, with their names, buffers, Savers and checkpoints; only the ops that write them change.
+
+    Args:
+      fuse_sparse: whether updates of rows become updates of all rows, so that they join the dense ones.
+      lazy_adam: whether Adam moves only the rows that have a gradient. TensorFlow's moves every row at every step.
     """
 
     name = "variable_updates"
 
+    def __init__(self, fuse_sparse: bool = False, lazy_adam: bool = False):
+        self._fuse_sparse, self._lazy_adam = fuse_sparse, lazy_adam
+
     def requires(self, view: GraphView) -> bool:
         """Whether the graph has updates that no run of this pass has looked at."""
         judged = set(view.graph.get_collection(_JUDGED))
-        return any(op.name not in judged for op in view.ops(*DENSE_TYPES, *REFERENCE_TYPES))
+        return any(op.name not in judged for op in view.ops(*_ONE_OP, *CHAIN_ENDS, *REFERENCE_TYPES))
 
     def run(self, view: GraphView) -> PassResult:
         """Fuses what can be, and says of every other update why it was left."""
         result = PassResult(self.name)
-        replaced = _replaced(view)
-        ops = [op for op in view.ops(*DENSE_TYPES) if op.name not in replaced]
-        updates = [match_dense(op) for op in ops]
+        left = _replaced(view) | set(removed_variables(view.graph))
+        candidates = view.ops(*_ONE_OP, *CHAIN_ENDS)
+        found = [self._match(op) for op in candidates if op.name not in left and op.inputs[0].op.name not in left]
+        updates = [update for update in found if update is not None]
         plan = plan_updates(view, updates)
         references = view.ops(*REFERENCE_TYPES)
-        for op in [*ops, *references]:
+        for op in [*candidates, *references]:
             view.add_to_collection(_JUDGED, op.name)
         result.variables = self._fuse(view, plan, result)
         result.variables += [_reference(op) for op in references]
         result.skipped += [(entry["name"], entry["reason"]) for entry in result.variables if entry["reason"]]
         result.skipped += _in_functions(view)
         return result
+
+    def _match(self, op: tf.Operation) -> Optional[VariableUpdate]:
+        if op.type in DENSE_TYPES:
+            return match_dense(op)
+        update = match_sparse_apply(op) if op.type in APPLY_TYPES else match_sparse_chain(op, self._lazy_adam)
+        return (densified(update) or update) if self._fuse_sparse and update is not None else update
 
     def _fuse(self, view: GraphView, plan: UpdatePlan, result: PassResult) -> List[Dict[str, Any]]:
         entries = []
@@ -63,11 +85,11 @@ class VariableUpdates(Pass):
     def ensures(self, view: GraphView) -> None:
         """Nothing waits on an update that was replaced."""
         replaced = _replaced(view)
-        for op in view.ops(*DENSE_TYPES):
-            if op.name in replaced and GraphView.control_outputs(op):
-                raise RewriteError(
-                    f"Op '{op.name}' was replaced, but op '{GraphView.control_outputs(op)[0].name}' waits on it."
-                )
+        for op in view.ops(*_ONE_OP, *CHAIN_ENDS):
+            after = GraphView.control_outputs(op) if op.name in replaced else []
+            waiting = [other.name for other in after if other.name not in replaced]
+            if waiting:
+                raise RewriteError(f"Op '{op.name}' was replaced, but op '{waiting[0]}' waits on it.")
 
 
 def _replaced(view: GraphView) -> Set[str]:
@@ -78,8 +100,10 @@ def _replaced(view: GraphView) -> Set[str]:
 
 def _change(new: tf.Operation, group: List[VariableUpdate]) -> str:
     names = ", ".join(update.variable_name for update in group[:3]) + (", …" if len(group) > 3 else "")
-    note = f"; {group[0].note}" if group[0].note else ""
-    return f"{len(group)} {group[0].optimizer} updates became op '{new.name}': {names}{note}"
+    sparse = "sparse " if "Sparse" in new.type else ""
+    notes = "".join(f"; {note}" for note in dict.fromkeys(update.note for update in group) if note)
+    count = f"{len(group)} {sparse}{group[0].optimizer} update{'' if len(group) == 1 else 's'}"
+    return f"{count} became op '{new.name}': {names}{notes}"
 
 
 def _reference(op: tf.Operation) -> Dict[str, Any]:
@@ -94,4 +118,4 @@ def _reference(op: tf.Operation) -> Dict[str, Any]:
 
 def _in_functions(view: GraphView) -> List[Any]:
     reason = "a function updates Variables there (tf.function, v2 control flow); such updates stay as they are"
-    return [(node.name, reason) for node in view.functions_with(*DENSE_TYPES).values()]
+    return [(node.name, reason) for node in view.functions_with(*_ONE_OP).values()]
