@@ -5,7 +5,7 @@ All take their batches from memory. Rewritten Variables train to plain TensorFlo
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Tuple
+from typing import Any, Iterator, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -35,7 +35,9 @@ def contest_of(optimizer: str, batch: int, threads: int) -> Result:
     identity = graph_models.column_lookup(
         lambda name, shape: tf.feature_column.categorical_column_with_identity(name, shape.rows)
     )
-    hashed = graph_models.column_lookup(lambda name, _: tf_booster.feature_column.categorical_column_with_hash_table(name))
+    hashed = graph_models.column_lookup(
+        lambda name, _: tf_booster.feature_column.categorical_column_with_hash_table(name)
+    )
     made = {
         OURS: _session(data, identity, _optimizer(optimizer), threads, rewritten=True),
         TABLES: _session(data, hashed, _optimizer(optimizer), threads, rewritten=True),
@@ -67,7 +69,9 @@ def _session(data: Any, lookup: Any, optimizer: Any, threads: int, rewritten: bo
         if rewritten:
             tf_booster.rewrite_graph(graph)
         init = tf.group(v1.global_variables_initializer(), v1.tables_initializer())
-        session = v1.Session(config=v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads))
+        session = v1.Session(
+            config=v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+        )
         session.run(init)
         return session, fetches, len(executed(GraphView(graph), [fetches[0].name, fetches[1].op.name]))
 
@@ -84,7 +88,9 @@ def _steps(session: v1.Session, fetches: Tuple) -> Any:
 
 def _tfra_lookup(tfra: Any) -> graph_models.Lookup:
     def lookup(shape: Shape, name: str, dim: int, ids: Any) -> tf.Tensor:
-        table = tfra.get_variable(name, tf.int64, tf.float32, devices=["/CPU:0"], initializer=tf.keras.initializers.Zeros(), dim=dim)
+        table = tfra.get_variable(
+            name, tf.int64, tf.float32, devices=["/CPU:0"], initializer=tf.keras.initializers.Zeros(), dim=dim
+        )
         if isinstance(ids, tf.SparseTensor):
             return tfra.safe_embedding_lookup_sparse(table, ids, combiner="mean", name=f"{name}_lookup")
         rows = tfra.embedding_lookup_unique(table, tf.reshape(ids, [-1]), dim, name=f"{name}_lookup")

@@ -12,6 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import tensorflow as tf
 from tensorflow.core.framework import variable_pb2 as _variable_pb2
 from tensorflow.python.checkpoint import graph_view as _object_graph_view
+from tensorflow.python.client import pywrap_tf_session as _session_api
 from tensorflow.python.data.experimental.ops import parsing_ops as _parsing_datasets
 from tensorflow.python.data.util import random_seed as _data_random_seed
 from tensorflow.python.feature_column import feature_column as _fc_v1
@@ -30,10 +31,11 @@ from tensorflow.python.training.saving import saveable_object as _saveable_objec
 
 def update_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
     """Makes `tensor` the input `index` of `op`. TensorFlow checks shapes here, but no dtypes."""
-    if op.inputs[index].dtype.base_dtype != tensor.dtype.base_dtype:
+    # Not by op.inputs: that is made anew after each edit, and an op of 1000 features has thousands of inputs.
+    dtype = tf.as_dtype(_session_api.TF_OperationInputType(op._tf_input(index)))  # pylint: disable=protected-access
+    if dtype.base_dtype != tensor.dtype.base_dtype:
         raise TypeError(
-            f"Input {index} of op '{op.name}' ({op.type}) is {op.inputs[index].dtype.name}, "
-            f"but '{tensor.name}' is {tensor.dtype.name}."
+            f"Input {index} of op '{op.name}' ({op.type}) is {dtype.base_dtype.name}, but '{tensor.name}' is {tensor.dtype.name}."
         )
     op._update_input(index, tensor)  # pylint: disable=protected-access
 
@@ -105,6 +107,12 @@ def is_stateful(op_type: str) -> bool:
     """Whether TensorFlow calls the op type stateful; False for one that is not registered."""
     definition = _op_def_registry.get(op_type)
     return definition is not None and definition.is_stateful
+
+
+def calls_functions(op_type: str) -> bool:
+    """Whether ops of this type are given functions to call."""
+    definition = _op_def_registry.get(op_type)
+    return definition is None or any(attr.type in ("func", "list(func)") for attr in definition.attr)
 
 
 class GpuKernel(NamedTuple):

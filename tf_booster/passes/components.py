@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import List, Sequence
+from typing import Iterable, List, Optional, Sequence
 
 
-def components(before: Sequence[Sequence[int]]) -> List[List[int]]:
+def components(before: Sequence[Sequence[int]], roots: Optional[Iterable[int]] = None) -> List[List[int]]:
     """The components, each after those that are before it; one node alone where no cycle leads through it.
 
     Tarjan's algorithm (SIAM J. Comput. 1, 1972) without recursion: linear in nodes and edges.
 
     Args:
       before: for each node the nodes with an edge to it.
+      roots: only these and what is before them; all nodes if None.
     """
     found: List[List[int]] = []
     size = len(before)
@@ -19,7 +20,7 @@ def components(before: Sequence[Sequence[int]]) -> List[List[int]]:
     low = [0] * size
     open_nodes: List[int] = []
     clock = 0
-    for root in range(size):
+    for root in range(size) if roots is None else roots:
         if visited[root]:
             continue
         clock += 1

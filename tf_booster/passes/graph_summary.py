@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -79,13 +79,16 @@ def summarize(view: GraphView, fetches: Fetches) -> GraphSummary:
 
 def _scopes(parts: Sequence[str], names: Sequence[str]) -> List[str]:
     """Names cut at the greatest depth that leaves no more than _MOST_SCOPES different ones."""
-    split = [name.split("/") for name in names]
-    deepest = max(map(len, split), default=1)
-    for depth in range(deepest, 0, -1):
-        cut = ["/".join(parts_of_name[:depth]) for parts_of_name in split]
-        if len(set(zip(parts, cut))) <= _MOST_SCOPES:
-            return cut
-    return [name.split("/")[0].rstrip("0123456789_") for name in names]
+    levels: Dict[int, Set[Tuple[str, str]]] = collections.defaultdict(set)
+    for part, name in zip(parts, names):
+        levels[name.count("/")].add((part, name))
+    deepest = max(levels, default=0)
+    while deepest > 0 and sum(map(len, levels.values())) > _MOST_SCOPES:
+        levels[deepest - 1].update((part, name.rpartition("/")[0]) for part, name in levels.pop(deepest))
+        deepest -= 1
+    if sum(map(len, levels.values())) > _MOST_SCOPES:
+        return [name.split("/", 1)[0].rstrip("0123456789_") for name in names]
+    return ["/".join(name.split("/", deepest + 1)[: deepest + 1]) for name in names]
 
 
 def _crossings(ops: Sequence[tf.Operation]) -> Tuple[int, str]:

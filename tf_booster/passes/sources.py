@@ -34,13 +34,18 @@ class Sources:
         self._bodies: Dict[str, tf.compat.v1.GraphDef] = {}
         self._of_function: Dict[str, bool] = {}
 
+    def may_be_source(self, op_type: str) -> bool:
+        """Whether an op of this type may be a source; what it calls may still tell that it is none."""
+        if op_type not in self._of_type:
+            self._of_type[op_type] = _is_source(op_type)
+        return self._of_type[op_type]
+
     def is_source(self, op: tf.Operation) -> bool:
         """Whether a run that did not need `op` must not be made to need it."""
-        known = self._of_type.get(op.type)
-        if known is None:
-            known = self._of_type[op.type] = _is_source(op.type)
-        if not known or _SOURCES.fullmatch(op.type):
-            return known
+        if not self.may_be_source(op.type) or _SOURCES.fullmatch(op.type):
+            return self.may_be_source(op.type)
+        if not _compat.calls_functions(op.type):
+            return True
         called = [name for attr in op.node_def.attr.values() for name in _functions_in(attr)]
         return not called or any(self._runs_source(name) for name in called)
 
