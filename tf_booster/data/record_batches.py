@@ -89,7 +89,7 @@ class RecordBatches(tf.data.Dataset):
 def _element_spec(params: Any, batch: Any) -> Dict[str, Any]:
     specs: Dict[str, Any] = {}
     for key, dtype in zip(params.sparse_keys, params.sparse_types):
-        specs[key] = tf.SparseTensorSpec([batch, None], dtype)
+        specs[key] = tf.SparseTensorSpec([None, None], dtype)  # As tf.io.parse_example: the shape is a tensor.
     for key, dtype, shape in zip(params.dense_keys, params.dense_types, params.dense_shapes):
         specs[key] = tf.TensorSpec(tf.TensorShape([batch]).concatenate(shape), dtype)
     for key, dtype, splits in zip(params.ragged_keys, params.ragged_value_types, params.ragged_split_types):

@@ -23,6 +23,7 @@ using tensorflow::data::IteratorStateReader;
 using tensorflow::data::IteratorStateWriter;
 using tensorflow::data::SerializationContext;
 
+constexpr char kNumPlaces[] = "num_places";
 constexpr char kPlace[] = "place";
 constexpr char kInBlock[] = "in_block";
 constexpr char kNamesEnded[] = "names_ended";
@@ -74,6 +75,7 @@ class FileInterleave final : public RecordStream {
   }
 
   Status Save(SerializationContext* ctx, IteratorStateWriter* writer, const std::string& name) const override {
+    TF_RETURN_IF_ERROR(writer->WriteScalar(name, kNumPlaces, static_cast<int64_t>(places_.size())));
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kPlace, place_));
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kInBlock, in_block_));
     // 2: names were not asked for yet.
@@ -91,14 +93,15 @@ class FileInterleave final : public RecordStream {
   }
 
   Status Restore(IteratorContext* ctx, IteratorStateReader* reader, const std::string& name) override {
-    int64_t names_state = 0, num_ahead = 0, place = 0;
+    int64_t names_state = 0, num_ahead = 0, num_places = 0, place = 0;
+    TF_RETURN_IF_ERROR(reader->ReadScalar(name, kNumPlaces, &num_places));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kPlace, &place));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kInBlock, &in_block_));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kNamesEnded, &names_state));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kNumAhead, &num_ahead));
-    if (place < 0 || place >= static_cast<int64_t>(places_.size())) {
-      return tensorflow::errors::FailedPrecondition(
-          "TFRecordExampleDataset: the saved iterator had another cycle_length than ", places_.size());
+    if (num_places != static_cast<int64_t>(places_.size())) {
+      return tensorflow::errors::FailedPrecondition("TFRecordExampleDataset: the saved iterator had cycle_length ",
+                                                    num_places, ", this one has ", places_.size());
     }
     place_ = place;
     num_open_ = 0;
