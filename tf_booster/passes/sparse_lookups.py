@@ -75,10 +75,9 @@ class SparseLookups(Pass):
         seen = set()
         for unit, reason in refused:
             lookup = unit.payload[1]
-            if unit.payload[0] == "gradients" and id(lookup) in broken:
-                continue
-            if (id(lookup), reason) not in seen:
-                seen.add((id(lookup), reason))
+            # One reason a lookup is enough; its gradients may stay behind alone.
+            if id(lookup) not in seen:
+                seen.add(id(lookup))
                 result.skipped.append((lookup.name, reason))
         made: Dict[str, List[int]] = collections.defaultdict(list)
         edits = {"prepare": _prepare, "pool": _pool, "gradients": _differentiate}

@@ -94,7 +94,8 @@ Status CountRows(const LookupInput<T>& input, const LookupRules& rules, int64_t 
     return true;
   });
   if (bad >= 0) {
-    if (!ordered && !rules.fill_rows) return Invalid("segment ids are not increasing");
+    // The last row is the number of rows here: one beyond it, or below 0, comes before or after one that it must not.
+    if (!rules.fill_rows) return Invalid("segment ids are not increasing");
     return Invalid("indices(" + std::to_string(bad) + ", 0) is invalid: row " + std::to_string(bad_row) +
                    " of a batch of " + std::to_string(rows) + " rows");
   }
