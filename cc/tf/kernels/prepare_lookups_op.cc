@@ -126,7 +126,9 @@ class PrepareLookupsOp : public tensorflow::OpKernel {
       input.leading_dims = leading_dims_[i];
       if (!weights.empty()) {
         if (weights[i]->NumElements() != input.n) return Invalid("weights and values differ in length");
-        input.weights = weights[i]->flat<float>().data();
+        // An empty tensor has no memory, but null would say that there are no weights.
+        static const float kNone = 0.0f;
+        input.weights = input.n > 0 ? weights[i]->flat<float>().data() : &kNone;
       }
       TF_RETURN_IF_ERROR(sparse_ ? ReadSparse(*indices[i], shapes.empty() ? nullptr : shapes[i], &input)
                                  : ReadDense(*values[i], &input));

@@ -1,0 +1,165 @@
+#include "cc/core/pooling/segment_pooling.h"
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "cc/core/base/test.h"
+#include "cc/core/base/thread_for.h"
+
+namespace tf_booster {
+namespace {
+
+struct Lookup {
+  std::vector<int32_t> splits, idx;
+  std::vector<float> weights;
+  std::unique_ptr<bool[]> zero;
+  int64_t distinct, dim;
+  std::vector<float> embeddings, upstream;
+
+  Lookup(int seed, int64_t rows, int64_t longest, int64_t distinct, int64_t dim) : distinct(distinct), dim(dim) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    zero = std::make_unique<bool[]>(rows);
+    splits.push_back(0);
+    for (int64_t r = 0; r < rows; ++r) {
+      zero[r] = random() % 7 == 0;
+      for (int64_t i = random() % (longest + 1); i > 0; --i) {
+        idx.push_back(static_cast<int32_t>(random() % distinct));
+        weights.push_back(normal(random));
+      }
+      splits.push_back(static_cast<int32_t>(idx.size()));
+    }
+    for (int64_t i = 0; i < distinct * dim; ++i) embeddings.push_back(normal(random));
+    for (int64_t i = 0; i < rows * dim; ++i) upstream.push_back(normal(random));
+  }
+
+  PoolingSegments Segments(Combiner combiner, bool weighted, bool zeroed) const {
+    PoolingSegments s;
+    s.combiner = combiner;
+    s.rows = static_cast<int64_t>(splits.size()) - 1;
+    s.row_splits = splits.data();
+    s.idx = idx.data();
+    s.zero_rows = zeroed ? zero.get() : nullptr;
+    s.weights = weighted ? weights.data() : nullptr;
+    s.distinct = distinct;
+    s.dim = dim;
+    return s;
+  }
+};
+
+double Divisor(const PoolingSegments& s, int64_t row) {
+  double sum = 0;
+  for (int64_t i = s.row_splits[row]; i < s.row_splits[row + 1]; ++i) {
+    const double w = s.weights != nullptr ? s.weights[i] : 1.0;
+    sum += s.combiner == Combiner::kSqrtN ? w * w : w;
+  }
+  return s.combiner == Combiner::kSum ? 1.0 : s.combiner == Combiner::kMean ? sum : std::sqrt(sum);
+}
+
+// In double, and in the order of the places.
+void CheckAgainstDoubles(const Lookup& lookup, const PoolingSegments& s, ParallelFor& pf) {
+  std::vector<float> pooled(s.rows * s.dim, -7.0f), gradient(s.distinct * s.dim, -7.0f);
+  Pool<float>({{s, lookup.embeddings.data(), pooled.data()}}, pf);
+  PoolGradient<float>({{s, lookup.upstream.data(), gradient.data()}}, pf);
+  std::vector<double> want(s.rows * s.dim, 0.0), want_gradient(s.distinct * s.dim, 0.0);
+  std::vector<double> size(s.rows * s.dim, 0.0), gradient_size(s.distinct * s.dim, 0.0);
+  for (int64_t r = 0; r < s.rows; ++r) {
+    if (s.zero_rows != nullptr && s.zero_rows[r]) continue;
+    const double divisor = Divisor(s, r);
+    if (divisor == 0.0) continue;
+    for (int64_t i = s.row_splits[r]; i < s.row_splits[r + 1]; ++i) {
+      const double factor = (s.weights != nullptr ? s.weights[i] : 1.0) / divisor;
+      for (int64_t d = 0; d < s.dim; ++d) {
+        const int64_t at = s.idx[i] * s.dim + d, out = r * s.dim + d;
+        want[out] += factor * lookup.embeddings[at];
+        size[out] += std::abs(factor * lookup.embeddings[at]);
+        want_gradient[at] += factor * lookup.upstream[out];
+        gradient_size[at] += std::abs(factor * lookup.upstream[out]);
+      }
+    }
+  }
+  // The divisor of weights of both signs may itself have lost digits; sums of weights are checked where they are
+  // positive.
+  const double loss = s.weights != nullptr ? 1e-3 : 1e-5;
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(std::abs(pooled[i] - want[i]) <= loss * size[i]);
+  for (size_t i = 0; i < want_gradient.size(); ++i) {
+    EXPECT_TRUE(std::abs(gradient[i] - want_gradient[i]) <= loss * gradient_size[i]);
+  }
+}
+
+TEST(SumsAndGradientsAreThoseOfDoubles) {
+  SerialFor serial;
+  for (const int64_t dim : {1, 3, 8, 16, 70}) {
+    for (const Combiner combiner : {Combiner::kSum, Combiner::kMean, Combiner::kSqrtN}) {
+      Lookup lookup(static_cast<int>(dim), 40, 30, 25, dim);
+      if (combiner == Combiner::kMean) {
+        for (float& w : lookup.weights) w = std::abs(w);
+      }
+      for (const bool weighted : {false, true}) {
+        for (const bool zeroed : {false, true}) {
+          CheckAgainstDoubles(lookup, lookup.Segments(combiner, weighted, zeroed), serial);
+        }
+      }
+    }
+  }
+}
+
+TEST(ThreadsDoNotChangeABit) {
+  const Lookup a(1, 300, 20, 50, 7), b(2, 2, 500, 400, 16), c(3, 0, 0, 3, 4);
+  for (const bool weighted : {false, true}) {
+    std::vector<std::vector<float>> results;
+    for (const int threads : {1, 2, 5, 16}) {
+      ThreadFor pf(threads);
+      std::vector<std::vector<float>> out;
+      std::vector<PoolingJob<float>> jobs;
+      std::vector<PoolingGradientJob<float>> gradients;
+      out.reserve(6);
+      for (const Lookup* k : {&a, &b, &c}) {
+        const PoolingSegments s = k->Segments(Combiner::kSqrtN, weighted, true);
+        out.emplace_back(s.rows * s.dim, -7.0f);
+        jobs.push_back({s, k->embeddings.data(), out.back().data()});
+        out.emplace_back(s.distinct * s.dim, -7.0f);
+        gradients.push_back({s, k->upstream.data(), out.back().data()});
+      }
+      Pool(jobs, pf);
+      PoolGradient(gradients, pf);
+      std::vector<float> all;
+      for (const auto& part : out) all.insert(all.end(), part.begin(), part.end());
+      results.push_back(all);
+    }
+    for (const auto& result : results) EXPECT_TRUE(result == results[0]);
+  }
+}
+
+TEST(WeightsThatSumToZeroGiveZeros) {
+  Lookup lookup(4, 1, 1, 1, 3);
+  lookup.splits = {0, 2};
+  lookup.idx = {0, 0};
+  lookup.weights = {1.0f, -1.0f};
+  const PoolingSegments s = lookup.Segments(Combiner::kMean, true, false);
+  std::vector<float> pooled(3, -7.0f);
+  SerialFor serial;
+  Pool<float>({{s, lookup.embeddings.data(), pooled.data()}}, serial);
+  EXPECT_TRUE((pooled == std::vector<float>{0, 0, 0}));
+}
+
+TEST(SegmentsThatDoNotFitAreFound) {
+  Lookup lookup(5, 4, 5, 6, 2);
+  PoolingSegments s = lookup.Segments(Combiner::kSum, false, false);
+  const int64_t ids = static_cast<int64_t>(lookup.idx.size());
+  EXPECT_TRUE(CheckSegments(s, ids));
+  EXPECT_TRUE(!CheckSegments(s, ids + 1));
+  s.distinct = 1;
+  EXPECT_TRUE(!CheckSegments(s, ids));
+  s.distinct = 6;
+  lookup.idx[0] = -1;
+  EXPECT_TRUE(!CheckSegments(s, ids));
+  lookup.idx[0] = 0;
+  lookup.splits[1] = static_cast<int32_t>(ids) + 5;
+  EXPECT_TRUE(!CheckSegments(s, ids));
+}
+
+}  // namespace
+}  // namespace tf_booster
