@@ -15,7 +15,7 @@ import tempfile
 import time
 from typing import Dict, Iterator, List
 
-NAMES = ("find", "find_or_insert", "adagrad", "adam", "unique", "graph_rewrite", "graph_passes")
+NAMES = ("find", "find_or_insert", "adagrad", "adam", "unique", "graph_rewrite", "graph_passes", "variable_updates")
 PROCESS_SECONDS = 900
 
 
