@@ -1,8 +1,12 @@
 #include "cc/tf/example_parsing/batch_outputs.h"
 
+#include <emmintrin.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
+#include "tensorflow/core/framework/allocation_description.pb.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/errors.h"
@@ -91,17 +95,58 @@ void FillSplits(const FeatureSlices& from, Split* splits) {
   }
 }
 
+// From this size on indices go past the caches: what is written so far behind is out of them before anybody reads it,
+// and ordinary stores would first fetch each line. 26 features of 20 ids and 1,024 records write 8.5 MB of them.
+constexpr size_t kStreamedBytes = 256 << 10;
+
+template <bool streamed>
 void FillIndices(const FeatureSlices& from, int64_t* indices) {
+  __m128i* out = reinterpret_cast<__m128i*>(indices);
   int64_t record = 0;
   for (const ParsedSlice* slice : from.slices) {
     for (const uint32_t length : slice->lengths(from.feature)) {
-      for (int64_t i = 0; i < length; ++i, indices += 2) {
-        indices[0] = record;
-        indices[1] = i;
+      for (int64_t i = 0; i < length; ++i, ++out) {
+        const __m128i index = _mm_set_epi64x(i, record);
+        streamed ? _mm_stream_si128(out, index) : _mm_store_si128(out, index);
       }
       ++record;
     }
   }
+  if (streamed) _mm_sfence();
+}
+
+// A slice's memory as a tensor's.
+class ReleasedBuffer final : public tensorflow::TensorBuffer {
+ public:
+  ReleasedBuffer(void* data, size_t bytes) : TensorBuffer(data), bytes_(bytes) {}
+  ~ReleasedBuffer() override { std::free(data()); }
+
+  size_t size() const override { return bytes_; }
+  TensorBuffer* root_buffer() override { return this; }
+  void FillAllocationDescription(tensorflow::AllocationDescription* description) const override {
+    description->set_requested_bytes(bytes_);
+    description->set_allocator_name("tf_booster");
+  }
+
+ private:
+  const size_t bytes_;
+};
+
+// Below this, a copy costs less than what a tensor would keep beyond its size.
+constexpr size_t kReleasedBytes = 4096;
+
+bool ReleaseValues(const FeatureSlices& from, size_t n, Tensor* values) {
+  if (from.slices.size() != 1 || from.dtype == tensorflow::DT_STRING) return false;
+  const size_t bytes = n * tensorflow::DataTypeSize(from.dtype);
+  if (bytes < kReleasedBytes) return false;
+  static_assert(ValueArray<int64_t>::kAlignment >= EIGEN_MAX_ALIGN_BYTES);
+  ParsedSlice* slice = from.slices[0];
+  void* data = from.dtype == tensorflow::DT_FLOAT ? static_cast<void*>(slice->ReleaseFloats(from.feature))
+                                                  : slice->ReleaseInt64s(from.feature);
+  auto* buffer = new ReleasedBuffer(data, bytes);
+  *values = Tensor(from.dtype, TensorShape({static_cast<int64_t>(n)}), buffer);
+  buffer->Unref();
+  return true;
 }
 
 }  // namespace
@@ -148,7 +193,9 @@ void CopyFixedStrings(const ParsedSlice& slice, size_t feature, int64_t first_el
 }
 
 TfStatus JoinValues(const FeatureSlices& from, Tensor* values) {
-  TF_RETURN_IF_ERROR(AllocateTensor(from.dtype, {static_cast<int64_t>(from.num_values())}, values));
+  const size_t n = from.num_values();
+  if (ReleaseValues(from, n, values)) return tensorflow::OkStatus();
+  TF_RETURN_IF_ERROR(AllocateTensor(from.dtype, {static_cast<int64_t>(n)}, values));
   WithType(from.dtype, [&](auto type) {
     using T = decltype(type);
     T* out = values->flat<T>().data();
@@ -164,7 +211,8 @@ TfStatus JoinValues(const FeatureSlices& from, Tensor* values) {
 TfStatus JoinSparse(const FeatureSlices& from, Tensor* indices, Tensor* values, Tensor* shape) {
   TF_RETURN_IF_ERROR(JoinValues(from, values));
   TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {values->NumElements(), 2}, indices));
-  FillIndices(from, indices->flat<int64_t>().data());
+  const bool streamed = indices->TotalBytes() >= kStreamedBytes;
+  (streamed ? FillIndices<true> : FillIndices<false>)(from, indices->flat<int64_t>().data());
   TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {2}, shape));
   shape->vec<int64_t>()(0) = from.num_records();
   shape->vec<int64_t>()(1) = from.max_length();

@@ -16,7 +16,7 @@ namespace tf_booster {
 // The slices of a batch in order, and one feature of theirs. Its values in record order are the slices' one after
 // another.
 struct FeatureSlices {
-  absl::Span<const example_parser::ParsedSlice* const> slices;
+  absl::Span<example_parser::ParsedSlice* const> slices;
   size_t feature;
   tensorflow::DataType dtype;
 
@@ -49,7 +49,8 @@ tensorflow::Status JoinRagged(const FeatureSlices& from, tensorflow::DataType sp
 tensorflow::Status JoinVarLenDense(const FeatureSlices& from, const tensorflow::PartialTensorShape& shape,
                                    size_t stride, const tensorflow::Tensor& padding, tensorflow::Tensor* values);
 
-// All values in a row: [values].
+// All values in a row: [values]. Many numbers of a single slice are not copied: the slice gives its memory away, and
+// has no values of this feature then.
 tensorflow::Status JoinValues(const FeatureSlices& from, tensorflow::Tensor* values);
 
 }  // namespace tf_booster

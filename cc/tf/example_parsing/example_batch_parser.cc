@@ -198,7 +198,7 @@ size_t ExampleBatchParser::CountValues(absl::Span<const Record> records, size_t 
 
 TfStatus ExampleBatchParser::Join(const Slices& slices, ParallelFor& parallel_for, Result* result) const {
   if (joined_.empty()) return tensorflow::OkStatus();
-  std::vector<const ParsedSlice*> parts;
+  std::vector<ParsedSlice*> parts;
   for (const auto& slice : slices) parts.push_back(slice.get());
   size_t values = 0;
   for (const size_t f : joined_) values += SlicesOf(f, parts).num_values();
@@ -209,7 +209,7 @@ TfStatus ExampleBatchParser::Join(const Slices& slices, ParallelFor& parallel_fo
   return error.status();
 }
 
-FeatureSlices ExampleBatchParser::SlicesOf(size_t feature, absl::Span<const ParsedSlice* const> slices) const {
+FeatureSlices ExampleBatchParser::SlicesOf(size_t feature, absl::Span<ParsedSlice* const> slices) const {
   return {slices, feature, ToDataType(parser_.spec().features()[feature].type)};
 }
 

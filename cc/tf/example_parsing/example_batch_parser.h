@@ -70,7 +70,7 @@ class ExampleBatchParser {
                            absl::Span<const tensorflow::tstring> names) const;
   // The number of values of a feature in records that parse.
   size_t CountValues(absl::Span<const Record> records, size_t feature) const;
-  FeatureSlices SlicesOf(size_t feature, absl::Span<const example_parser::ParsedSlice* const> slices) const;
+  FeatureSlices SlicesOf(size_t feature, absl::Span<example_parser::ParsedSlice* const> slices) const;
   tensorflow::Status Join(const Slices& slices, ParallelFor& parallel_for, Result* result) const;
   tensorflow::Status JoinFeature(const FeatureSlices& from, Result* result) const;
   tensorflow::Status SingleFeature(const FeatureSlices& from, Result* result) const;

@@ -35,7 +35,7 @@ TfStatus ExampleBatchParser::ParseSingle(Record record, Result* result) const {
   } catch (const std::bad_alloc&) {
     status = tensorflow::errors::ResourceExhausted("ParseSingleExample: no memory for the values of a record");
   }
-  const ParsedSlice* slice = slices[0].get();
+  ParsedSlice* slice = slices[0].get();
   for (size_t i = 0; status.ok() && i < joined_.size(); ++i) {
     status = SingleFeature(SlicesOf(joined_[i], {&slice, 1}), result);
   }
