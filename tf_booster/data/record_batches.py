@@ -49,34 +49,7 @@ class RecordBatches(tf.data.Dataset):
             tf.get_static_value(batching.batch_size) if tf.get_static_value(batching.drop_remainder) else None
         )
         self._element_spec = _element_spec(params, static_batch)
-        flat = _flat_specs(self._element_spec)
-        variant = _native.ops().tf_booster_tf_record_example_dataset(
-            _compat.variant_of_dataset(files),
-            compression=reading.compression,
-            block_bytes=_int64(reading.buffer_size),
-            cycle_length=_int64(reading.cycle_length),
-            block_length=_int64(reading.block_length),
-            stage_arguments=_int64_vector(record_stages.flat_arguments(reading.stages)),
-            batch_size=_int64(batching.batch_size),
-            drop_remainder=batching.drop_remainder,
-            batch_shards=_int64_vector(list(batching.shards)),
-            num_parallel_calls=_int64(batching.num_parallel_calls),
-            dense_defaults=params.dense_defaults_vec,
-            stages=[stage.name for stage in reading.stages],
-            verify_crc=reading.verify_crc,
-            errors_count=reading.errors_count,
-            deterministic=batching.deterministic,
-            sparse_keys=params.sparse_keys,
-            sparse_types=params.sparse_types,
-            dense_keys=params.dense_keys,
-            dense_shapes=params.dense_shapes_as_proto,
-            ragged_keys=params.ragged_keys,
-            ragged_value_types=params.ragged_value_types,
-            ragged_split_types=params.ragged_split_types,
-            output_types=[dtype for dtype, _ in flat],
-            output_shapes=[shape for _, shape in flat],
-        )
-        super().__init__(variant)
+        super().__init__(record_batches_op(_compat.variant_of_dataset(files), params, reading, batching))
 
     def _inputs(self) -> List[tf.data.Dataset]:
         return [self._files]
@@ -84,6 +57,37 @@ class RecordBatches(tf.data.Dataset):
     @property
     def element_spec(self) -> Dict[str, Any]:
         return self._element_spec
+
+
+def record_batches_op(files: tf.Tensor, params: Any, reading: Reading, batching: Batching) -> tf.Tensor:
+    """The dataset as a variant. `files`: a dataset of names as a variant. Of `params` the keys, types and shapes are read."""
+    flat = _flat_specs(_element_spec(params, None))
+    return _native.ops().tf_booster_tf_record_example_dataset(
+        files,
+        compression=reading.compression,
+        block_bytes=_int64(reading.buffer_size),
+        cycle_length=_int64(reading.cycle_length),
+        block_length=_int64(reading.block_length),
+        stage_arguments=_int64_vector(record_stages.flat_arguments(reading.stages)),
+        batch_size=_int64(batching.batch_size),
+        drop_remainder=batching.drop_remainder,
+        batch_shards=_int64_vector(list(batching.shards)),
+        num_parallel_calls=_int64(batching.num_parallel_calls),
+        dense_defaults=params.dense_defaults_vec,
+        stages=[stage.name for stage in reading.stages],
+        verify_crc=reading.verify_crc,
+        errors_count=reading.errors_count,
+        deterministic=batching.deterministic,
+        sparse_keys=params.sparse_keys,
+        sparse_types=params.sparse_types,
+        dense_keys=params.dense_keys,
+        dense_shapes=params.dense_shapes_as_proto,
+        ragged_keys=params.ragged_keys,
+        ragged_value_types=params.ragged_value_types,
+        ragged_split_types=params.ragged_split_types,
+        output_types=[dtype for dtype, _ in flat],
+        output_shapes=[shape for _, shape in flat],
+    )
 
 
 def _element_spec(params: Any, batch: Any) -> Dict[str, Any]:

@@ -6,7 +6,8 @@
 3. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
 4. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
 5. unique: after the passes that take whole chains with their Uniques.
-6. xla: last, because it marks what the others leave of the dense part.
+6. xla: last of these, because it marks what the others leave of the dense part.
+7. input_pipeline: the datasets of the graph, which no other pass looks at.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tf_booster.passes.fetches import Fetches, fetches_of
 from tf_booster.passes.graph_summary import GraphSummary, summarize
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.hash_tables import HashTables
+from tf_booster.passes.input_pipeline import InputPipeline
 from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.sparse_lookups import SparseLookups
 from tf_booster.passes.variable_gathers import VariableGathers
@@ -45,6 +47,7 @@ def passes(options: Options) -> List[Pass]:
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),
         (True, OrderFreeUnique()),
         (options.xla == "auto", Xla()),
+        (options.fast_parser is not False, InputPipeline()),
     ]
     return [p for on, p in wanted if on and p.name not in options.disable_passes]
 

@@ -41,36 +41,33 @@ void RecordFile::ScheduleLoad() {
 
 void RecordFile::Load() {
   std::shared_ptr<RecordBlock> block = options_->blocks->Take();
-  const bool opened = Fill(block.get());
+  tensorflow::Status opened = Fill(block.get());
   std::lock_guard<std::mutex> lock(mutex_);
-  if (opened) {
+  if (opened.ok()) {
     previous_ = block;
     no_more_ = block->last;
     if (no_more_) previous_.reset();
     ready_.push_back(std::move(block));
   }
   loading_ = false;
+  open_error_ = std::move(opened);
   ScheduleLoad();
   changed_.notify_all();  // Under the lock: the destructor may run as soon as it is free.
 }
 
-bool RecordFile::Fill(RecordBlock* block) {
+tensorflow::Status RecordFile::Fill(RecordBlock* block) {
   if (source_ == nullptr) {
     std::unique_ptr<ByteSource> source;
     tensorflow::Status status = OpenByteSource(options_->env, name_, options_->compression, &source);
     if (status.ok() && offset_ > 0) status = source->Skip(offset_);
-    if (!status.ok()) {
-      std::lock_guard<std::mutex> lock(mutex_);
-      open_error_ = std::move(status);
-      return false;
-    }
+    TF_RETURN_IF_ERROR(status);
     source_ = std::move(source);
   }
   size_t used = 0;
   const auto fail = [&](tensorflow::Status status) {
     block->last = true;
     block->end = std::move(status);
-    return true;
+    return tensorflow::OkStatus();
   };
   if (!block->buffer.Grow(std::max(options_->block_bytes, rest_size_), 0)) {
     return fail(tensorflow::errors::ResourceExhausted("TFRecordExampleDataset: no memory for a block of ", name_));
@@ -103,7 +100,7 @@ bool RecordFile::Fill(RecordBlock* block) {
   }
   rest_start_ = at;
   rest_size_ = used - at;
-  return true;
+  return tensorflow::OkStatus();
 }
 
 tensorflow::Status RecordFile::WaitForBlock() {

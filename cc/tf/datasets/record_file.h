@@ -53,7 +53,7 @@ class RecordFile {
 
   void ScheduleLoad();  // Needs mutex_.
   void Load();
-  bool Fill(RecordBlock* block);  // False: the file could not be opened.
+  tensorflow::Status Fill(RecordBlock* block);  // An error: the file could not be opened.
   tensorflow::Status WaitForBlock();
 
   const ReadOptions* const options_;
