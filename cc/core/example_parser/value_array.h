@@ -50,8 +50,8 @@ class ValueArray {
   }
   void clear() { size_ = 0; }
 
-  // Gives the memory away, size() values aligned to kAlignment, for std::free. The array is empty then, and when it fills
-  // again it asks for as much as there was, and an eighth more, at once.
+  // Gives the memory away, size() values aligned to kAlignment, for std::free. The array is empty then, and when it
+  // fills again it asks for as much as there was, and an eighth more, at once.
   T* Release() {
     hint_ = size_ + size_ / 8;
     size_ = capacity_ = 0;
@@ -71,7 +71,8 @@ class ValueArray {
       data = std::aligned_alloc(kAlignment, (capacity * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment);
     }
     if (data == nullptr) throw std::bad_alloc();
-    if (size_ > 0) std::memcpy(data, data_, size_ * sizeof(T));
+    // All of it: what was written into reserved room need not be counted in size_ yet.
+    if (capacity_ > 0) std::memcpy(data, data_, capacity_ * sizeof(T));
     std::free(data_);
     data_ = static_cast<T*>(data);
     capacity_ = capacity;
