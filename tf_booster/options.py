@@ -33,7 +33,7 @@ class Options:
 
 
 # Passes that can be left out by name, in the order of passes/pipelines.py; hash_tables cannot: tables do not run without it.
-PASSES = ("sparse_lookups", "variable_gathers", "variable_updates", "unique", "xla")
+PASSES = ("sparse_lookups", "variable_gathers", "variable_updates", "unique", "xla", "input_pipeline")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +75,7 @@ _RULES: Dict[str, _Rule] = {
     "fuse_sparse_variables": _Rule(_ON_OFF),
     "fast_parser": _Rule(_SWITCH),
     "pipeline": _Rule(("off", "exact", "async"), honoured=("off",)),
-    "prefetch_to_device": _Rule(_SWITCH, honoured=("auto", False)),
+    "prefetch_to_device": _Rule(_SWITCH),
     "xla": _Rule(("off", "auto")),
     "gradient_reduction": _Rule(("average", "sum"), honoured=("average",)),
     "lr_scaling": _Rule((None, "linear"), honoured=(None,)),
