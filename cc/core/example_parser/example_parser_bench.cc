@@ -157,6 +157,24 @@ Layout Strings() {
   return layout;
 }
 
+// Each feature in half of the records only; the default stands in.
+Layout Missing() {
+  Layout layout = Ids("39 x 1, fixed, half of them missing", 39, 1, FeatureKind::kFixedDense,
+                      [](Random& random) { return SmallId(random, 20); });
+  for (FeatureSpec& feature : layout.features) {
+    feature.required = false;
+    feature.default_int64 = {0};
+  }
+  layout.entries = [all = layout.entries](Random& random) {
+    std::vector<std::string> some;
+    for (auto& entry : all(random)) {
+      if (random() % 2 == 0) some.push_back(std::move(entry));
+    }
+    return some;
+  };
+  return layout;
+}
+
 // Ten features of a hundred.
 Layout Few() {
   Layout layout =
@@ -330,6 +348,7 @@ void Run(int rounds, const std::string& filter) {
                                        Ids("8 x 200, fixed", 8, 200, fixed, small),
                                        Ids("8 x 200, sparse", 8, 200, sparse, small),
                                        Ids("8 x 200, sparse, hashed ids", 8, 200, sparse, hashed),
+                                       Missing(),
                                        Few(),
                                        Strings(),
                                        Mixed()};

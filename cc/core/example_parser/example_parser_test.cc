@@ -133,6 +133,39 @@ TEST(ErrorsNameRecordAndFeature) {
   EXPECT_EQ(status.message(), "Parser: record 7, feature 'weights' has 2 values, but 3 are wanted");
 }
 
+// Features that come and go, over more slices than a choice to write their default everywhere lasts; odd records too.
+TEST(DefaultsOfFeaturesThatAreOftenMissing) {
+  std::vector<FeatureSpec> features = {Make("id", ValueType::kInt64, FeatureKind::kFixedDense),
+                                       Make("weights", ValueType::kFloat, FeatureKind::kFixedDense, 3),
+                                       Make("name", ValueType::kBytes, FeatureKind::kFixedDense)};
+  for (FeatureSpec& feature : features) feature.required = false;
+  features[0].default_int64 = {-5};
+  features[1].default_float = {1, 2, 3};
+  features[2].default_bytes = {"nobody"};
+  features.push_back(Make("label", ValueType::kInt64, FeatureKind::kFixedDense));
+  const auto spec = Spec(features);
+  std::mt19937_64 random(4);
+  for (SimdLevel level : RunnableSimdLevels()) {
+    const ExampleParser parser(spec, level);
+    ParsedSlice slice;
+    for (int batch = 0; batch < 50; ++batch) {
+      std::vector<std::string> records;
+      for (int64_t i = 0; i < 20; ++i) {
+        const auto all = EntriesOf(i + 20);
+        std::vector<std::string> entries = {Entry("label", Int64Feature({i}))};
+        for (size_t k : {0, 1, 4}) {
+          const int percent = batch < 20 ? 50 : batch < 30 ? 100 : 5;
+          if (static_cast<int>(random() % 100) < percent) entries.push_back(all[k]);
+        }
+        if (random() % 50 == 0) entries.push_back(entries.back());
+        records.push_back(Example(entries));
+      }
+      EXPECT_EQ(Compare(parser, records, 0, &slice), "");
+    }
+    EXPECT_EQ(Compare(parser, {Example({})}, 0, &slice), "");  // The label is required.
+  }
+}
+
 // At the end and at the start of what may be read, at every level; also cut off at every byte.
 TEST(NothingOutsideTheRecordIsRead) {
   const auto spec = Spec(Everything());

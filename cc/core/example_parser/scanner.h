@@ -88,7 +88,7 @@ inline bool IsShortEntry(const ExpectedFeature& expected, const uint8_t* p, cons
   uint64_t difference = (Load64(p) ^ (expected.head + (entry << 8))) << expected.head_shift;
   difference |= Load64(p + prefix - 8) ^ (expected.tail + entry * kTailLengths);
   if (prefix > 16) {
-    difference |= Load64(p + expected.middle_at) ^ expected.middle;
+    difference |= Load64(p + MiddleAt(prefix)) ^ expected.middle;
     if (prefix > 24) return difference == 0 && EqualBytes(p + 8, expected.prefix + 8, prefix - 16);
   }
   return difference == 0;
@@ -271,23 +271,39 @@ bool StoreTaggedFloats(const ExpectedFeature& expected, size_t row, const uint8_
   return Commit<float>(expected, row, count);
 }
 
-bool StoreStrings(const ExpectedFeature& expected, size_t row, const uint8_t* p, const uint8_t* end) {
-  const bool fixed = expected.lengths == nullptr;
-  auto* values = static_cast<ValueArray<BytesView>*>(expected.out);
-  BytesView* out = fixed ? static_cast<BytesView*>(expected.out) + row * expected.elements : nullptr;
+inline bool ReadString(const uint8_t** p, const uint8_t* end, BytesView* value) {
+  size_t length;
+  if (**p != kLengthTag1) return false;
+  ++*p;
+  if (!ReadLength(p, end, &length) || length > static_cast<size_t>(end - *p)) return false;
+  *value = {reinterpret_cast<const char*>(*p), length};
+  *p += length;
+  return true;
+}
+
+// Strings of a list, in a fixed row.
+bool StoreStringRow(const ExpectedFeature& expected, size_t row, const uint8_t* p, const uint8_t* end) {
+  BytesView* out = static_cast<BytesView*>(expected.out) + row * expected.elements;
   size_t count = 0;
-  while (p < end) {
-    size_t length;
-    if (*p != kLengthTag1) return false;
-    ++p;
-    if (!ReadLength(&p, end, &length) || length > static_cast<size_t>(end - p)) return false;
-    if (fixed && count == expected.elements) return false;
-    // `count` values lie behind the array's size until they are taken.
-    if (!fixed) out = values->Reserve(count + 1);
-    out[count++] = {reinterpret_cast<const char*>(p), length};
-    p += length;
+  for (; p < end; ++count) {
+    if (count == expected.elements || !ReadString(&p, end, out + count)) return false;
   }
-  return Commit<BytesView>(expected, row, count);
+  return count == expected.elements;
+}
+
+bool StoreStrings(const ExpectedFeature& expected, size_t row, const uint8_t* p, const uint8_t* end) {
+  if (expected.lengths == nullptr) return StoreStringRow(expected, row, p, end);
+  auto* values = static_cast<ValueArray<BytesView>*>(expected.out);
+  const size_t before = values->size();
+  bool whole = true;
+  while (whole && p < end) {
+    BytesView value;
+    whole = ReadString(&p, end, &value);
+    if (whole) values->push_back(value);
+  }
+  const size_t count = values->size() - before;
+  values->set_size(before);
+  return whole && Commit<BytesView>(expected, row, count);
 }
 
 // Any feature whose lengths fit each other. `p` is behind the key, `end` the entry's.
@@ -348,7 +364,7 @@ __attribute__((noinline)) AfterEntry ScanAnyEntry(SliceState& state, ExpectedFea
   if (expected->seen == state.epoch) return {};
   expected->seen = state.epoch;
   if (!StoreFeature(*expected, row, feature, entry.end, end)) return {};
-  state.num_fixed += expected->lengths == nullptr;
+  state.num_counted += expected->counted;
   return {entry.end, expected};
 }
 
@@ -358,9 +374,9 @@ bool ScanRecord(SliceState& state, const uint8_t* p, const uint8_t* end, size_t 
   ExpectedFeature* const all = state.expected.get();
   ExpectedFeature* previous = all + state.size;
   int trust = state.trust;
-  size_t num_fixed = 0;
+  size_t num_counted = 0;
   uint64_t num_entries = 0;
-  state.num_fixed = 0;
+  state.num_counted = 0;
   while (p < end) {
     ++num_entries;
     bool is_short = false;
@@ -397,14 +413,16 @@ bool ScanRecord(SliceState& state, const uint8_t* p, const uint8_t* end, size_t 
     expected->seen = epoch;
     const size_t whole = size_t{2} + p[1], prefix = expected->prefix_size;
     if (!StorePayload(*expected, row, p + prefix, whole - prefix, end)) return false;
-    num_fixed += expected->lengths == nullptr;
+    num_counted += expected->counted;
     previous = expected;
     p += whole;
   }
   state.trust = trust;
-  if (num_fixed + state.num_fixed != state.fixed.size()) {
-    for (uint32_t f : state.fixed) {
-      if (all[f].seen != epoch && !WriteDefault(*state.spec, all[f], f, row)) return false;
+  if (num_counted + state.num_counted != state.counted.size()) {
+    for (uint32_t f : state.counted) {
+      if (all[f].seen == epoch) continue;
+      if (!WriteDefault(*state.spec, all[f], f, row)) return false;
+      ++state.missing[f];
     }
   }
   state.num_entries += num_entries;

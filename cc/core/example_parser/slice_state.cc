@@ -44,8 +44,7 @@ void SetKey(const FeatureSpec& feature, uint8_t* prefix, ExpectedFeature* expect
   expected->prefix_size = static_cast<uint8_t>(size);
   expected->head = Load64(prefix);
   expected->head_shift = key < 3 ? static_cast<uint8_t>(8 * (3 - key)) : 0;
-  expected->middle_at = static_cast<uint8_t>(size > 20 ? size - 16 : 4);
-  expected->middle = Load64(prefix + expected->middle_at);
+  expected->middle = Load64(prefix + MiddleAt(size));
   // The lengths as if the entry had none of its own: bytes below zero, put right when the entry's length is added.
   expected->tail = static_cast<uint64_t>(prefix[size - 8]) | static_cast<uint64_t>(prefix[size - 7]) << 8 |
                    static_cast<uint64_t>(kLengthTag2) << 16 |
@@ -106,6 +105,7 @@ void SliceState::Start(ParsedSlice* slice, void* const* fixed_outputs, size_t fi
       expected[f].out = row_bytes == 0 ? nullptr : static_cast<char*>(fixed_outputs[f]) + first_row * row_bytes;
     }
   }
+  WriteFrequentDefaults(n);
 }
 
 void SliceState::TakeBack(size_t row) {
@@ -124,6 +124,21 @@ void SliceState::TakeBack(size_t row) {
     }
     feature.lengths[row] = 0;
   }
+}
+
+void SliceState::WriteFrequentDefaults(size_t n) {
+  // Where one record in 16 or more lacks a feature, writing its default to all rows costs less than finding out which
+  // lack it: 0.3 ns a row, against 5 to 10 ns for each that does. Every 16th slice looks again.
+  const bool known = slices++ % 16 != 0;
+  if (!known) missing.assign(size, 0);
+  counted.clear();
+  for (uint32_t f : fixed) {
+    const bool often = known && missing[f] > last_rows / 16;
+    expected[f].counted = !often;
+    if (!often) counted.push_back(f);
+    for (size_t row = 0; often && row < n; ++row) WriteDefault(*spec, expected[f], f, row);
+  }
+  if (!known) last_rows = n;
 }
 
 void SliceState::Finish(ParsedSlice* slice, size_t n) {

@@ -45,12 +45,15 @@ struct alignas(64) ExpectedFeature {
   uint32_t next;        // The feature that came after this one the last time.
   uint8_t prefix_size;  // klen + 10, or kNeverShort.
   uint8_t head_shift;   // Bits of head above the prefix's first klen + 5 bytes, which tail has.
-  uint8_t middle_at;
+  bool counted;         // kFixed, and no default stands in its rows yet: a record without it must be noticed.
   Target target;
 };
 static_assert(sizeof(ExpectedFeature) == 64);
 
 constexpr uint8_t kNeverShort = 255;  // The key is too long, or there is none.
+
+// Where `middle` stands in a prefix of more than 16 bytes.
+inline size_t MiddleAt(size_t prefix_size) { return prefix_size > 20 ? prefix_size - 16 : 4; }
 
 // By entry length: what to add to tail.
 constexpr uint64_t kTailLengths = 0x0100010001000000;
@@ -81,6 +84,8 @@ struct SliceState {
     epoch = 1;
   }
 
+  // Chooses the features whose default is written to all n rows at once, and writes it.
+  void WriteFrequentDefaults(size_t n);
   // Removes what row `row` appended since NextRecord.
   void TakeBack(size_t row);
 
@@ -88,10 +93,14 @@ struct SliceState {
   const size_t size;  // Features; expected[size] stands before the first key of a record.
   std::unique_ptr<ExpectedFeature[]> expected;
   std::vector<uint8_t> prefixes;
-  std::vector<uint32_t> fixed;  // The kFixedDense features.
+  std::vector<uint32_t> fixed;    // The kFixedDense features.
+  std::vector<uint32_t> counted;  // Those that are `counted`.
+  std::vector<uint32_t> missing;  // By feature: defaults written while it was counted, in this slice or the one before.
+  uint32_t slices = 0;
+  size_t last_rows = 0;  // In the slice before.
   uint32_t epoch = 0;
   int trust = kMostTrust;  // Above 0: keys are expected to come as they came the last time.
-  size_t num_fixed = 0;    // Of kFixedDense features, found in this record by ScanAnyEntry.
+  size_t num_counted = 0;  // Of the counted features, found in this record by ScanAnyEntry.
   uint64_t num_entries = 0;
   // For records that are not plain.
   std::vector<MapEntry> entries;

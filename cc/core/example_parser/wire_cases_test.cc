@@ -183,6 +183,8 @@ TEST(Strings) {
   EXPECT_EQ(Batch(One("t", BytesFeature({"1", "2", "3"}))), "t: bad list");
   EXPECT_EQ(Batch(One("s", Field(0x0a, "\x12\x01x"))), "s: bad list");
   EXPECT_EQ(Batch(One("s", Field(0x0a, "\x0a\x05x"))), "s: bad list");
+  EXPECT_EQ(Batch(One("s", Field(0x0a, "\x0a\x01x\x0a\x05"))), "s: bad list");
+  EXPECT_EQ(Batch(One("s", Field(0x0a, "\x0a\x01x\x0a"))), "s: bad list");
 }
 
 // Errors come in TensorFlow's order: entries backwards, then what is missing.
