@@ -10,7 +10,7 @@ from tf_booster import _compat
 from tf_booster.ops import unique
 from tf_booster.passes.base import Pass, PassResult
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.unique_order import who_sees_order
+from tf_booster.passes.unique_order import readers_of
 
 
 class OrderFreeUnique(Pass):
@@ -28,13 +28,18 @@ class OrderFreeUnique(Pass):
         replaced = 0
         for op in _live(view):
             reason = _obstacle(view, op)
+            readers = readers_of(op) if not reason else None
+            if readers is not None and readers.seen_by is not None:
+                reason = f"op '{readers.seen_by.name}' ({readers.seen_by.type}) may see its order"
             if reason:
                 result.skipped.append((op.name, reason))
                 continue
+            if not readers.hidden:
+                continue  # Nothing but tensors to fetch depends on it.
             with view.inserting(op.device, op.control_inputs):
                 new = unique(op.inputs[0], op.outputs[1].dtype, name="tf_booster/unique")
-            view.redirect(op.outputs[0], new.y)
-            view.redirect(op.outputs[1], new.idx)
+            view.redirect(op.outputs[0], new.y, readers.hidden.__contains__)
+            view.redirect(op.outputs[1], new.idx, readers.hidden.__contains__)
             view.redirect_control([op], new.y.op)
             view.note_originals(new.y.op, [op])
             replaced += 1
@@ -64,5 +69,4 @@ def _obstacle(view: GraphView, op: tf.Operation) -> str:
         return "it is inside a tf.cond or a tf.while_loop"
     if not view.runs_on_cpu(op):
         return "no GPU kernel yet: it would move from the GPU to the CPU"
-    seen_by = who_sees_order(op)
-    return f"op '{seen_by.name}' ({seen_by.type}) may see its order" if seen_by is not None else ""
+    return ""

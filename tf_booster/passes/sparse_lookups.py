@@ -50,7 +50,6 @@ class _Lookup:
     pooling: Pooling
     gradients: List[PoolingGradient]
     prepared: Optional[Prepared] = None
-    pooled: Optional[tf.Tensor] = None
 
     @property
     def name(self) -> str:
@@ -158,19 +157,21 @@ def _read_by_others(hashed: tf.Tensor) -> bool:
 
 
 def _units(view: GraphView, lookup: _Lookup) -> List[Unit]:
-    """What the lookup's ops become. One op stands for each chain: what the new op reads is upstream of it."""
+    """What the lookup's ops become. Where the new op stands at the end of its chain, that end tells what is before it."""
     front, pooling = lookup.front, lookup.pooling
     device, weighted, zeroed = pooling.op.device, pooling.weights is not None, pooling.zeroed_by is not None
     rules = (front.fill is not None, front.prune_ids, front.prune_weights, front.weights is not None, front.dense)
     starts = tuple(op for op in (front.unique, front.fill_weights, front.segment_op) if op is not None)
     kind = (front.values.dtype, front.unique.inputs[0].dtype, rules, device)
+    pooled = _swallowed_pooling(lookup)
     units = [
         Unit(starts, ("prepare", *kind), ("prepare", lookup)),
-        Unit((pooling.op,), ("pool", pooling.rows.dtype, weighted, zeroed, device), ("pool", lookup)),
+        Unit(pooled.ops, ("pool", pooling.rows.dtype, weighted, zeroed, device), ("pool", lookup, pooled)),
     ]
     for gradient in lookup.gradients:
         key = ("gradients", pooling.rows.dtype, weighted, gradient.zeroed, device)
-        units.append(Unit((gradient.op,), key, ("gradients", lookup, gradient)))
+        gone = _swallowed_gradient(lookup, gradient)
+        units.append(Unit((gradient.op,), key, ("gradients", lookup, gradient, gone)))
     return units
 
 
@@ -213,7 +214,7 @@ def _prepare(view: GraphView, units: List[Unit]) -> None:
 def _pool(view: GraphView, units: List[Unit]) -> None:
     lookups = [unit.payload[1] for unit in units]
     poolings = [lookup.pooling for lookup in lookups]
-    gone = [_swallowed_pooling(lookup) for lookup in lookups]
+    gone = [unit.payload[2] for unit in units]
     with _inserting(view, lookups[0], gone):
         pooled = _native.ops().tf_booster_pool_lookups(
             rows=[pooling.rows for pooling in poolings],
@@ -221,9 +222,7 @@ def _pool(view: GraphView, units: List[Unit]) -> None:
             name="tf_booster/pool_lookups",
             **_segments(lookups, poolings[0].zeroed_by is not None),
         )
-    for lookup, new in zip(lookups, pooled):
-        lookup.pooled = new
-    view.redirect_all([(copy, k.pooled) for k in lookups for copy in copies_of(k.pooling.result)])
+    view.redirect_all([(copy, new) for p, new in zip(poolings, pooled) for copy in copies_of(p.result)])
     view.redirect_control([pooling.result.op for pooling in poolings], pooled[0].op)
     view.note_originals(pooled[0].op, [op for pooling in poolings for op in (pooling.op, pooling.result.op)])
 
@@ -231,7 +230,7 @@ def _pool(view: GraphView, units: List[Unit]) -> None:
 def _differentiate(view: GraphView, units: List[Unit]) -> None:
     lookups = [unit.payload[1] for unit in units]
     gradients = [unit.payload[2] for unit in units]
-    gone = [_swallowed_gradient(lookup, gradient) for lookup, gradient in zip(lookups, gradients)]
+    gone = [unit.payload[3] for unit in units]
     with _inserting(view, lookups[0], gone):
         made = _native.ops().tf_booster_pool_lookups_grad(
             grads=[gradient.grad for gradient in gradients],
@@ -259,17 +258,16 @@ def _swallowed_pooling(lookup: _Lookup) -> Swallowed:
     pooling, front = lookup.pooling, lookup.front
     weights = None if pooling.weights is None else pooling.weights.op.inputs[0]
     flags = None if front.fill is None else front.fill.outputs[0]
-    return swallowed(
-        [pooling.result.op], _given(pooling.rows, lookup.prepared.idx, pooling.segment_ids, weights, flags)
-    )
+    inputs = _given(pooling.rows, front.unique.outputs[0], pooling.segment_ids, weights, flags)
+    return swallowed([pooling.result.op], inputs)
 
 
 def _swallowed_gradient(lookup: _Lookup, gradient: PoolingGradient) -> Swallowed:
     pooling = gradient.pooling
     tile = None if pooling.zeroed_by is None else pooling.zeroed_by.outputs[0]
-    forward = [lookup.pooled, pooling.op.outputs[0], *pooling.op.inputs]
-    inputs = _given(gradient.grad, lookup.prepared.idx, pooling.segment_ids, pooling.rows, pooling.weights, tile)
-    return swallowed([gradient.op], [*inputs, *forward])
+    forward = [pooling.result, pooling.op.outputs[0], *pooling.op.inputs]
+    given = _given(gradient.grad, lookup.front.unique.outputs[0], pooling.segment_ids, pooling.weights, tile)
+    return swallowed([gradient.op], [*given, pooling.rows, *forward])
 
 
 def _given(*tensors: Optional[tf.Tensor]) -> List[tf.Tensor]:

@@ -7,7 +7,8 @@ following them is what could.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
+import dataclasses
+from typing import Dict, FrozenSet, List, Optional, Set, Tuple
 
 import tensorflow as tf
 
@@ -24,29 +25,64 @@ _REDUCTIONS = ("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
 _UPDATES = ("ResourceSparseApply", "ResourceScatter")
 
 Kinds = Dict[int, str]
+Made = List[Tuple[tf.Tensor, str]]
 
 
-def who_sees_order(unique: tf.Operation) -> Optional[tf.Operation]:
-    """An op that may see the order in which `unique` (y, idx) gives y; None if there is none."""
-    known = {unique.outputs[0].ref(): ROWS, unique.outputs[1].ref(): PLACES}
-    work = list(unique.outputs)
+@dataclasses.dataclass(frozen=True)
+class Readers:
+    """Who reads the outputs of a Unique.
+
+    seen_by: an op that may see their order; None if there is none.
+    hidden: the direct readers behind which the order is lost. Behind the others there is nothing but tensors that nobody reads, which
+      somebody may fetch: they must go on reading the old op.
+    """
+
+    seen_by: Optional[tf.Operation]
+    hidden: FrozenSet[tf.Operation]
+
+
+def readers_of(unique: tf.Operation) -> Readers:
+    """Follows y and idx of `unique`."""
+    known = {tensor.ref(): kind for tensor, kind in zip(unique.outputs, (ROWS, PLACES))}
+    made: Dict[tf.Operation, List[tf.Tensor]] = {}
+    work = list(unique.outputs[:2])
     waiting: Dict[tf.Operation, None] = {}
     while work:
         for op in dict.fromkeys(work.pop().consumers()):
             inputs = {i: known[t.ref()] for i, t in enumerate(op.inputs) if t.ref() in known}
-            made = _follow(op, inputs)
-            if made is None:
+            found = _follow(op, inputs)
+            if found is None:
                 waiting[op] = None
                 continue
             waiting.pop(op, None)
-            for output, kind in made:
+            made[op] = [output for output, _ in found]
+            for output, kind in found:
                 if output.ref() not in known:
                     known[output.ref()] = kind
                     work.append(output)
-    return next(iter(waiting), None)
+    if waiting:
+        return Readers(next(iter(waiting)), frozenset())
+    ends: Dict[tf.Operation, FrozenSet[str]] = {}
+    direct = dict.fromkeys(op for tensor in unique.outputs[:2] for op in tensor.consumers())
+    shown = next((op for op in direct if len(_ends(op, made, ends)) == 2), None)
+    return Readers(shown, frozenset(op for op in direct if _ends(op, made, ends) == {_HIDDEN}))
 
 
-Made = List[Tuple[tf.Tensor, str]]
+_HIDDEN, _FETCHABLE = "hidden", "fetchable"
+
+
+def _ends(op: tf.Operation, made: Dict[tf.Operation, List[tf.Tensor]], known: Dict) -> FrozenSet[str]:
+    """How the ways from `op` end: in an op that hides the order, in a tensor that nobody reads but may be fetched, or both."""
+    if op not in known:
+        found: Set[str] = set() if made[op] else {_HIDDEN}
+        for output in made[op]:
+            consumers = dict.fromkeys(output.consumers())
+            if not consumers:
+                found.add(_FETCHABLE)
+            for consumer in consumers:
+                found |= _ends(consumer, made, known)
+        known[op] = frozenset(found)
+    return known[op]
 
 
 def _follow(op: tf.Operation, inputs: Kinds) -> Optional[Made]:

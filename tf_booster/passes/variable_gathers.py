@@ -17,6 +17,7 @@ from tf_booster.passes.shape_tricks import copies_of, keeps_shape
 from tf_booster.passes.swallowed import swallowed
 
 _DTYPES = (tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int32, tf.int64)
+_WRITES = ("ResourceApply", "ResourceSparseApply", "ResourceScatter", "AssignAdd", "AssignSub", "TfBoosterMultiApply")
 
 
 class VariableGathers(Pass):
@@ -66,6 +67,8 @@ class VariableGathers(Pass):
 
 
 def _obstacle(view: GraphView, op: tf.Operation) -> str:
+    if _compat.in_control_flow(op):
+        return "it is inside a tf.cond or a tf.while_loop"
     if op.get_attr("batch_dims") != 0:
         return f"its batch_dims is {op.get_attr('batch_dims')}, not 0"
     if op.inputs[0].op.type != "VarHandleOp":
@@ -74,7 +77,14 @@ def _obstacle(view: GraphView, op: tf.Operation) -> str:
         return f"its rows are {tf.as_dtype(op.get_attr('dtype')).name}"
     if not view.runs_on_cpu(op):
         return "no GPU kernel yet: it would move from the GPU to the CPU"
+    if _is_written(op.inputs[0]) and any(consumer.type != "Identity" for consumer in op.outputs[0].consumers()):
+        # Fetched beside the train op, the old op would read the Variable before or after the update, as it happens.
+        return "its result itself may be fetched, while its Variable is trained; tf.nn.embedding_lookup gives a copy to fetch"
     return ""
+
+
+def _is_written(handle: tf.Tensor) -> bool:
+    return any(op.type.startswith(_WRITES) for op in handle.consumers())
 
 
 def _merge(view: GraphView, gathers: List[tf.Operation]) -> None:
