@@ -146,7 +146,8 @@ def state(graph):
     found = {
         op.name: ([t.name for t in op.inputs], {c.name for c in op.control_inputs}) for op in graph.get_operations()
     }
-    found.update((key, list(map(str, graph.get_collection(key)))) for key in graph.get_all_collection_keys())
+    for key in graph.get_all_collection_keys():
+        found[key] = [getattr(item, "name", item) for item in graph.get_collection(key)]
     return found
 
 
@@ -191,3 +192,65 @@ def test_passes_run_one_after_the_other_on_one_view(graph):
 
     pipelines.rewrite(graph, options.Options(), only=[Remember(), Remember()])
     assert isinstance(views[0], GraphView) and views[0] is views[1]
+
+
+def build_model():
+    """A model in which every pass but xla has something to do, hash tables included."""
+    ids = v1.placeholder(tf.int64, [None], "ids")
+    bags = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], [3, 1, 3], [2, 2])
+    rows = []
+    for i in range(3):
+        rows.append(tf.nn.embedding_lookup(v1.get_variable(f"single_{i}", [9, 4], use_resource=True), ids))
+        bag = v1.get_variable(f"bag_{i}", [9, 4], use_resource=True)
+        rows.append(v1.nn.safe_embedding_lookup_sparse(bag, bags, combiner="mean"))
+        rows.append(tf_booster.embedding_lookup(tf_booster.get_hash_table(f"table_{i}", 4, seed=1), ids))
+        rows.append(tf.gather(rows[0], tf.unique(ids).idx))
+    x = tf.concat(rows, 1) @ v1.get_variable("w", [4 * len(rows), 1], use_resource=True)
+    return v1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(tf.square(x)))
+
+
+NAMES = [p.name for p in pipelines.passes(options.Options(fast_parser=False))]  # The model's input is fed.
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_every_pass_is_undone_when_its_last_edit_fails(graph, said, name):
+    """What the passes before it left is what there is after it."""
+    build_model()
+    chosen = {p.name: p for p in pipelines.passes(options.Options(fast_parser=False))}
+    pipelines.rewrite(graph, options.Options(), only=[chosen[n] for n in NAMES[: NAMES.index(name)]])
+    before = state(graph)
+    one = chosen[name]
+    assert one.requires(GraphView(graph)), "the model has something for it"
+
+    class Broken(type(one)):
+        def ensures(self, view):
+            raise RuntimeError("after the last edit")
+
+    one.__class__ = Broken
+    pipelines.rewrite(graph, options.Options(), only=[one])
+    assert any("after the last edit" in message for message in said())
+    after = state(graph)
+    assert {key: (before[key], after[key]) for key in before if after[key] != before[key]} == {}
+
+
+def test_every_pass_does_something_in_the_model_and_a_second_run_nothing(graph):
+    build_model()
+    report = tf_booster.rewrite_graph(graph)
+    assert {p.name for p in report.passes if not p.modified} <= {"input_pipeline"}
+    after = state(graph)
+    assert tf_booster.rewrite_graph(graph) is report and state(graph) == after
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_a_pass_that_is_left_out_leaves_nothing_of_it(graph, name):
+    build_model()
+    report = pipelines.rewrite(graph, options.Options(disable_passes=(name,)), None)
+    assert name not in [p.name for p in report.passes]
+
+
+def test_python_collects_garbage_again_after_the_passes(graph):
+    import gc
+
+    build()
+    pipelines.rewrite(graph, options.Options(), only=[NegToAbs()])
+    assert gc.isenabled()
