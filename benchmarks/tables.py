@@ -43,10 +43,11 @@ class OurTable:
         return round(float(stats[0]) / float(stats[4]), 2)
 
     def probe(self, ids):
-        return self.ops.tf_booster_table_probe(self.handle, ids)
+        return self.ops.tf_booster_table_probe(self.handle, [ids])
 
     def gather(self, probe):
-        return self.ops.tf_booster_table_gather(self.handle, probe.codes, probe.keys, probe.handles, dim=self.dim)
+        gather = self.ops.tf_booster_table_gather
+        return gather(self.handle, probe.codes, probe.keys, probe.key_fields, probe.handles, dim=self.dim)[0]
 
     def apply(self, keys, counts, handles, codes, grad, hyper: Sequence[float]):
         op = getattr(self.ops, "tf_booster_table_apply_" + self.optimizer)

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from tf_booster import _native
+from tf_booster.checkpoint import layout
 
 raw = tf.raw_ops
 v1 = tf.compat.v1
@@ -129,13 +130,14 @@ class Stepper:
                 initializer_args=[0.0, 0.3], min_frequencies=[0], max_rows=[0], evictions=[""], eviction_args=[0],
             )  # fmt: skip
             self.ids, self.grad = v1.placeholder(tf.int64, [None]), v1.placeholder(tf.float32, [None, dim])
-            probe = ops.tf_booster_table_probe(table, self.ids)
+            probe = ops.tf_booster_table_probe(table, [self.ids])
             self.update = getattr(ops, "tf_booster_table_apply_" + case.op)(
-                table, [probe.keys], [probe.counts], [probe.handles], probe.codes, self.grad, *case.hyper.values(),
+                table, [probe.keys], [probe.key_fields], [probe.counts], [probe.handles], probe.codes, [self.grad],
+                *case.hyper.values(),
                 **case.attrs,
             )  # fmt: skip
             self.insert = ops.tf_booster_table_find_or_insert(table, self.ids, dim=dim)
-            self.export = ops.tf_booster_table_export(table, dim=dim, num_slots=len(case.slots))
+            (self.export,) = layout.tables_of(ops.tf_booster_table_export(table, N=1, S=len(case.slots), dim=dim))
             self.session.run(self.insert, {self.ids: KEYS})
 
     def step(self, ids: np.ndarray, grad: np.ndarray) -> None:

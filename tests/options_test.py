@@ -51,7 +51,6 @@ def test_an_unknown_value_names_what_is_wanted(name):
 NOT_YET = {
     "device": "gpu",
     "horovod": True,
-    "fuse_tables": True,
     "pipeline": "exact",
     "prefetch_to_device": True,
     "gradient_reduction": "sum",

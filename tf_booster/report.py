@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional
 import tensorflow as tf
 
 from tf_booster import report_html, report_text
+from tf_booster.checkpoint import layout
 from tf_booster.embedding.registry import RewrittenTable
 from tf_booster.passes.base import PassResult
 from tf_booster.passes.graph_summary import GraphSummary
@@ -110,6 +111,7 @@ def describe_table(table: RewrittenTable) -> Dict[str, Any]:
         "eviction": spec.eviction.to_dict(),
         "max_rows": spec.max_rows,
         "lookups": table.num_probes,
+        "fused_into": None if table.exported is None else layout.table_name(table.resource),
         **dict.fromkeys(STATS),
     }
 

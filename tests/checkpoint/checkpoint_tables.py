@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_booster import _native
+from tf_booster.checkpoint import layout
 
 SLOTS = {"sgd": {}, "adagrad": {"accumulator": 0.1}, "adam": {"m": 0.0, "v": 0.0}}
 
@@ -25,15 +26,18 @@ class Table:
             field_names=[name], seeds=[seed], initializers=["uniform"], initializer_args=[-1.0, 1.0],
             min_frequencies=[min_frequency], max_rows=[0], evictions=[""], eviction_args=[0],
         )  # fmt: skip
-        self.exported = self.ops.tf_booster_table_export(self.handle, dim=dim, num_slots=len(self.slots))
+        (self.exported,) = layout.tables_of(
+            self.ops.tf_booster_table_export(self.handle, N=1, S=len(self.slots), dim=dim)
+        )
         self.graph = tf.compat.v1.get_default_graph()
 
     def train(self, session, ids: Sequence[int]) -> None:
         """One step with gradient `id + column / 8` for each id."""
         with self.graph.as_default():
-            probe = self.ops.tf_booster_table_probe(self.handle, np.asarray(ids, np.int64))
+            probe = self.ops.tf_booster_table_probe(self.handle, [np.asarray(ids, np.int64)])
             grad = np.asarray(ids, np.float64)[:, None] + np.arange(self.dim) / 8.0
-            inputs = (self.handle, [probe.keys], [probe.counts], [probe.handles], probe.codes, np.float32(grad), 0.1)
+            keys = ([probe.keys], [probe.key_fields], [probe.counts], [probe.handles])
+            inputs = (self.handle, *keys, probe.codes, [np.float32(grad)], 0.1)
             if "m" in self.slots:
                 apply = self.ops.tf_booster_table_apply_adam(*inputs[:-1], 0.9, 0.99, 0.1, 0.9, 0.99, 1e-8)
             elif "accumulator" in self.slots:

@@ -145,8 +145,8 @@ def test_extreme_ids_train(table):
 
 def apply_raw(t, codes, grad, keys=(5, 6), counts=(1, 1), handles=(-1, -1), lr=1.0, **attrs):
     return t(
-        "apply_gradient_descent", [int64(keys)], [int64(counts)], [int64(handles)], int64(codes),
-        np.asarray(grad, np.float32), np.asarray(lr, np.float32), **attrs,
+        "apply_gradient_descent", [int64(keys)], [np.zeros(np.shape(keys), np.int32)], [int64(counts)],
+        [int64(handles)], [int64(codes)], [np.asarray(grad, np.float32)], np.asarray(lr, np.float32), **attrs,
     )  # fmt: skip
 
 
@@ -170,10 +170,10 @@ def test_empty_batches(table):
 def test_handles_from_before_an_erase_and_made_up_ones(table):
     t = table(optimizer="sgd")
     t.assign([5, 6, 7], [[1, 1], [2, 2], [3, 3]])
-    p = t("probe", int64([5, 6]))
+    p = t("probe", [int64([5, 6])])
     t("erase", int64([5]))
     t.assign([8, 9], [[8, 8], [9, 9]])
-    apply_raw(t, p.codes, [[1, 1], [1, 1]], p.keys, p.counts, p.handles)
+    apply_raw(t, p.codes[0], [[1, 1], [1, 1]], p.keys, p.counts, p.handles)
     apply_raw(t, [1, 2], [[1, 1], [1, 1]], [7, 8])
     apply_raw(t, [1, 2], [[1, 1], [1, 1]], [7, 8], handles=[1 << 50, -9])
     np.testing.assert_array_equal(t.find([5, 6, 7, 8, 9]).values[:, 0], [-0.5, 1, 1, 6, 9])
@@ -183,8 +183,9 @@ def test_a_learning_rate_is_a_tensor(table):
     t = table(dim=1, optimizer="sgd")
     with t.session.graph.as_default():
         lr = tf.compat.v1.placeholder(tf.float32, [])
-        p = t.ops.tf_booster_table_probe(t.handle, [1])
-        step = t.apply_op("gradient_descent")(t.handle, [p.keys], [p.counts], [p.handles], p.codes, [[1.0]], lr)
+        p = t.ops.tf_booster_table_probe(t.handle, [[1]])
+        keys = ([p.keys], [p.key_fields], [p.counts], [p.handles])
+        step = t.apply_op("gradient_descent")(t.handle, *keys, p.codes, [[[1.0]]], lr)
     for rate in (0.25, 0.125):
         t.session.run(step, {lr: rate})
     np.testing.assert_array_equal(t.find([1]).values, [[0.125]])

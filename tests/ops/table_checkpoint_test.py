@@ -51,7 +51,7 @@ def write(prefix, tensors, slices=None):
 
 
 def restore(t, prefix, name="user_emb"):
-    t("restore", np.asarray(prefix, object), checkpoint_name=name)
+    t("restore", np.asarray(prefix, object), checkpoint_names=[name])
 
 
 def same(a, b):
@@ -321,4 +321,4 @@ def test_more_rows_than_the_limit_change_nothing(table, tmp_path):
 
 def test_a_prefix_must_be_a_scalar(table):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"prefix has the shape \[1\], but must be a scalar"):
-        table()("restore", ["x"], checkpoint_name="user_emb")
+        table()("restore", ["x"], checkpoint_names=["user_emb"])

@@ -6,6 +6,8 @@ import numpy as np
 import tensorflow as tf
 from table_session import int64
 
+from tf_booster.checkpoint import layout
+
 DIM, IDS, STEPS = 32, 500, 40
 
 
@@ -35,14 +37,16 @@ def test_readers_see_whole_rows_while_the_table_trains(table):
     t = table(dim=DIM, optimizer="sgd")
     ids = np.arange(IDS)
     with t.session.graph.as_default():
-        probe = t.ops.tf_booster_table_probe(t.handle, ids)
+        probe = t.ops.tf_booster_table_probe(t.handle, [ids])
         grad = tf.repeat(tf.reshape(tf.range(1.0, IDS + 1), [-1, 1]), DIM, 1)
         step = t.apply_op("gradient_descent")(
-            t.handle, [probe.keys], [probe.counts], [probe.handles], probe.codes, grad, 1.0
+            t.handle, [probe.keys], [probe.key_fields], [probe.counts], [probe.handles], probe.codes, [grad], 1.0
         )
-        gathered = t.ops.tf_booster_table_gather(t.handle, probe.codes, probe.keys, probe.handles, dim=DIM)
+        gathered = t.ops.tf_booster_table_gather(
+            t.handle, probe.codes, probe.keys, probe.key_fields, probe.handles, dim=DIM
+        )[0]
         found = t.ops.tf_booster_table_find(t.handle, ids, dim=DIM).values
-        exported = t.ops.tf_booster_table_export(t.handle, dim=DIM)
+        (exported,) = layout.tables_of(t.ops.tf_booster_table_export(t.handle, N=1, S=0, dim=DIM))
         new_ids = tf.random.uniform([64], 10**6, 10**9, tf.int64)
         other = t.ops.tf_booster_table_find_or_insert(t.handle, new_ids, dim=DIM)
     t.session.graph.finalize()
@@ -87,9 +91,11 @@ def test_two_updates_at_once_lose_nothing(table):
     t = table(dim=DIM, optimizer="sgd")
     with t.session.graph.as_default():
         ids = tf.compat.v1.placeholder(tf.int64, [None])
-        p = t.ops.tf_booster_table_probe(t.handle, ids)
+        p = t.ops.tf_booster_table_probe(t.handle, [ids])
         grad = tf.ones([tf.size(ids), DIM])
-        step = t.apply_op("gradient_descent")(t.handle, [p.keys], [p.counts], [p.handles], p.codes, grad, 1.0)
+        step = t.apply_op("gradient_descent")(
+            t.handle, [p.keys], [p.key_fields], [p.counts], [p.handles], p.codes, [grad], 1.0
+        )
     a, b = np.arange(0, 300), np.arange(200, 500)
 
     def train(batch):
@@ -114,8 +120,8 @@ def test_erase_beside_gather_gives_old_or_initial_values(table):
     ids = np.arange(IDS)
     rows = np.repeat(ids[:, None] + 1.0, DIM, 1)
     with t.session.graph.as_default():
-        p = t.ops.tf_booster_table_probe(t.handle, ids)
-        values = t.ops.tf_booster_table_gather(t.handle, p.codes, p.keys, p.handles, dim=DIM)
+        p = t.ops.tf_booster_table_probe(t.handle, [ids])
+        values = t.ops.tf_booster_table_gather(t.handle, p.codes, p.keys, p.key_fields, p.handles, dim=DIM)[0]
         erase = t.ops.tf_booster_table_erase(t.handle, int64(ids[::2]))
         assign = t.ops.tf_booster_table_insert_or_assign(t.handle, ids, rows.astype(np.float32))
 

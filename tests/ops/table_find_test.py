@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from table_session import EXTREME_IDS, TableSession, int64, table_attrs
 
 from tf_booster import _native
+from tf_booster.checkpoint import layout
 
 
 def rows_of(ids, dim):
@@ -61,7 +62,7 @@ def test_static_shapes():
         assert ops.tf_booster_table_size(handle).shape.as_list() == []
         assert ops.tf_booster_table_stats(handle).shape.as_list() == [6]
         assert ops.tf_booster_table_erase(handle, [1]).shape.as_list() == []
-        exported = ops.tf_booster_table_export(handle, dim=4, num_slots=0)
+        (exported,) = layout.tables_of(ops.tf_booster_table_export(handle, N=1, S=0, dim=4))
         assert exported.values.shape.as_list() == [None, 4] and exported.keys.shape.as_list() == [None]
 
 
@@ -142,8 +143,8 @@ def test_nothing_is_folded_or_shared_by_the_graph_optimizer(table):
     [
         (lambda t: t("find", int64([1]), dim=3), "TableFind 'user_emb': the table's dim is 2, but the op's is 3"),
         (lambda t: t("find_or_insert", int64([1]), dim=3), "TableFindOrInsert 'user_emb': the table's dim is 2"),
-        (lambda t: t("export", dim=3), "TableExport 'user_emb': the table's dim is 2, but the op's is 3"),
-        (lambda t: t("export", dim=2, num_slots=1), "TableExport 'user_emb': num_slots is 1, but the table has 0"),
+        (lambda t: t("export", N=1, S=0, dim=3), "TableExport 'user_emb': the table's dim is 2, but the op's is 3"),
+        (lambda t: t("export", N=1, S=1, dim=2), "TableExport 'user_emb': S is 1, but the table has 0"),
         (
             lambda t: t.assign([1], [[1, 2, 3]]),
             "TableInsertOrAssign 'user_emb': dim is 2 but values has 3 columns; check embedding_dim",

@@ -66,7 +66,7 @@ BAD = {
     "negative": (dict(min_frequencies=[-1]), "min_frequency is -1 and max_rows is 0, but neither may be negative"),
     "seeds": (dict(seeds=[1, 2]), "seeds has 2 entries, but field_names ask for 1"),
     "slots": (dict(slot_names=["m"]), "slot_initial_values has 0 entries, but slot_names ask for 1"),
-    "fields": (dict(field_names=["a", "b"]), "field_names has 2 entries, but these ops look ids up in tables of one"),
+    "fields": (dict(field_names=["a", "b"]), "seeds has 1 entries, but field_names ask for 2"),
 }
 
 

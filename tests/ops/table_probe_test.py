@@ -11,12 +11,17 @@ from tf_booster import _native
 
 
 def probe(t, ids, group=0):
-    return t("probe", int64(ids), group=group)
+    p = t("probe", [int64(ids)], group=group)
+    return p._replace(codes=p.codes[0])
 
 
 def gather(t, probed, codes=None):
     codes = probed.codes if codes is None else int64(codes)
-    return t("gather", codes, probed.keys, probed.handles, dim=t.dim)
+    return t("gather", [codes], probed.keys, probed.key_fields, probed.handles, dim=t.dim)[0]
+
+
+def gather_raw(t, codes, keys, fields, handles, dim=2):
+    return t("gather", [int64(codes)], int64(keys), np.asarray(fields, np.int32), int64(handles), dim=dim)
 
 
 def check_probe(t, ids, group=0):
@@ -89,17 +94,23 @@ def test_handles_of_another_table_and_made_up_ones_give_the_right_rows(table):
     other.assign([2, 1], [[8, 8], [9, 9]])
     p = probe(t, [1, 2])
     for handles in (probe(other, [1, 2]).handles, [-1, -1], [1 << 40, -7], [np.iinfo(np.int64).max] * 2):
-        values = t("gather", p.codes, p.keys, int64(handles), dim=2)
+        values = t("gather", [p.codes], p.keys, p.key_fields, int64(handles), dim=2)[0]
         np.testing.assert_array_equal(values, [[1, 1], [2, 2]])
 
 
 @pytest.mark.parametrize(
     "build, message",
     [
-        (lambda t: t("gather", int64([2]), int64([9]), int64([-1]), dim=2), "TableGather 'user_emb'.*code"),
-        (lambda t: t("gather", int64([1]), int64([9, 8]), int64([-1]), dim=2), "handles has 1 entries, but keys has 2"),
-        (lambda t: t("gather", int64([1]), int64([[9]]), int64([-1]), dim=2), r"keys has the shape \[1,1\]"),
-        (lambda t: t("gather", int64([1]), int64([9]), int64([-1]), dim=5), "the table's dim is 2, but the op's is 5"),
+        (lambda t: gather_raw(t, [2], [9], [0], [-1]), "TableGather 'user_emb'.*code"),
+        (lambda t: gather_raw(t, [1], [9, 8], [0, 0], [-1]), "handles has 1 entries, but keys has 2"),
+        (lambda t: gather_raw(t, [1], [[9]], [0], [-1]), r"keys has the shape \[1,1\]"),
+        (lambda t: gather_raw(t, [1], [9], [0], [-1], 5), "the table's dim is 2, but the op's is 5"),
+        (lambda t: gather_raw(t, [1], [9], [0, 0], [-1]), "key_fields has 2 entries, but keys has 1"),
+        (lambda t: gather_raw(t, [1], [9], [1], [-1]), "TableGather 'user_emb': a key is of field 1"),
+        (lambda t: gather_raw(t, [1], [9], [-1], [-1]), "TableGather 'user_emb': a key is of field 4294967295"),
+        (lambda t: t("probe", [int64([1])], fields=[1]), "TableProbe 'user_emb': a key is of field 1"),
+        (lambda t: t("probe", [int64([1])], fields=[-1]), "fields has the entry -1"),
+        (lambda t: t("probe", [int64([1])], fields=[0, 0]), "fields has 2 entries, but there are 1 ids"),
         (lambda t: probe(t, [1], group=1 << 23), r"TableProbe: group is 8388608, but must be in \[0, 8388608\)"),
     ],
 )
@@ -113,27 +124,28 @@ def test_ids_must_be_int64():
     with tf.Graph().as_default():
         handle = ops.tf_booster_hash_table(**table_attrs())
         with pytest.raises((TypeError, ValueError)):
-            ops.tf_booster_table_probe(handle, tf.constant([1.5]))
+            ops.tf_booster_table_probe(handle, [tf.constant([1.5])])
 
 
 def test_static_shapes():
     ops = _native.ops()
     with tf.Graph().as_default():
         handle = ops.tf_booster_hash_table(**table_attrs(dim=4))
-        p = ops.tf_booster_table_probe(handle, tf.compat.v1.placeholder(tf.int64, [None, 7]))
-        assert p.codes.shape.as_list() == [None, 7]
-        assert [x.shape.as_list() for x in (p.keys, p.counts, p.handles)] == [[None]] * 3
-        assert ops.tf_booster_table_gather(handle, p.codes, p.keys, p.handles, dim=4).shape.as_list() == [None, 7, 4]
+        ids = [tf.compat.v1.placeholder(tf.int64, [None, 7]), tf.compat.v1.placeholder(tf.int64, [])]
+        p = ops.tf_booster_table_probe(handle, ids)
+        assert [codes.shape.as_list() for codes in p.codes] == [[None, 7], []]
+        assert [x.shape.as_list() for x in (p.keys, p.key_fields, p.counts, p.handles)] == [[None]] * 4
+        values = ops.tf_booster_table_gather(handle, p.codes, p.keys, p.key_fields, p.handles, dim=4)
+        assert [v.shape.as_list() for v in values] == [[None, 7, 4], [4]]
 
 
 def test_eager_calls():
     ops = _native.ops()
     handle = ops.tf_booster_hash_table(**table_attrs(name="eager_probe"))
     ops.tf_booster_table_insert_or_assign(handle, [4], [[1.0, 2.0]])
-    p = ops.tf_booster_table_probe(handle, [4, 5, 4])
-    np.testing.assert_array_equal(
-        ops.tf_booster_table_gather(handle, p.codes, p.keys, p.handles, dim=2), [[1, 2], [0.5, 0.5], [1, 2]]
-    )
+    p = ops.tf_booster_table_probe(handle, [[4, 5, 4]])
+    (values,) = ops.tf_booster_table_gather(handle, p.codes, p.keys, p.key_fields, p.handles, dim=2)
+    np.testing.assert_array_equal(values, [[1, 2], [0.5, 0.5], [1, 2]])
     ops.tf_booster_table_clear(handle)
 
 

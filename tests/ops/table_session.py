@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_booster import _native
+from tf_booster.checkpoint import layout
 
 INT64_MIN, INT64_MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 EXTREME_IDS = [0, -1, 1, INT64_MIN, INT64_MAX, INT64_MIN + 1, INT64_MAX - 1, 1 << 40, (1 << 40) + 1, -(1 << 40)]
@@ -85,16 +86,17 @@ class TableSession:
 
         def build():
             probe = self.ops.tf_booster_table_probe
-            probes = [probe(self.handle, int64(ids), group=g) for g, ids in enumerate(id_lists)]
-            codes = tf.concat([tf.reshape(p.codes, [-1]) for p in probes], 0)
+            probes = [probe(self.handle, [int64(ids)], group=g) for g, ids in enumerate(id_lists)]
+            codes = tf.concat([tf.reshape(p.codes[0], [-1]) for p in probes], 0)
             grad = tf.concat([tf.reshape(tf.constant(g, tf.float32), [-1, self.dim]) for g in grads], 0)
             return self.apply_op(op)(
                 self.handle,
                 [p.keys for p in probes],
+                [p.key_fields for p in probes],
                 [p.counts for p in probes],
                 [p.handles for p in probes],
-                codes,
-                grad,
+                [codes],
+                [grad],
                 *hyper,
                 **attrs,
             )
@@ -113,7 +115,7 @@ class TableSession:
         }
 
     def export(self):
-        return self("export", dim=self.dim, num_slots=len(self.attrs["slot_names"]))
+        return layout.tables_of(self("export", dim=self.dim, N=1, S=len(self.attrs["slot_names"])))[0]
 
 
 def int64(values) -> np.ndarray:

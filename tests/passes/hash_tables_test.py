@@ -66,10 +66,10 @@ def test_lookup_and_update_become_table_ops(graph):
     assert (
         gather.inputs[1] is probe.outputs[0]
         and gather.inputs[2] is probe.outputs[1]
-        and gather.inputs[3] is probe.outputs[3]
+        and list(gather.inputs)[3:] == [probe.outputs[2], probe.outputs[4]]
     )
     assert gather in ancestors(values) and probe in ancestors(values)
-    assert list(apply_op.inputs)[:4] == [handle.outputs[0], *list(probe.outputs)[1:]]
+    assert list(apply_op.inputs)[:5] == [handle.outputs[0], *list(probe.outputs)[1:]]
     assert gather in apply_op.control_inputs, "lookups of a step read the rows as they were before it"
     assert apply_op in ancestors(train_op)
     assert not types(train_op) & {
@@ -115,7 +115,7 @@ def test_gradients_by_hand_on_the_codes_themselves(graph):
     v1.train.GradientDescentOptimizer(0.1).apply_gradients([(rows, table.variable)])
     tf_booster.rewrite_graph(graph)
     (apply_op,), (probe,) = ops(graph, "TableApplyGradientDescent"), ops(graph, "TableProbe")
-    assert apply_op.inputs[4] is probe.outputs[0] and apply_op.inputs[5] in [
+    assert apply_op.inputs[5] is probe.outputs[0] and apply_op.inputs[6] in [
         op.outputs[0] for op in ops(graph, "TableGather")
     ]
     assert values.op in GraphView.downstream([probe])

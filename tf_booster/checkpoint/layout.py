@@ -11,7 +11,7 @@ n rows in no promised order; p keys that were seen and not admitted yet.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, Tuple
+from typing import Any, Iterable, List, NamedTuple, Tuple
 
 import tensorflow as tf
 
@@ -28,8 +28,37 @@ _FIELDS = (
 )
 
 
-def named_tensors(checkpoint_name: str, handle: tf.Tensor, exported: Any) -> List[Tuple[str, tf.Tensor]]:
-    """Pairs of name in the checkpoint and tensor, for the outputs of one TableExport of the table `handle`."""
+class Exported(NamedTuple):
+    """One table's outputs of a TableExport op, by the names of _FIELDS."""
+
+    keys: tf.Tensor
+    values: tf.Tensor
+    slots: List[tf.Tensor]
+    frequencies: tf.Tensor
+    last_use_steps: tf.Tensor
+    pending_keys: tf.Tensor
+    pending_counts: tf.Tensor
+    step: tf.Tensor
+    seed: tf.Tensor
+    optimizer: tf.Tensor
+
+
+def tables_of(exported: Any) -> List[Exported]:
+    """The outputs of one TableExport op, table by table."""
+    tables, slots = len(exported.keys), len(exported.slots) // len(exported.keys)
+    lists = [name for name in Exported._fields if name not in ("slots", "optimizer")]
+    return [
+        Exported(
+            slots=list(exported.slots[i * slots : (i + 1) * slots]),
+            optimizer=exported.optimizer,
+            **{name: getattr(exported, name)[i] for name in lists},
+        )
+        for i in range(tables)
+    ]
+
+
+def named_tensors(checkpoint_name: str, handle: tf.Tensor, exported: Exported) -> List[Tuple[str, tf.Tensor]]:
+    """Pairs of name in the checkpoint and tensor, for what TableExport gives of the table `handle`."""
     pairs = [(f"{checkpoint_name}/{field}", getattr(exported, field)) for field in _FIELDS]
     slots = zip(slot_names(handle), exported.slots)
     return pairs + [(f"{checkpoint_name}/slots/{slot}", tensor) for slot, tensor in slots]
@@ -53,15 +82,21 @@ def seed_name(checkpoint_name: str) -> str:
 
 
 def table_name(handle: tf.Tensor) -> str:
-    """The name of the table that `handle`, the output of a TfBoosterHashTable op, gives."""
+    """The name of the table that `handle`, the output of a TfBoosterHashTable or TfBoosterTableField op, gives."""
+    if handle.op.type == "TfBoosterTableField":
+        return tf.compat.as_str(_resource_op(handle).get_attr("field_names")[handle.op.get_attr("field")])
     return tf.compat.as_str(handle.op.get_attr("table_name"))
 
 
 def dim(handle: tf.Tensor) -> int:
     """Columns of the table's embeddings."""
-    return handle.op.get_attr("dim")
+    return _resource_op(handle).get_attr("dim")
 
 
 def slot_names(handle: tf.Tensor) -> List[str]:
     """The optimizer slots of the table's rows, in row order."""
-    return [tf.compat.as_str(name) for name in handle.op.get_attr("slot_names")]
+    return [tf.compat.as_str(name) for name in _resource_op(handle).get_attr("slot_names")]
+
+
+def _resource_op(handle: tf.Tensor) -> tf.Operation:
+    return handle.op.inputs[0].op if handle.op.type == "TfBoosterTableField" else handle.op

@@ -22,18 +22,19 @@ class TableSaveable(_compat.SaveableObject):
     """The whole of one table: keys, values, slots, frequencies, last-use steps, pending counts, step, seed.
 
     Args:
-      table: the rewritten table; its `handle` is the output of a TfBoosterHashTable op.
+      table: the rewritten table; its `handle` is the output of a TfBoosterHashTable or TfBoosterTableField op.
       checkpoint_name: what the names in the checkpoint begin with; the table's name by default.
+      exported: what is saved, where one TableExport serves several tables; None makes one of this table alone.
     """
 
-    def __init__(self, table: Any, checkpoint_name: Optional[str] = None):
+    def __init__(self, table: Any, checkpoint_name: Optional[str] = None, exported: Optional[layout.Exported] = None):
         handle = table.handle
         self.checkpoint_name = checkpoint_name or layout.table_name(handle)
         # What a Saver does with each tensor on the way in. RestoreV2 is asked for the dtypes that the specs tell, so each
         # spec tells the dtype of what is read in its place: the seed's, int64.
         specs = [
             _compat.SaveSpec(lambda tensor=tensor: tensor, "", name, dtype=tf.int64, device=handle.device)
-            for name, tensor in layout.named_tensors(self.checkpoint_name, handle, _export(handle))
+            for name, tensor in layout.named_tensors(self.checkpoint_name, handle, exported or _export(handle))
         ]
         # The name of an op of the graph: MetaGraphs keep the collection as names, and read it back as ops.
         super().__init__(handle, specs, handle.op.name)
@@ -81,11 +82,27 @@ class TableSaveable(_compat.SaveableObject):
 def restore_op(handle: tf.Tensor, prefix: tf.Tensor, checkpoint_name: str, name: Optional[str] = None) -> tf.Operation:
     """An op that replaces the table by the one under `checkpoint_name` in the V2 checkpoint `prefix` (string scalar)."""
     with handle.graph.as_default(), tf.device(handle.device):
-        return _native.ops().tf_booster_table_restore(handle, prefix, checkpoint_name=checkpoint_name, name=name)
+        return _native.ops().tf_booster_table_restore(handle, prefix, checkpoint_names=[checkpoint_name], name=name)
 
 
-def _export(handle: tf.Tensor) -> Any:
+def export_fields(resource: tf.Tensor, fields: Sequence[int]) -> List[layout.Exported]:
+    """One picture of these fields of a fused table, table by table; `resource` is the output of a TfBoosterHashTable op."""
+    return _export_tables(resource, list(fields))
+
+
+def _export(handle: tf.Tensor) -> layout.Exported:
+    return _export_tables(handle, [])[0]
+
+
+def _export_tables(handle: tf.Tensor, fields: List[int]) -> List[layout.Exported]:
+    tables = len(fields) or 1
     with handle.graph.as_default(), tf.control_dependencies(None), tf.device(handle.device):
-        return _native.ops().tf_booster_table_export(
-            handle, dim=layout.dim(handle), num_slots=len(layout.slot_names(handle)), name=f"{handle.op.name}_export"
+        exported = _native.ops().tf_booster_table_export(
+            handle,
+            N=tables,
+            S=tables * len(layout.slot_names(handle)),
+            dim=layout.dim(handle),
+            fields=fields,
+            name=f"{handle.op.name}_export",
         )
+    return layout.tables_of(exported)

@@ -135,8 +135,10 @@ def _rewrite_save(view: GraphView, op: tf.Operation, owners: _Owners) -> bool:
     tables = owners.listed(save.names, save.handles)
     _warn_of_lone_slots(save, tables, owners)
     entries = [e for e, h in zip(zip(save.names, save.slices, save.tensors), save.handles) if h not in owners]
+    exported = _shared_exports(list(tables.values()))
     for name, entry in tables.items():
-        entries.extend((spec.name, "", spec.tensor) for spec in TableSaveable(entry.table, name).specs)
+        saveable = TableSaveable(entry.table, name, exported.get(entry.name))
+        entries.extend((spec.name, "", spec.tensor) for spec in saveable.specs)
     names, slices, tensors = zip(*entries)
     with _beside(view, op):
         new = tf.raw_ops.SaveV2(
@@ -148,6 +150,19 @@ def _rewrite_save(view: GraphView, op: tf.Operation, owners: _Owners) -> bool:
         )
     view.redirect_control([op], new)
     return True
+
+
+def _shared_exports(saved: Sequence[Replaced]) -> Dict[str, Any]:
+    """Table -> its part of an export of all of a fused table, where all of it is saved."""
+    parts: Dict[Any, List[Replaced]] = {}
+    for entry in saved:
+        if entry.table.exported is not None:
+            parts.setdefault(entry.table.exported.optimizer.ref(), []).append(entry)
+    found = {}
+    for entries in parts.values():
+        whole = entries[0].table.exported.optimizer.op.get_attr("N") == len({entry.name for entry in entries})
+        found.update({entry.name: entry.table.exported for entry in entries if whole})
+    return found
 
 
 def _rewrite_restore(view: GraphView, op: tf.Operation, owners: _Owners) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional
 import tensorflow as tf
 
 from tf_booster import _compat, _native
+from tf_booster.checkpoint import layout
 from tf_booster.embedding import registry
 from tf_booster.embedding.initializers import from_initializer
 from tf_booster.embedding.table_spec import InitializerSpec, TableSpec, check_name
@@ -86,7 +87,8 @@ class HashTable:
         handle = self._handle("export")
         rewritten = registry.rewritten(self.graph).get(self.name)
         slot_names = rewritten.slot_names if rewritten else ()
-        out = _native.ops().tf_booster_table_export(handle, dim=self.embedding_dim, num_slots=len(slot_names))
+        exported = _native.ops().tf_booster_table_export(handle, dim=self.embedding_dim, S=len(slot_names), N=1)
+        (out,) = layout.tables_of(exported)
         return ExportedTable(
             keys=out.keys,
             values=out.values,

@@ -32,13 +32,17 @@ class RewrittenTable(NamedTuple):
     """A table of a rewritten graph."""
 
     name: str
-    handle: tf.Tensor  # The resource, output of the TfBoosterHashTable op.
+    handle: tf.Tensor  # The table alone: output of a TfBoosterHashTable op, or of a TfBoosterTableField on a fused one.
     slot_names: tuple  # Of the optimizer, in row order; empty where nothing updates the table.
     slot_initial_values: tuple
     optimizer: str  # As the attr `optimizer` of the op; '' for none.
     spec: TableSpec  # Its seed is set.
-    num_probes: int  # Their groups are 0 to num_probes - 1.
+    num_probes: int  # Lookups of other ids.
     stats: tf.Tensor  # Output of its TableStats op.
+    resource: tf.Tensor  # Output of the TfBoosterHashTable op: `handle`, or the fused table that it is a field of.
+    field: int = 0
+    num_groups: int = 0  # Probes of `resource`; their groups are 0 to num_groups - 1.
+    exported: Any = None  # What TableSaveable takes: the table's part of one TableExport of all of `resource`.
 
 
 def add_table(graph: tf.Graph, table: Any) -> None:

@@ -19,13 +19,14 @@ class HashTables(Pass):
       seed: of tables that have none of their own; None takes the graph's.
       check_numerics: whether NaN and infinity in a gradient are an error.
       ranks: how many processes train together; this version's tables train in one.
+      fuse: whether tables that are alike become one, and their lookups and updates one op each.
     """
 
     name = "hash_tables"
     essential = True  # What stands in for a table raises when it runs.
 
-    def __init__(self, seed: Optional[int] = None, check_numerics: bool = False, ranks: int = 1):
-        self._seed, self._check_numerics, self._ranks = seed, check_numerics, ranks
+    def __init__(self, seed: Optional[int] = None, check_numerics: bool = False, ranks: int = 1, fuse: bool = True):
+        self._seed, self._check_numerics, self._ranks, self._fuse = seed, check_numerics, ranks, fuse
 
     def requires(self, view: GraphView) -> bool:
         """Whether the graph has lookups, or tables, that are not rewritten yet."""
@@ -37,7 +38,7 @@ class HashTables(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Raises RewriteError, before any edit, for what a table cannot serve."""
         result = PassResult(self.name)
-        plan = plan_rewrite(view, self._seed)
+        plan = plan_rewrite(view, self._seed, self._fuse)
         self._check_ranks(plan)
         fresh = [table for table in plan.tables if table.existing is None]
         try:
@@ -45,6 +46,7 @@ class HashTables(Pass):
         except ValueError as error:
             raise RewriteError(str(error)) from error
         table_edit.execute(view, plan, self._check_numerics, result)
+        result.skipped.extend(plan.apart)
         return result
 
     def _check_ranks(self, plan: RewritePlan) -> None:

@@ -45,7 +45,7 @@ def passes(options: Options) -> List[Pass]:
     """The passes that the options leave on, in their order. An option that switches a pass off stands in its line."""
     ranks = 1 if options.horovod is False else int(os.environ.get("HOROVOD_SIZE") or 1)
     wanted = [
-        (True, HashTables(seed=options.seed, check_numerics=options.check_numerics, ranks=ranks)),
+        (True, HashTables(options.seed, options.check_numerics, ranks, fuse=options.fuse_tables is not False)),
         (True, SparseLookups()),
         (True, VariableGathers()),
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),

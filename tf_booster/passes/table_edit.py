@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Tuple, Union
 
 import tensorflow as tf
 
 from tf_booster import _native, log
 from tf_booster.checkpoint import savers, warm_start
-from tf_booster.checkpoint.saveable import TableSaveable
+from tf_booster.checkpoint.saveable import TableSaveable, export_fields
 from tf_booster.embedding import registry
 from tf_booster.passes.base import PassResult
-from tf_booster.passes.graph_view import GraphView, update_input
-from tf_booster.passes.table_plan import RewritePlan, TablePlan
+from tf_booster.passes.graph_view import GraphView, add_control_input, update_input
+from tf_booster.passes.table_fusion import FusedTable, GatherPlan, ProbePlan
+from tf_booster.passes.table_plan import RewritePlan
+from tf_booster.passes.table_uses import TablePlan
 from tf_booster.passes.variable_uses import SummaryInput
 
 DEVICE = "/device:CPU:0"
@@ -21,26 +23,37 @@ DEVICE = "/device:CPU:0"
 
 def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, result: PassResult) -> None:
     """Edits the graph; `result` gets a line for each change."""
-    rewritten = []
-    probes: Dict[Tuple[str, tf.Operation], Any] = {}
-    for table in plan.tables:
-        handle = _make_handle(view, table)
-        entry = _entry(view, table, handle)
-        registry.add_rewritten(view.graph, entry)
-        rewritten.append(entry)
-        for stand_in, group in table.groups.items():
-            probes[table.name, stand_in] = _make_probe(view, table, handle, stand_in, group)
+    entries: Dict[str, registry.RewrittenTable] = {}
+    probes = Probes()
+    reads: List[Tuple[tf.Operation, tf.Operation]] = []
+    resources = [_make_resource(view, fused) for fused in plan.fused]
+    for fused, resource in zip(plan.fused, resources):
+        for entry in _entries(view, fused, resource):
+            registry.add_rewritten(view.graph, entry)
+            entries[entry.name] = entry
+        for probe in fused.probes:
+            probes.make(view, fused, resource, probe)
     for stand_in in dict.fromkeys(stand_in for stand_in, _ in plan.routes):
         _route_codes(view, plan, stand_in, probes)
-    for table, entry in zip(plan.tables, rewritten):
-        gathers = [_replace_gather(view, table, entry.handle, lookup, probes) for lookup in table.lookups]
-        if table.update is not None:
-            _replace_update(view, table, entry.handle, probes, gathers, check_numerics)
+    for fused, resource in zip(plan.fused, resources):
+        gathers = [_replace_gathers(view, fused, resource, gather, probes) for gather in fused.gathers]
+        if fused.trained:
+            update = _replace_updates(view, fused, resource, probes, check_numerics)
+            trained = fused.probes[: fused.trained]
+            reads += [
+                (update, op)
+                for plan, op in zip(fused.gathers, gathers)
+                if any(plan.probe is probe for probe in trained)
+            ]
+        result.changes.extend(_fused_change(fused))
+    _read_before_update(view, reads)
+    for table in plan.tables:
+        handle = entries[table.name].handle
         for request in table.handle_requests:
-            view.redirect(request.outputs[0], entry.handle)
-            view.redirect_control([request], entry.handle.op)
+            view.redirect(request.outputs[0], handle)
+            view.redirect_control([request], handle.op)
         if table.existing is None:
-            started = warm_start.apply_requests(view, table.name, entry.handle, table.uses.initializers)
+            started = warm_start.apply_requests(view, table.name, handle, table.uses.initializers)
             result.changes.extend([started] if started else [])
         _note_untrained(view, table, result)
         _retire_variable(view, table, result)
@@ -51,10 +64,11 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, result: Pa
         view.redirect_control([stand_in], stand_in.inputs[0].op)
     for place, name in plan.gradient_summaries.items():
         _answer_nan(view, place, f"the gradient of table '{name}' as a dense tensor", result)
-    fresh = [(t, e) for t, e in zip(plan.tables, rewritten) if t.existing is None]
-    savers.rewrite_built_savers(view, replaced_variables([t for t, _ in fresh], [e for _, e in fresh]))
-    for _, entry in fresh:
-        view.add_to_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS, TableSaveable(entry))
+    fresh = [table for table in plan.tables if table.existing is None]
+    savers.rewrite_built_savers(view, replaced_variables(fresh, [entries[table.name] for table in fresh]))
+    for table in fresh:
+        saveable = TableSaveable(entries[table.name], exported=entries[table.name].exported)
+        view.add_to_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS, saveable)
 
 
 def replaced_variables(tables: List[TablePlan], entries: List[Any]) -> List[savers.Replaced]:
@@ -71,80 +85,148 @@ def _slot_ops(table: TablePlan) -> List[tf.Operation]:
     return [slot.handle_op for slot in slots if slot.handle_op is not None]
 
 
-def _scope(table: TablePlan) -> str:
+def _scope(table: Union[TablePlan, FusedTable]) -> str:
     return f"tf_booster/{table.name}"
 
 
-def _make_handle(view: GraphView, table: TablePlan) -> tf.Tensor:
-    if table.existing is not None:
-        return table.existing.handle
-    spec, slots = table.spec, table.update.slots if table.update else ()
+class Probes:
+    """The TableProbe ops, and which of their outputs are whose codes."""
+
+    def __init__(self) -> None:
+        self.ops: Dict[int, Any] = {}  # id of a ProbePlan -> outputs.
+        self._codes: Dict[Tuple[str, tf.Operation], tf.Tensor] = {}
+        self._first: Dict[tf.Operation, tf.Operation] = {}
+
+    def make(self, view: GraphView, fused: FusedTable, resource: tf.Tensor, plan: ProbePlan) -> None:
+        """Makes the op for all ids of `plan`."""
+        stand_ins = list(dict.fromkeys(stand_in for _, stand_in in plan.members))
+        waits = dict.fromkeys(c for stand_in in stand_ins for c in stand_in.control_inputs)
+        fields = {table.name: place for place, table in enumerate(fused.tables)}
+        if fused.existing is not None:
+            fields = {table.name: table.existing.field for table in fused.tables}
+        with view.inserting(DEVICE, list(waits)):
+            probe = _native.ops().tf_booster_table_probe(
+                resource,
+                [stand_in.inputs[0] for _, stand_in in plan.members],
+                fields=[fields[table.name] for table, _ in plan.members],
+                group=plan.group,
+                name=f"{_scope(fused)}/probe_{plan.group}",
+            )
+        view.note_originals(probe.keys.op, stand_ins)
+        self.ops[id(plan)] = probe
+        for (table, stand_in), codes in zip(plan.members, probe.codes):
+            self._codes[table.name, stand_in] = codes
+            self._first.setdefault(stand_in, codes.op)
+
+    def codes(self, table: TablePlan, stand_in: tf.Operation) -> tf.Tensor:
+        """What stands for the output of `stand_in` in lookups of `table`."""
+        return self._codes[table.name, stand_in]
+
+    def first(self, stand_in: tf.Operation) -> tf.Operation:
+        """An op to wait for in the place of `stand_in`."""
+        return self._first[stand_in]
+
+
+def _make_resource(view: GraphView, fused: FusedTable) -> tf.Tensor:
+    if fused.existing is not None:
+        return fused.existing.resource
+    update, specs = fused.tables[0].update, [table.spec for table in fused.tables]
+    slots = update.slots if update else ()
     with view.inserting(DEVICE):
         return _native.ops().tf_booster_hash_table(
-            table_name=spec.name,
-            dim=spec.dim,
-            optimizer=table.update.optimizer if table.update else "",
+            table_name=fused.name,
+            dim=fused.dim,
+            optimizer=update.optimizer if update else "",
             slot_names=[slot.name for slot in slots],
             slot_initial_values=[slot.initial_value for slot in slots],
-            field_names=[spec.name],
-            seeds=[spec.seed],
-            initializers=[spec.initializer.kind],
-            initializer_args=[spec.initializer.a, spec.initializer.b],
-            min_frequencies=[spec.min_frequency],
-            max_rows=[spec.max_rows or 0],
-            evictions=[spec.eviction.policy],
-            eviction_args=[spec.eviction.limit],
-            name=f"{_scope(table)}/table",
+            field_names=[spec.name for spec in specs],
+            seeds=[spec.seed for spec in specs],
+            initializers=[spec.initializer.kind for spec in specs],
+            initializer_args=[arg for spec in specs for arg in (spec.initializer.a, spec.initializer.b)],
+            min_frequencies=[spec.min_frequency for spec in specs],
+            max_rows=[spec.max_rows or 0 for spec in specs],
+            evictions=[spec.eviction.policy for spec in specs],
+            eviction_args=[spec.eviction.limit for spec in specs],
+            name=f"{_scope(fused)}/table",
         )
 
 
-def _entry(view: GraphView, table: TablePlan, handle: tf.Tensor) -> registry.RewrittenTable:
-    if table.existing is not None:
-        return table.existing._replace(num_probes=table.existing.num_probes + len(table.groups))
-    slots = table.update.slots if table.update else ()
-    with view.inserting(DEVICE):
-        stats = _native.ops().tf_booster_table_stats(handle, name=f"{_scope(table)}/stats")
-    return registry.RewrittenTable(
-        name=table.name,
-        handle=handle,
-        slot_names=tuple(slot.name for slot in slots),
-        slot_initial_values=tuple(slot.initial_value for slot in slots),
-        optimizer=table.update.optimizer if table.update else "",
-        spec=table.spec,
-        num_probes=len(table.groups),
-        stats=stats,
-    )
-
-
-def _make_probe(view: GraphView, table: TablePlan, handle: tf.Tensor, stand_in: tf.Operation, group: int) -> Any:
-    with view.inserting(DEVICE, stand_in.control_inputs):
-        return _native.ops().tf_booster_table_probe(
-            handle, stand_in.inputs[0], group=group, name=f"{_scope(table)}/probe_{group}"
+def _entries(view: GraphView, fused: FusedTable, resource: tf.Tensor) -> List[registry.RewrittenTable]:
+    if fused.existing is not None:
+        return _with_more_lookups(view, fused)
+    is_alone = len(fused.tables) == 1
+    exported = [None] if is_alone else export_fields(resource, range(len(fused.tables)))
+    entries = []
+    for field, table in enumerate(fused.tables):
+        slots = table.update.slots if table.update else ()
+        with view.inserting(DEVICE):
+            handle = resource
+            if not is_alone:
+                handle = _native.ops().tf_booster_table_field(resource, field=field, name=f"{_scope(table)}/table")
+            stats = _native.ops().tf_booster_table_stats(handle, name=f"{_scope(table)}/stats")
+        entries.append(
+            registry.RewrittenTable(
+                name=table.name,
+                handle=handle,
+                slot_names=tuple(slot.name for slot in slots),
+                slot_initial_values=tuple(slot.initial_value for slot in slots),
+                optimizer=table.update.optimizer if table.update else "",
+                spec=table.spec,
+                num_probes=len(table.groups),
+                stats=stats,
+                resource=resource,
+                field=field,
+                num_groups=len(fused.probes),
+                exported=exported[field],
+            )
         )
+    return entries
 
 
-def _route_codes(view: GraphView, plan: RewritePlan, stand_in: tf.Operation, probes: Dict[Any, Any]) -> None:
-    for (routed, consumer), table in plan.routes.items():
-        if routed is stand_in:
-            view.redirect(stand_in.outputs[0], probes[table.name, stand_in].codes, lambda op, c=consumer: op is c)
-    first = next(probe for (_, op), probe in probes.items() if op is stand_in)
-    view.redirect_control([stand_in], first.codes.op)
+def _with_more_lookups(view: GraphView, fused: FusedTable) -> List[registry.RewrittenTable]:
+    """Entries of all tables of a resource that is looked up in more places than when it was made."""
+    more = {table.name: len(table.groups) for table in fused.tables}
+    groups = fused.existing.num_groups + len(fused.probes)
+    known = registry.rewritten(view.graph).values()
+    return [
+        entry._replace(num_probes=entry.num_probes + more.get(entry.name, 0), num_groups=groups)
+        for entry in known
+        if entry.resource is fused.existing.resource
+    ]
 
 
-def _replace_gather(
-    view: GraphView, table: TablePlan, handle: tf.Tensor, lookup: Any, probes: Dict[Any, Any]
+def _route_codes(view: GraphView, plan: RewritePlan, stand_in: tf.Operation, probes: Probes) -> None:
+    for consumer in dict.fromkeys(stand_in.outputs[0].consumers()):
+        table = plan.routes.get((stand_in, consumer))
+        if table is not None:
+            view.redirect(stand_in.outputs[0], probes.codes(table, stand_in), lambda op, c=consumer: op is c)
+    view.redirect_control([stand_in], probes.first(stand_in))
+
+
+def _replace_gathers(
+    view: GraphView, fused: FusedTable, resource: tf.Tensor, plan: GatherPlan, probes: Probes
 ) -> tf.Operation:
-    old = lookup.gather
-    _replace_unique(view, table, old.inputs[1].op)
-    probe = probes[table.name, lookup.stand_in]
-    with view.inserting(DEVICE, old.control_inputs):
+    old = [lookup.gather for _, lookup in plan.members]
+    for (table, _), gather in zip(plan.members, old):
+        _replace_unique(view, table, gather.inputs[1].op)
+    probe = probes.ops[id(plan.probe)]
+    waits = dict.fromkeys(c for gather in old for c in gather.control_inputs)
+    with view.inserting(DEVICE, list(waits)):
         values = _native.ops().tf_booster_table_gather(
-            handle, old.inputs[1], probe.keys, probe.handles, dim=table.spec.dim, name=f"{_scope(table)}/gather"
+            resource,
+            [gather.inputs[1] for gather in old],
+            probe.keys,
+            probe.key_fields,
+            probe.handles,
+            dim=fused.dim,
+            name=f"{_scope(fused)}/gather",
         )
-    values.set_shape(old.outputs[0].shape)
-    view.redirect(old.outputs[0], values)
-    view.redirect_control([old], values.op)
-    return values.op
+    view.note_originals(values[0].op, old)
+    for gather, value in zip(old, values):
+        value.set_shape(gather.outputs[0].shape)
+        view.redirect(gather.outputs[0], value)
+    view.redirect_control(old, values[0].op)
+    return values[0].op
 
 
 def _replace_unique(view: GraphView, table: TablePlan, old: tf.Operation) -> None:
@@ -160,44 +242,52 @@ def _replace_unique(view: GraphView, table: TablePlan, old: tf.Operation) -> Non
     view.redirect_control([old], new.y.op)
 
 
-def _replace_update(
-    view: GraphView,
-    table: TablePlan,
-    handle: tf.Tensor,
-    probes: Dict[Any, Any],
-    gathers: List[tf.Operation],
-    check_numerics: bool,
-) -> None:
-    update = table.update
-    replaced = set(update.replaced)
-    used = [probes[table.name, stand_in] for stand_in in table.update_sources]
-    # Lookups of a step read the rows as they were before it; TensorFlow leaves that order open.
-    after = view.downstream(update.replaced)
-    first = [g for g in gathers if g not in after and any(g.inputs[2].op is probe.keys.op for probe in used)]
-    waits = dict.fromkeys(c for op in update.replaced for c in op.control_inputs if c not in replaced)
-    apply_op = getattr(_native.ops(), f"tf_booster_table_apply_{_snake(update.op_name)}")
+def _replace_updates(
+    view: GraphView, fused: FusedTable, resource: tf.Tensor, probes: Probes, check_numerics: bool
+) -> tf.Operation:
+    updates = [(table, table.update) for table in fused.tables]
+    first = updates[0][1]
+    replaced = dict.fromkeys(op for _, update in updates for op in update.replaced)
+    used = [probes.ops[id(probe)] for probe in fused.probes[: fused.trained]]
+    waits = dict.fromkeys(c for op in replaced for c in op.control_inputs if c not in replaced)
+    apply_op = getattr(_native.ops(), f"tf_booster_table_apply_{_snake(first.op_name)}")
     with view.inserting(DEVICE):
-        inputs = [tf.constant(value) if isinstance(value, float) else value for value in update.inputs]
-    with view.inserting(DEVICE, [*waits, *first]):
+        inputs = [tf.constant(value) if isinstance(value, float) else value for value in first.inputs]
+    with view.inserting(DEVICE, list(waits)):
         new = apply_op(
-            handle,
+            resource,
             [probe.keys for probe in used],
+            [probe.key_fields for probe in used],
             [probe.counts for probe in used],
             [probe.handles for probe in used],
-            _codes(view, table, probes),
-            view.current(update.grad),
+            [_codes(view, table, probes) for table, _ in updates],
+            [view.current(update.grad) for _, update in updates],
             *inputs,
             check_numerics=check_numerics,
-            name=f"{_scope(table)}/apply",
-            **update.attrs,
+            name=f"{_scope(fused)}/apply",
+            **first.attrs,
         )
-    view.redirect_control(update.replaced, new)
+    view.note_originals(new, replaced)
+    view.redirect_control(list(replaced), new)
+    return new
 
 
-def _codes(view: GraphView, table: TablePlan, probes: Dict[Any, Any]) -> tf.Tensor:
+def _read_before_update(view: GraphView, pairs: List[Tuple[tf.Operation, tf.Operation]]) -> None:
+    """Makes each update wait for the gathers that it trains, so that a step reads its rows as they were before it.
+
+    TensorFlow leaves that order open. A gather that itself waits for the update stays behind it.
+    """
+    after = view.downstream(update for update, _ in pairs)
+    for update, gather in pairs:
+        # A gather behind some update needs a closer look, at the graph with the edges so far.
+        if gather not in after or view.index().number[update] not in view.index().upstream([gather]):
+            add_control_input(update, gather)
+
+
+def _codes(view: GraphView, table: TablePlan, probes: Probes) -> tf.Tensor:
     """The update's indices, which may be a lookup's codes themselves."""
     indices = table.update.indices
-    return probes[table.name, indices.op].codes if indices.op in table.groups else view.current(indices)
+    return probes.codes(table, indices.op) if indices.op in table.groups else view.current(indices)
 
 
 def _snake(op_name: str) -> str:
@@ -236,8 +326,24 @@ def _answer_nan(view: GraphView, place: SummaryInput, what: str, result: PassRes
     result.skipped.append((place.op.name, f"a summary of {what} {shows}: a table has no fixed rows to summarise"))
 
 
+def _fused_change(fused: FusedTable) -> List[str]:
+    if len(fused.tables) == 1:
+        return []
+    names = [f"'{table.name}'" for table in fused.tables]
+    shown = ", ".join(names if len(names) <= 4 else [*names[:3], "…", names[-1]])
+    ops = f"{_count(len(fused.probes), 'probe')}, {_count(len(fused.gathers), 'gather')}"
+    if fused.existing is not None:
+        return [f"tables {shown}: {ops} more for the table that they are"]
+    ops += ", 1 update" if fused.trained else ""
+    return [f"{len(names)} tables [{fused.dim}] are one, with {ops}: {shown}"]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def _change(table: TablePlan) -> str:
-    lookups = f"{len(table.lookups)} lookup{'' if len(table.lookups) == 1 else 's'}"
+    lookups = _count(len(table.lookups), "lookup")
     if table.existing is not None:
         return f"table '{table.name}': {lookups} more, which do not train it"
     return f"table '{table.name}' [{table.spec.dim}]: {lookups}, {_training(table)}"
@@ -258,7 +364,7 @@ def _note_untrained(view: GraphView, table: TablePlan, result: PassResult) -> No
     """A table that is meant to be trained and is left out of training is worth a word; evaluation trains nothing."""
     if table.update is not None or table.existing is not None or not table.lookups or not table.spec.trainable:
         return
-    if any(op.type.startswith(("ResourceApply", "ResourceSparseApply")) for op in view.graph.get_operations()):
+    if any(op_type.startswith(("ResourceApply", "ResourceSparseApply")) for op_type in view.index().types()):
         reason = (
             f"nothing updates the trainable table '{table.name}', but an optimizer updates other Variables: is it in the "
             "optimizer's var_list? (TensorFlow's DNN models of version 2 leave shared_embeddings untrained.)"

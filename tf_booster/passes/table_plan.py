@@ -9,69 +9,39 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.embedding import registry
-from tf_booster.embedding.table_spec import TableSpec
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.code_flow import CodeFlow, Use
 from tf_booster.passes.code_refusals import DENSIFIES, inside_control_flow, names_of, refused_use, table_name_attr
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import skip_identity
-from tf_booster.passes.optimizer_matching import SparseUpdate, UnsupportedUpdate, match_updates
+from tf_booster.passes.optimizer_matching import UnsupportedUpdate, match_updates
+from tf_booster.passes.table_fusion import FusedTable, plan_fusion
 from tf_booster.passes.table_settings import check_stand_in, table_of, table_spec
-from tf_booster.passes.variable_uses import SummaryInput, VariableUses, follow, variable_uses
+from tf_booster.passes.table_uses import Lookup, TablePlan
+from tf_booster.passes.variable_uses import SummaryInput, follow, variable_uses
 
 STAND_IN_IDS = "TfBoosterStandInIds"
 STAND_IN_TABLE = "TfBoosterStandInTable"
-
-
-@dataclasses.dataclass(frozen=True)
-class Lookup:
-    """A gather on the stand-in by codes of `stand_in` (a StandInIds op)."""
-
-    gather: tf.Operation
-    stand_in: tf.Operation
-
-
-@dataclasses.dataclass
-class TablePlan:
-    """One table's part of the rewrite.
-
-    handle_op: VarHandleOp of the stand-in Variable; None for a table that nothing looks up.
-    groups: the StandInIds ops that become probes of this table -> their group. Those of the update come first.
-    update_sources: the StandInIds ops whose codes are among the update's indices, in the order of their groups.
-    existing: the table, where an earlier rewrite of this graph has made it.
-    """
-
-    spec: TableSpec
-    handle_op: Optional[tf.Operation]
-    lookups: List[Lookup] = dataclasses.field(default_factory=list)
-    groups: Dict[tf.Operation, int] = dataclasses.field(default_factory=dict)
-    update: Optional[SparseUpdate] = None
-    update_sources: Tuple[tf.Operation, ...] = ()
-    uses: VariableUses = dataclasses.field(default_factory=VariableUses)
-    handle_requests: List[tf.Operation] = dataclasses.field(default_factory=list)
-    existing: Optional[registry.RewrittenTable] = None
-
-    @property
-    def name(self) -> str:
-        """The table's name in the graph and in checkpoints."""
-        return self.spec.name
 
 
 @dataclasses.dataclass
 class RewritePlan:
     """All tables of a graph, and which of a StandInIds op's consumers read the probe of which table.
 
+    fused: the resources that the tables become, each of one table or of several. apart: nodes, and why they are not fused.
     gradient_summaries: inputs of summaries that show a table's gradient as a dense tensor -> the table's name.
     """
 
     tables: List[TablePlan]
+    fused: List[FusedTable]
+    apart: List[Tuple[str, str]]
     gradient_summaries: Dict[SummaryInput, str]
     routes: Dict[Tuple[tf.Operation, tf.Operation], TablePlan]  # (StandInIds op, consumer of its codes) -> table
     idle: List[tf.Operation]  # StandInIds ops whose codes reach no table; only their shape can matter.
 
 
-def plan_rewrite(view: GraphView, default_seed: Optional[int]) -> RewritePlan:
-    """Finds the tables of the graph, their lookups and updates.
+def plan_rewrite(view: GraphView, default_seed: Optional[int], fuse: bool = True) -> RewritePlan:
+    """Finds the tables of the graph, their lookups and updates, and which of them become one (none if not `fuse`).
 
     Raises RewriteError for whatever a table cannot serve.
     """
@@ -98,8 +68,11 @@ def plan_rewrite(view: GraphView, default_seed: Optional[int]) -> RewritePlan:
     for plan in plans:
         if plan.handle_op is not None and plan.existing is None:
             plan.uses = variable_uses(plan.name, plan.handle_op, _taken_over(plan))
-    idle = [op for op in stand_ins if not any(op in plan.groups for plan in plans)]
-    return RewritePlan(plans, gradient_summaries, _routes(flow, plans, stand_ins), idle)
+    used = {op for plan in plans for op in plan.groups}
+    idle = [op for op in stand_ins if op not in used]
+    routes = _routes(flow, plans, stand_ins)
+    fused, apart = plan_fusion(view, plans, fuse)
+    return RewritePlan(plans, fused, apart, gradient_summaries, routes, idle)
 
 
 class _Planner:
@@ -163,9 +136,7 @@ class _Planner:
         plan = TablePlan(spec, handle_op, lookups, handle_requests=requests, existing=existing)
         if handle_op is not None and existing is None:
             self._plan_update(plan)
-        first_group = 0 if existing is None else existing.num_probes
-        order = dict.fromkeys([*plan.update_sources, *(lookup.stand_in for lookup in lookups)])
-        plan.groups = {stand_in: first_group + place for place, stand_in in enumerate(order)}
+        plan.groups = tuple(dict.fromkeys([*plan.update_sources, *(lookup.stand_in for lookup in lookups)]))
         return plan
 
     def _plan_update(self, plan: TablePlan) -> None:
@@ -208,9 +179,13 @@ def _routes(
 ) -> Dict[Tuple[tf.Operation, tf.Operation], TablePlan]:
     """Which table's probe each direct consumer of a StandInIds op reads."""
     table_of_op = {op: plan for plan in plans for op in _taken_over(plan)}
+    users_of: Dict[tf.Operation, List[TablePlan]] = {}
+    for plan in plans:
+        for op in plan.groups:
+            users_of.setdefault(op, []).append(plan)
     routes = {}
     for stand_in in stand_ins:
-        users = [plan for plan in plans if stand_in in plan.groups]
+        users = users_of.get(stand_in, [])
         for consumer in dict.fromkeys(stand_in.outputs[0].consumers()):
             inputs = [i for i, t in enumerate(consumer.inputs) if t is stand_in.outputs[0]]
             ends = {end for i in inputs for end in flow.reaches(consumer, i)}

@@ -12,6 +12,8 @@ namespace {
 
 // Rows of at most 16 MiB: what a row takes has to fit the arithmetic of slabs, and nobody means more.
 constexpr int64_t kMaxRowValues = int64_t{1} << 22;
+// Each has two ids, and all of them are below kNoField.
+constexpr size_t kMaxFields = size_t{1} << 30;
 
 Status Invalid(const std::string& name, const std::string& what) {
   return Status(StatusCode::kInvalidArgument, "Table '" + name + "': " + what);
@@ -51,8 +53,9 @@ Status CheckOptions(const TableOptions& options) {
     return Invalid(options.name, "dim is " + std::to_string(options.dim) + ", but a row holds at most " +
                                      std::to_string(kMaxRowValues) + " values, slots included");
   }
-  if (options.fields.empty() || options.fields.size() >= kNoField) {
-    return Invalid(options.name, "it has " + std::to_string(options.fields.size()) + " fields, but needs at least 1");
+  if (options.fields.empty() || options.fields.size() > kMaxFields) {
+    return Invalid(options.name, "it has " + std::to_string(options.fields.size()) + " fields, but needs 1 to " +
+                                     std::to_string(kMaxFields));
   }
   for (const FieldOptions& field : options.fields) {
     const std::string where = options.name + "', field '" + field.name;
@@ -88,20 +91,37 @@ Status NewCpuTable(TableOptions options, std::unique_ptr<HashTable>* table, cons
 }
 
 CpuTable::CpuTable(TableOptions options, const CpuTableConfig& config)
-    : options_(std::move(options)), config_(config), state_(NewState({})), epoch_(FirstEpoch()) {}
+    : options_(std::move(options)), config_(config), state_(NewState()), epoch_(FirstEpoch()) {}
 
-std::unique_ptr<TableState> CpuTable::NewState(const std::vector<uint64_t>& seeds) const {
-  return std::make_unique<TableState>(options_, seeds, config_.allocator, config_.bucket_entries);
+std::unique_ptr<TableState> CpuTable::NewState() const {
+  return std::make_unique<TableState>(options_, config_.allocator, config_.bucket_entries);
 }
 
 Status CpuTable::CheckFields(const KeyBatch& keys) const {
   if (keys.size < 0) return Invalid(options_.name, "a batch of " + std::to_string(keys.size) + " keys");
-  if (keys.fields == nullptr) return Status();
-  uint32_t greatest = 0;
-  for (int64_t i = 0; i < keys.size; ++i) greatest = std::max(greatest, keys.fields[i]);
+  uint32_t greatest = keys.field;
+  if (keys.fields != nullptr) {
+    greatest = 0;
+    for (int64_t i = 0; i < keys.size; ++i) greatest = std::max(greatest, keys.fields[i]);
+  }
   if (greatest < options_.fields.size()) return Status();
   return Invalid(options_.name, "a key is of field " + std::to_string(greatest) + ", but the table has " +
                                     std::to_string(options_.fields.size()) + " fields");
+}
+
+Status CpuTable::CheckDistinct(const std::vector<uint32_t>& fields, const char* method) const {
+  std::vector<bool> seen(options_.fields.size(), false);
+  for (const uint32_t field : fields) {
+    if (field >= seen.size()) {
+      return Invalid(options_.name, std::string(method) + " of field " + std::to_string(field) +
+                                        ", but the table has " + std::to_string(seen.size()) + " fields");
+    }
+    if (seen[field]) {
+      return Invalid(options_.name, std::string(method) + " names field " + std::to_string(field) + " twice");
+    }
+    seen[field] = true;
+  }
+  return Status();
 }
 
 Status CpuTable::Reserve(int64_t rows, ParallelFor& pf) {
@@ -136,36 +156,60 @@ Status CpuTable::Reserve(int64_t rows, ParallelFor& pf) {
   });
 }
 
-void CpuTable::Clear() {
+Status CpuTable::Clear(uint32_t field) {
+  TFB_RETURN_IF_ERROR(CheckDistinct({field}, "Clear"));
   std::lock_guard<std::mutex> lock(writer_);
+  if (state_->num_fields > 1) {
+    const FieldState& before = state_->fields[state_->active[field]];
+    state_->fields[state_->OtherId(state_->active[field])].Start(before.seed, before.step, before.evicted);
+    Exchange({field});
+    return Status();
+  }
   RoomGuard guard(room_, RoomLock::kWriting);
   state_->index.Clear();
   state_->rows.Clear();
-  for (FieldState& field : state_->fields) {
-    field.rows = 0;
-    field.queue.Clear();
-  }
-  state_->pending = 0;
+  state_->fields[0].rows = 0;
+  state_->fields[0].pending = 0;
+  state_->fields[0].queue.Clear();
   state_->readable_end = kFirstRow;
   ++epoch_;
+  return Status();
 }
 
 TableStats CpuTable::Stats() const {
   std::lock_guard<std::mutex> lock(writer_);
   TableStats stats;
   stats.rows = state_->num_rows();
-  stats.pending = state_->pending;
-  stats.evicted = evicted_;
-  stats.step = step_;
+  stats.pending = state_->num_pending();
   stats.index_capacity = state_->index.capacity();
   stats.bytes = state_->index.bytes() + state_->rows.bytes();
   for (const FieldState& field : state_->fields) stats.bytes += field.queue.bytes();
+  for (const uint32_t id : state_->active) {
+    stats.evicted += state_->fields[id].evicted;
+    stats.step = std::max<int64_t>(stats.step, state_->fields[id].step);
+  }
   return stats;
+}
+
+Status CpuTable::FieldStats(uint32_t field, TableStats* stats) const {
+  TFB_RETURN_IF_ERROR(CheckDistinct({field}, "FieldStats"));
+  std::lock_guard<std::mutex> lock(writer_);
+  const FieldState& state = state_->fields[state_->active[field]];
+  stats->rows = state.rows;
+  stats->pending = state.pending;
+  stats->evicted = state.evicted;
+  stats->step = state.step;
+  const double keys = static_cast<double>(state_->num_rows() + state_->num_pending());
+  const double share = keys == 0 ? 1.0 / state_->num_fields : static_cast<double>(stats->rows + stats->pending) / keys;
+  const auto part = [share](int64_t whole) { return std::llround(share * static_cast<double>(whole)); };
+  stats->index_capacity = part(state_->index.capacity());
+  stats->bytes = part(state_->index.bytes() + state_->rows.bytes()) + state.queue.bytes();
+  return Status();
 }
 
 int64_t CpuTable::FieldSize(uint32_t field) const {
   RoomGuard guard(room_, RoomLock::kReading);
-  return field < state_->fields.size() ? state_->fields[field].rows.load() : 0;
+  return field < state_->num_fields ? state_->fields[state_->active[field]].rows.load() : 0;
 }
 
 }  // namespace tf_booster

@@ -5,6 +5,7 @@
 
 #include "cc/core/hash_table/contract/cpu_tables.h"
 #include "cc/core/hash_table/contract/failures.h"
+#include "cc/core/hash_table/contract/fields.h"
 
 namespace tf_booster::contract {
 
@@ -12,6 +13,7 @@ CONTRACT(StopsAtMaxRows, CpuTables)
 CONTRACT(StopsWhereMemoryEnds, ScarceCpuTables)
 CONTRACT(StopsAtAnyAllocation, ScarceCpuTables)
 CONTRACT(RefusesBadBatches, CpuTables)
+CONTRACT(ImportOfAFieldStopsAtAnyAllocation, ScarceCpuTables)
 
 TEST(RefusesBadOptions) {
   const auto refuses = [](const std::string& named, const std::function<void(TableOptions&)>& spoil) {

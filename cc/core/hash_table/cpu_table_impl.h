@@ -28,7 +28,14 @@ std::unique_ptr<T[]> NewUninitialized(int64_t size) {
   return std::unique_ptr<T[]>(new T[size]);
 }
 
-inline uint32_t FieldOf(const KeyBatch& keys, int64_t i) { return keys.fields == nullptr ? 0 : keys.fields[i]; }
+inline uint32_t FieldOf(const KeyBatch& keys, int64_t i) {
+  return keys.fields == nullptr ? keys.field : keys.fields[i];
+}
+
+// Keys [begin, begin + size) of a batch.
+inline KeyBatch PartOf(const KeyBatch& keys, int64_t begin, int64_t size) {
+  return {keys.keys + begin, keys.fields == nullptr ? nullptr : keys.fields + begin, size, keys.field};
+}
 
 class CpuTable final : public HashTable {
  public:
@@ -37,18 +44,20 @@ class CpuTable final : public HashTable {
   const TableOptions& options() const override { return options_; }
   Status Find(const KeyBatch& keys, float* out, uint8_t* found, ParallelFor& pf) const override;
   Status FindHandles(const KeyBatch& keys, RowHandle* handles, ParallelFor& pf) const override;
-  Status Gather(const KeyBatch& keys, const RowHandle* handles, const int64_t* codes, int64_t num_codes, float* out,
+  Status Gather(const KeyBatch& keys, const RowHandle* handles, const std::vector<GatherPart>& parts,
                 ParallelFor& pf) const override;
   Status FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf) override;
   Status InsertOrAssign(const KeyBatch& keys, const float* values, ParallelFor& pf) override;
   Status Erase(const KeyBatch& keys, int64_t* erased, ParallelFor& pf) override;
   Status Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFor& pf) override;
   Status Reserve(int64_t rows, ParallelFor& pf) override;
-  Status Export(FunctionRef<Status(ContentsOut*)> allocate, ParallelFor& pf) const override;
-  Status ExportBatch(int64_t* cursor, int64_t limit, TableContents* out) const override;
-  Status Import(const ContentsIn& contents, ParallelFor& pf) override;
-  void Clear() override;
+  Status Export(const std::vector<uint32_t>& fields, FunctionRef<Status(std::vector<ContentsOut>*)> allocate,
+                ParallelFor& pf) const override;
+  Status ExportBatch(int64_t* cursor, int64_t limit, TableRows* out) const override;
+  Status Import(const std::vector<ContentsIn>& contents, ParallelFor& pf) override;
+  Status Clear(uint32_t field) override;
   TableStats Stats() const override;
+  Status FieldStats(uint32_t field, TableStats* stats) const override;
   int64_t FieldSize(uint32_t field) const override;
 
  private:
@@ -64,7 +73,9 @@ class CpuTable final : public HashTable {
   }
 
   Status CheckFields(const KeyBatch& keys) const;
-  std::unique_ptr<TableState> NewState(const std::vector<uint64_t>& seeds) const;
+  // That each is a field of the table, and none occurs twice.
+  Status CheckDistinct(const std::vector<uint32_t>& fields, const char* method) const;
+  std::unique_ptr<TableState> NewState() const;
 
   // Body of Find and FindOrInsert for keys [begin, end), in a room or as the writer. `states`, if not null, gets each
   // state.
@@ -83,10 +94,20 @@ class CpuTable final : public HashTable {
   Status InsertMissing(const KeyBatch& keys, const float* values, uint32_t* states, ParallelFor& pf);
 
   Status CheckCounts(const UpdateBatch& batch) const;
-  void UpdateRows(const UpdateBatch& batch, const uint32_t* states, int64_t step, RowUpdateFn update, ParallelFor& pf);
-  void Evict(int64_t step);
+  // The new time of each field that steps, by id; 0 for the others. Keys of those are refused.
+  Status NewSteps(const UpdateBatch& batch, std::vector<int64_t>* steps) const;
+  void UpdateRows(const UpdateBatch& batch, const uint32_t* states, const std::vector<int64_t>& steps,
+                  RowUpdateFn update, ParallelFor& pf);
+  void Evict(const std::vector<int64_t>& steps);
 
   Status CheckContents(const ContentsIn& contents) const;
+  Status ImportAll(const std::vector<ContentsIn>& contents, ParallelFor& pf);
+  Status ImportSome(const std::vector<ContentsIn>& contents, ParallelFor& pf);
+  // Enters the contents into `state`, under the given id of each field.
+  Status Enter(const std::vector<ContentsIn>& contents, const std::vector<uint32_t>& ids, TableState* state,
+               RoomLock* room, ParallelFor& pf);
+  // Makes the other ids of these fields the active ones, and takes what is left under the old ones out of the table.
+  void Exchange(const std::vector<uint32_t>& fields);
 
   // Runs a method's body; memory that ran out in it becomes a Status.
   template <class Body>
@@ -107,8 +128,6 @@ class CpuTable final : public HashTable {
   mutable RoomLock room_;
   std::unique_ptr<TableState> state_;  // Never null. Changed in the writing room.
   uint32_t epoch_;                     // Changed in the writing room.
-  std::atomic<int64_t> step_{0};
-  std::atomic<int64_t> evicted_{0};
 };
 
 }  // namespace tf_booster

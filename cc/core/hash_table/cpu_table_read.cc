@@ -46,11 +46,11 @@ void CpuTable::LocatePart(const TableState& state, const KeyBatch& keys, int64_t
                           uint32_t* states) const {
   uint64_t hashes[kRing];
   const auto hash = [&](int64_t i, int64_t place) {
-    hashes[place] = HashKey(keys.keys[i], FieldOf(keys, i));
+    hashes[place] = HashKey(keys.keys[i], state.IdOf(keys, i));
     state.index.Prefetch(hashes[place]);
   };
   const auto probe = [&](int64_t i, int64_t place) {
-    states[i] = state.index.StateOf(hashes[place], keys.keys[i], FieldOf(keys, i));
+    states[i] = state.index.StateOf(hashes[place], keys.keys[i], state.IdOf(keys, i));
   };
   Pipeline(begin, end, hash, probe, [](int64_t, int64_t) {});
 }
@@ -62,11 +62,11 @@ void CpuTable::FindPart(const TableState& state, const KeyBatch& keys, int64_t b
     uint64_t hashes[kRing];
     const float* rows[kRing];
     const auto hash = [&](int64_t i, int64_t place) {
-      hashes[place] = HashKey(keys.keys[i], FieldOf(keys, i));
+      hashes[place] = HashKey(keys.keys[i], state.IdOf(keys, i));
       state.index.Prefetch(hashes[place]);
     };
     const auto probe = [&](int64_t i, int64_t place) {
-      const uint32_t row = state.index.StateOf(hashes[place], keys.keys[i], FieldOf(keys, i));
+      const uint32_t row = state.index.StateOf(hashes[place], keys.keys[i], state.IdOf(keys, i));
       rows[place] = IsRow(row) ? state.rows.Values(row) : nullptr;
       if (IsRow(row)) PrefetchRow(rows[place], dim);
       if (found != nullptr) found[i] = IsRow(row);
@@ -76,7 +76,7 @@ void CpuTable::FindPart(const TableState& state, const KeyBatch& keys, int64_t b
       if (rows[place] != nullptr) {
         CopyRow<constant.value>(out + i * dim, rows[place], dim);
       } else {
-        InitialRow(state.fields[FieldOf(keys, i)].initializer, keys.keys[i], dim, out + i * dim);
+        InitialRow(state.fields[state.IdOf(keys, i)].initializer, keys.keys[i], dim, out + i * dim);
       }
     };
     Pipeline(begin, end, hash, probe, finish);
@@ -100,7 +100,7 @@ Status CpuTable::FindHandles(const KeyBatch& keys, RowHandle* handles, ParallelF
     uint32_t states[kPart];
     ForParts(begin, end, [&](int64_t first, int64_t last) {
       RoomGuard guard(room_, RoomLock::kReading);
-      const KeyBatch part = {keys.keys + first, keys.fields == nullptr ? nullptr : keys.fields + first, last - first};
+      const KeyBatch part = PartOf(keys, first, last - first);
       LocatePart(*state_, part, 0, part.size, states);
       for (int64_t i = 0; i < part.size; ++i) handles[first + i] = IsRow(states[i]) ? HandleOf(states[i]) : kNoRow;
     });
@@ -108,21 +108,21 @@ Status CpuTable::FindHandles(const KeyBatch& keys, RowHandle* handles, ParallelF
   return Status();
 }
 
-Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const int64_t* codes, int64_t num_codes,
-                        float* out, ParallelFor& pf) const {
+Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const std::vector<GatherPart>& parts,
+                        ParallelFor& pf) const {
   TFB_RETURN_IF_ERROR(CheckFields(keys));
   constexpr int64_t kCodeMask = (int64_t{1} << 40) - 1;
   const int64_t dim = options_.dim;
-  std::atomic<int64_t> wrong{-1};
-  const auto gather_part = [&](auto constant, const TableState& state, int64_t begin, int64_t end) {
+  std::atomic<int64_t> wrong{0};
+  const auto gather_some = [&](auto constant, const TableState& state, const int64_t* codes, int64_t n, float* out) {
     uint64_t hashes[kRing];
     const float* rows[kRing];
     const auto fresh_row = [&](int64_t k) { return handles == nullptr ? 0 : FreshRow(state, handles[k]); };
     const auto hash = [&](int64_t i, int64_t place) {
       const int64_t code = codes[i] & kCodeMask;
-      if (code > keys.size) wrong = i;
+      if (code > keys.size) wrong = code;
       if (code == 0 || code > keys.size || fresh_row(code - 1) != 0) return;
-      hashes[place] = HashKey(keys.keys[code - 1], FieldOf(keys, code - 1));
+      hashes[place] = HashKey(keys.keys[code - 1], state.IdOf(keys, code - 1));
       state.index.Prefetch(hashes[place]);
     };
     const auto probe = [&](int64_t i, int64_t place) {
@@ -130,7 +130,7 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const in
       rows[place] = nullptr;
       if (code == 0 || code > keys.size) return;
       uint32_t row = fresh_row(k);
-      if (row == 0) row = state.index.StateOf(hashes[place], keys.keys[k], FieldOf(keys, k));
+      if (row == 0) row = state.index.StateOf(hashes[place], keys.keys[k], state.IdOf(keys, k));
       if (!IsRow(row)) return;
       rows[place] = state.rows.Values(row);
       PrefetchRow(rows[place], dim);
@@ -142,22 +142,33 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const in
       } else if (code == 0 || code > keys.size) {
         std::fill_n(out + i * dim, dim, 0.0f);
       } else {
-        InitialRow(state.fields[FieldOf(keys, code - 1)].initializer, keys.keys[code - 1], dim, out + i * dim);
+        InitialRow(state.fields[state.IdOf(keys, code - 1)].initializer, keys.keys[code - 1], dim, out + i * dim);
       }
     };
-    Pipeline(begin, end, hash, probe, copy);
+    Pipeline(0, n, hash, probe, copy);
   };
-  pf.Run(num_codes, FindCost(dim), [&](int64_t begin, int64_t end) {
-    ForParts(begin, end, [&](int64_t first, int64_t last) {
+  // All parts are one range, so that many small ones share the threads as one large one does.
+  std::vector<int64_t> starts = {0};
+  for (const GatherPart& part : parts) starts.push_back(starts.back() + part.size);
+  pf.Run(starts.back(), FindCost(dim), [&](int64_t begin, int64_t end) {
+    size_t p = std::upper_bound(starts.begin(), starts.end(), begin) - starts.begin() - 1;
+    while (begin < end) {
+      const int64_t visit_end = std::min(end, begin + kPart);
       RoomGuard guard(room_, RoomLock::kReading);
-      DispatchDim(dim, [&](auto constant) { gather_part(constant, *state_, first, last); });
-    });
+      while (begin < visit_end) {
+        const int64_t first = begin - starts[p], n = std::min(visit_end, starts[p + 1]) - begin;
+        DispatchDim(dim, [&](auto constant) {
+          gather_some(constant, *state_, parts[p].codes + first, n, parts[p].out + first * dim);
+        });
+        begin += n;
+        while (p + 1 < parts.size() && begin == starts[p + 1]) ++p;
+      }
+    }
   });
-  if (wrong < 0) return Status();
+  if (wrong == 0) return Status();
   return Status(StatusCode::kInvalidArgument,
-                "Table '" + options_.name + "': code " + std::to_string(codes[wrong] & kCodeMask) + " at place " +
-                    std::to_string(wrong) + " names no key, there are " + std::to_string(keys.size) +
-                    "; gather with the keys and handles of the probe that made the codes");
+                "Table '" + options_.name + "': code " + std::to_string(wrong.load()) + " names no key, there are " +
+                    std::to_string(keys.size) + "; gather with the keys and handles of the probe that made the codes");
 }
 
 }  // namespace tf_booster

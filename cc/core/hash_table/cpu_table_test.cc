@@ -1,6 +1,7 @@
 // The CPU table under the contract suite.
 #include "cc/core/hash_table/contract/basics.h"
 #include "cc/core/hash_table/contract/cpu_tables.h"
+#include "cc/core/hash_table/contract/fields.h"
 #include "cc/core/hash_table/contract/policies.h"
 
 namespace tf_booster::contract {
@@ -26,5 +27,7 @@ CONTRACT(ImportFillsInWhatIsMissing, CpuTables)
 CONTRACT(ImportIsAllOrNothing, CpuTables)
 CONTRACT(ExportsPiecemeal, CpuTables)
 CONTRACT(ExportPassesErrorsOn, CpuTables)
+
+CONTRACT(FieldsLiveAsTheyWouldAlone, CpuTables)
 
 }  // namespace tf_booster::contract

@@ -54,41 +54,64 @@ Status CpuTable::CheckCounts(const UpdateBatch& batch) const {
   return Status();
 }
 
+Status CpuTable::NewSteps(const UpdateBatch& batch, std::vector<int64_t>* steps) const {
+  TFB_RETURN_IF_ERROR(CheckDistinct(batch.fields, "Update"));
+  const TableState& state = *state_;
+  steps->assign(state.fields.size(), 0);
+  if (batch.fields.empty()) {
+    for (const uint32_t id : state.active) (*steps)[id] = state.fields[id].step + 1;
+    return Status();
+  }
+  for (const uint32_t field : batch.fields) {
+    (*steps)[state.active[field]] = state.fields[state.active[field]].step + 1;
+  }
+  for (int64_t i = 0; i < batch.keys.size; ++i) {
+    if ((*steps)[state.IdOf(batch.keys, i)] != 0) continue;
+    return Status(StatusCode::kInvalidArgument,
+                  "Table '" + options_.name + "': key " + std::to_string(batch.keys.keys[i]) + " is of field '" +
+                      options_.fields[FieldOf(batch.keys, i)].name + "', which does not step with this update");
+  }
+  return Status();
+}
+
 Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFor& pf) {
   TFB_RETURN_IF_ERROR(CheckFields(batch.keys));
   TFB_RETURN_IF_ERROR(CheckCounts(batch));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
     const KeyBatch& keys = batch.keys;
-    const int64_t step = step_ + 1;
+    std::vector<int64_t> steps;
+    TFB_RETURN_IF_ERROR(NewSteps(batch, &steps));
     const auto states = NewUninitialized<uint32_t>(keys.size);
     Locate(keys, batch.handles, states.get(), pf);
     std::vector<NewKey> missing;
     for (int64_t i = 0; i < keys.size; ++i) {
       if (IsRow(states[i])) continue;
-      const uint32_t field = FieldOf(keys, i), before = states[i];
+      const uint32_t id = state_->IdOf(keys, i), before = states[i];
       const Admission admission = Admit(PendingCount(before), batch.counts == nullptr ? 1 : batch.counts[i],
-                                        options_.fields[field].min_frequency);
+                                        state_->fields[id].options->min_frequency);
       // UpdateRows adds the batch's own sightings to those before it.
-      missing.push_back({keys.keys[i], HashKey(keys.keys[i], field), i, PendingCount(before), step, field, before,
+      missing.push_back({keys.keys[i], HashKey(keys.keys[i], id), i, PendingCount(before), steps[id], id, before,
                          admission.admitted ? kEmpty : admission.PendingState(), 0});
     }
     if (!missing.empty()) {
       Insertion insertion(options_, state_.get(), config_.memory, std::move(missing));
       TFB_RETURN_IF_ERROR(insertion.Prepare(/*distinct=*/true, pf));
-      insertion.FillRows(nullptr, nullptr, pf);
+      insertion.FillRows(RowSource(), pf);
       insertion.Publish(&room_, pf);
       for (const NewKey& key : insertion.keys()) states[key.position] = insertion.RowOf(key);
     }
-    step_ = step;
-    UpdateRows(batch, states.get(), step, update, pf);
-    Evict(step);
+    for (size_t id = 0; id < steps.size(); ++id) {
+      if (steps[id] != 0) state_->fields[id].step = steps[id];
+    }
+    UpdateRows(batch, states.get(), steps, update, pf);
+    Evict(steps);
     return Status();
   });
 }
 
-void CpuTable::UpdateRows(const UpdateBatch& batch, const uint32_t* states, int64_t step, RowUpdateFn update,
-                          ParallelFor& pf) {
+void CpuTable::UpdateRows(const UpdateBatch& batch, const uint32_t* states, const std::vector<int64_t>& steps,
+                          RowUpdateFn update, ParallelFor& pf) {
   const RowStore& store = state_->rows;
   const int64_t limit = GroupSize(store.layout().stride_bytes);
   pf.Run(batch.keys.size, 20 + store.layout().values() / 4, [&](int64_t begin, int64_t end) {
@@ -105,7 +128,7 @@ void CpuTable::UpdateRows(const UpdateBatch& batch, const uint32_t* states, int6
           RowMeta* meta = group.metas[j];
           meta->frequency =
               AddSaturating(meta->frequency, batch.counts == nullptr ? 1 : batch.counts[group.positions[j]]);
-          meta->last_step = step;
+          meta->last_step = steps[meta->field];
         }
         update(group.positions, group.rows, group.size);
       }
@@ -113,22 +136,23 @@ void CpuTable::UpdateRows(const UpdateBatch& batch, const uint32_t* states, int6
   });
 }
 
-void CpuTable::Evict(int64_t step) {
+void CpuTable::Evict(const std::vector<int64_t>& steps) {
   bool any = false;
-  for (FieldState& field : state_->fields) {
-    if (!field.queue.enabled()) continue;
+  for (size_t id = 0; id < steps.size(); ++id) {
+    FieldState& field = state_->fields[id];
+    if (steps[id] == 0 || !field.queue.enabled()) continue;
     bool more = true;
     while (more) {
       RoomGuard guard(room_, RoomLock::kWriting);
       for (int64_t n = 0; more && n < kVictimsPerVisit; ++n) {
-        const uint32_t row = field.queue.PopVictim(field.rows, step, state_->rows);
+        const uint32_t row = field.queue.PopVictim(field.rows, steps[id], state_->rows);
         more = row != 0;
         if (!more) break;
         const RowMeta& meta = *state_->rows.Meta(row);
         const uint64_t hash = HashKey(meta.key, meta.field);
         state_->Remove(hash, state_->index.Find(hash, meta.key, meta.field));
         state_->rows.Free(row);
-        ++evicted_;
+        ++field.evicted;
         any = true;
       }
     }

@@ -19,8 +19,8 @@ struct ByStripe {
   std::vector<int64_t> places;
   std::array<int64_t, kStripes + 1> begin{};
 
-  explicit ByStripe(const KeyBatch& keys) : places(keys.size) {
-    const auto stripe = [&](int64_t i) { return StripeOf(HashKey(keys.keys[i], FieldOf(keys, i))); };
+  ByStripe(const TableState& state, const KeyBatch& keys) : places(keys.size) {
+    const auto stripe = [&](int64_t i) { return StripeOf(HashKey(keys.keys[i], state.IdOf(keys, i))); };
     for (int64_t i = 0; i < keys.size; ++i) ++begin[stripe(i) + 1];
     std::partial_sum(begin.begin(), begin.end(), begin.begin());
     std::array<int64_t, kStripes> next;
@@ -75,13 +75,14 @@ Status CpuTable::InsertMissing(const KeyBatch& keys, const float* values, uint32
   std::vector<NewKey> missing;
   for (int64_t i = 0; i < keys.size; ++i) {
     if (IsRow(states[i])) continue;
-    const uint32_t field = FieldOf(keys, i);
-    missing.push_back({keys.keys[i], HashKey(keys.keys[i], field), i, 1, step_, field, states[i], kEmpty, 0});
+    const uint32_t id = state_->IdOf(keys, i);
+    missing.push_back(
+        {keys.keys[i], HashKey(keys.keys[i], id), i, 1, state_->fields[id].step, id, states[i], kEmpty, 0});
   }
   if (missing.empty()) return Status();
   Insertion insertion(options_, state_.get(), config_.memory, std::move(missing));
   TFB_RETURN_IF_ERROR(insertion.Prepare(/*distinct=*/false, pf));
-  insertion.FillRows(values, nullptr, pf);
+  insertion.FillRows(RowSource{values, nullptr}, pf);
   insertion.Publish(&room_, pf);
   for (const NewKey& key : insertion.keys()) states[key.position] = insertion.RowOf(key);
   return Status();
@@ -102,7 +103,7 @@ Status CpuTable::InsertOrAssign(const KeyBatch& keys, const float* values, Paral
   TFB_RETURN_IF_ERROR(CheckFields(keys));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
-    const ByStripe by_stripe(keys);
+    const ByStripe by_stripe(*state_, keys);
     const auto states = NewUninitialized<uint32_t>(keys.size);
     Locate(keys, nullptr, states.get(), pf);
     TFB_RETURN_IF_ERROR(InsertMissing(keys, values, states.get(), pf));
@@ -118,12 +119,12 @@ Status CpuTable::Erase(const KeyBatch& keys, int64_t* erased, ParallelFor& pf) {
   TFB_RETURN_IF_ERROR(CheckFields(keys));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
-    const ByStripe by_stripe(keys);
+    const ByStripe by_stripe(*state_, keys);
     const auto rows = NewUninitialized<uint32_t>(keys.size);
     by_stripe.ForEach(room_, 50, pf, [&](int64_t i) {
-      const uint32_t field = FieldOf(keys, i);
-      const uint64_t hash = HashKey(keys.keys[i], field);
-      IndexEntry* entry = state_->index.Find(hash, keys.keys[i], field);
+      const uint32_t id = state_->IdOf(keys, i);
+      const uint64_t hash = HashKey(keys.keys[i], id);
+      IndexEntry* entry = state_->index.Find(hash, keys.keys[i], id);
       rows[i] = entry == nullptr ? 0 : state_->Remove(hash, entry);
     });
     int64_t count = 0;

@@ -5,6 +5,11 @@
 #include "cc/core/hash_table/hash.h"
 
 namespace tf_booster {
+namespace {
+
+uint64_t OrderOf(int64_t key) { return HashKey(key, 0); }
+
+}  // namespace
 
 int64_t EvictionQueue::GrowthBytes(int64_t more) const {
   if (!enabled() || heap_.size() + more <= heap_.capacity()) return 0;
@@ -21,7 +26,7 @@ void EvictionQueue::Reserve(int64_t more, int64_t rows, const RowStore& store) {
 void EvictionQueue::Push(uint32_t row, const RowStore& store) {
   if (!enabled()) return;
   const RowMeta& meta = *store.Meta(row);
-  heap_.push_back({Score(meta), HashKey(meta.key, field_), row});
+  heap_.push_back({Score(meta), OrderOf(meta.key), row});
   std::push_heap(heap_.begin(), heap_.end(), LeavesLater);
 }
 
@@ -31,7 +36,7 @@ bool EvictionQueue::MustLeave(int64_t score, int64_t rows, int64_t step) const {
 
 // False for an entry whose row was erased, whether or not another key has the row now.
 bool EvictionQueue::Belongs(const Entry& entry, const RowMeta& meta) const {
-  return meta.field == field_ && HashKey(meta.key, field_) == entry.hash;
+  return meta.field == field_ && OrderOf(meta.key) == entry.hash;
 }
 
 uint32_t EvictionQueue::PopVictim(int64_t rows, int64_t step, const RowStore& store) {

@@ -2,7 +2,8 @@
 // step, or the frequency for LFU. Both only grow, so an entry may be out of date without harm: it is brought up to date
 // when it comes to the top. A step that evicts nothing costs nothing, and a hit never touches the heap.
 //
-// The order is total (a hash is unique within a field), so the victims depend on the batches alone, not on threads.
+// The order is total (the hash of a key among those of field 0 is unique within a field), so the victims depend on the
+// batches alone: not on threads, nor on the number that a field has in a fused table.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_EVICTION_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_EVICTION_H_
 
@@ -16,6 +17,7 @@ namespace tf_booster {
 
 class EvictionQueue {
  public:
+  // `field`: the id by which the metas know it.
   EvictionQueue(const EvictionOptions& options, uint32_t field) : options_(options), field_(field) {}
 
   bool enabled() const { return options_.max_idle_steps > 0 || options_.max_rows > 0; }
@@ -32,7 +34,7 @@ class EvictionQueue {
   uint32_t PopVictim(int64_t rows, int64_t step, const RowStore& store);
 
   int64_t bytes() const { return static_cast<int64_t>(heap_.capacity() * sizeof(Entry)); }
-  void Clear() { heap_.clear(); }
+  void Clear() { std::vector<Entry>().swap(heap_); }
 
  private:
   struct Entry {

@@ -11,6 +11,7 @@
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_HASH_TABLE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,12 @@
 
 namespace tf_booster {
 
-// Keys of a batch, borrowed. `fields` is null when all keys belong to field 0.
+// Keys of a batch, borrowed. `fields` is null when all keys belong to `field`.
 struct KeyBatch {
   const int64_t* keys = nullptr;
   const uint32_t* fields = nullptr;
   int64_t size = 0;
+  uint32_t field = 0;
 };
 
 // Where a key's row lived when FindHandles answered. A method that takes handles takes them with the keys that they
@@ -35,55 +37,57 @@ using RowHandle = int64_t;
 inline constexpr RowHandle kNoRow = -1;
 
 struct TableStats {
-  int64_t rows = 0;            // Admitted rows.
-  int64_t pending = 0;         // Keys that were seen and not admitted yet.
-  int64_t evicted = 0;         // Rows removed by eviction since the table was made.
-  int64_t step = 0;            // Updates so far, the clock of last-use steps.
-  int64_t index_capacity = 0;  // Entries that the index has room for.
-  int64_t bytes = 0;           // Memory of index and slabs.
+  int64_t rows = 0;     // Admitted rows.
+  int64_t pending = 0;  // Keys that were seen and not admitted yet.
+  int64_t evicted = 0;  // Rows removed by eviction since the table was made.
+  int64_t step = 0;     // Updates so far, the clock of last-use steps; of a whole table that of its oldest field.
+  int64_t index_capacity = 0;  // Entries that the index has room for; of a field its share, by its keys.
+  int64_t bytes = 0;           // Memory of index and slabs; of a field its share, by its keys.
 };
 
-// A whole table as arrays, in no promised order; row i of every array belongs to the same key.
-struct TableContents {
+// Some rows as arrays, in no promised order; row i of every array belongs to the same key.
+struct TableRows {
   std::vector<int64_t> keys;
   std::vector<uint32_t> fields;
   std::vector<float> values;              // rows * dim
   std::vector<std::vector<float>> slots;  // Each rows * dim.
   std::vector<int64_t> frequencies;
   std::vector<int64_t> last_steps;
-  std::vector<int64_t> pending_keys;
-  std::vector<uint32_t> pending_fields;
-  std::vector<int64_t> pending_counts;
-  int64_t step = 0;
-  std::vector<uint64_t> seeds;  // One a field.
 };
 
-// The same, borrowed: where Export writes and Import reads. A null `fields` stands for all 0 (Import) or not wanted
-// (Export).
-template <class I64, class U32, class F32>
+// The whole of one field as arrays, borrowed: where Export writes and Import reads; entry i of every array of rows
+// belongs to the same key.
+template <class I64, class F32>
 struct BasicContentsRef {
+  uint32_t field = 0;
   int64_t rows = 0;
   int64_t pending = 0;
   I64* keys = nullptr;
-  U32* fields = nullptr;
-  F32* values = nullptr;
-  std::vector<F32*> slots;     // Import: empty, or a null entry, starts that slot at its initial value.
+  F32* values = nullptr;    // rows * dim
+  std::vector<F32*> slots;  // Each rows * dim. Import: empty, or a null entry, starts that slot at its initial value.
   I64* frequencies = nullptr;  // Import: null means 1.
   I64* last_steps = nullptr;   // Import: null means `step`.
   I64* pending_keys = nullptr;
-  U32* pending_fields = nullptr;
   I64* pending_counts = nullptr;
   int64_t step = 0;
-  std::vector<uint64_t> seeds;  // One a field. Import: empty keeps the table's own.
+  std::optional<uint64_t> seed;  // Import: without it the field keeps its own.
 };
-using ContentsOut = BasicContentsRef<int64_t, uint32_t, float>;
-using ContentsIn = BasicContentsRef<const int64_t, const uint32_t, const float>;
+using ContentsOut = BasicContentsRef<int64_t, float>;
+using ContentsIn = BasicContentsRef<const int64_t, const float>;
 
 // One training step's update of distinct keys.
 struct UpdateBatch {
   KeyBatch keys;                       // Distinct.
   const int64_t* counts = nullptr;     // Sightings of each key in the training batch, at least 1; null: 1 each.
   const RowHandle* handles = nullptr;  // As FindHandles gave them; null: probe.
+  std::vector<uint32_t> fields;        // Those that step, with keys in the batch or without; empty: all.
+};
+
+// One of the arrays of codes that Gather turns into rows.
+struct GatherPart {
+  const int64_t* codes = nullptr;
+  int64_t size = 0;
+  float* out = nullptr;  // size * dim
 };
 
 // Called with up to `n` admitted keys at a time: positions[j] is the key's place in the batch and rows[j] its row
@@ -103,10 +107,11 @@ class HashTable {
   // handles[i] = the row of key i, or kNoRow. Inserts nothing, counts nothing.
   virtual Status FindHandles(const KeyBatch& keys, RowHandle* handles, ParallelFor& pf) const = 0;
 
-  // out[i] (dim floats) = embedding of keys.keys[codes[i] - 1] through its handle; code 0 gives zeros, and a key
-  // without a row its initial value. Only the low 40 bits of a code count. A code above keys.size is InvalidArgument.
-  virtual Status Gather(const KeyBatch& keys, const RowHandle* handles, const int64_t* codes, int64_t num_codes,
-                        float* out, ParallelFor& pf) const = 0;
+  // out[i] (dim floats) = embedding of keys.keys[codes[i] - 1] through its handle, in each part; code 0 gives zeros,
+  // and a key without a row its initial value. Only the low 40 bits of a code count. A code above keys.size is
+  // InvalidArgument.
+  virtual Status Gather(const KeyBatch& keys, const RowHandle* handles, const std::vector<GatherPart>& parts,
+                        ParallelFor& pf) const = 0;
 
   // As Find, but inserts missing keys (past the admission filter) with their initial values first. Frequencies of
   // inserted keys start at 1, those of others do not change.
@@ -119,28 +124,34 @@ class HashTable {
   // Removes keys, pending ones too; unknown keys are fine. `erased`, if not null, gets how many rows were removed.
   virtual Status Erase(const KeyBatch& keys, int64_t* erased, ParallelFor& pf) = 0;
 
-  // One step: advances the clock, counts the sightings, admits the keys that reach min_frequency with this batch (all
-  // sightings of the batch are counted first), sets last-use steps, calls `update` on the rows of all admitted keys,
-  // and then evicts by the fields' policies. Where a batch's new rows do not fit, nothing of all this happens.
+  // One step: advances the clock of each field that steps, counts the sightings, admits the keys that reach
+  // min_frequency with this batch (all sightings of the batch are counted first), sets last-use steps, calls `update`
+  // on the rows of all admitted keys, and then evicts by the fields' policies. Where a batch's new rows do not fit,
+  // nothing of all this happens. A key of a field that does not step is InvalidArgument.
   virtual Status Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFor& pf) = 0;
 
   // Makes room for `rows` rows in all.
   virtual Status Reserve(int64_t rows, ParallelFor& pf) = 0;
 
-  // A consistent picture of the table. `allocate` is called once with the counts and `step` filled in and sets the
-  // arrays' addresses (or leaves null what is not wanted, or returns an error); no update happens meanwhile.
-  virtual Status Export(FunctionRef<Status(ContentsOut*)> allocate, ParallelFor& pf) const = 0;
+  // A consistent picture of distinct fields, in the order of `fields`. `allocate` is called once with counts, step and
+  // seed of each filled in and sets the arrays' addresses (or leaves null what is not wanted, or returns an error); no
+  // update happens meanwhile.
+  virtual Status Export(const std::vector<uint32_t>& fields, FunctionRef<Status(std::vector<ContentsOut>*)> allocate,
+                        ParallelFor& pf) const = 0;
 
   // Up to `limit` rows from place `*cursor` (0 at first) on, for reading a large table piecemeal; `*cursor` moves on,
   // and is -1 at the end. Rows that are neither inserted nor erased meanwhile are seen exactly once.
-  virtual Status ExportBatch(int64_t* cursor, int64_t limit, TableContents* out) const = 0;
+  virtual Status ExportBatch(int64_t* cursor, int64_t limit, TableRows* out) const = 0;
 
-  // Replaces the whole table. Keys must be distinct (InvalidArgument otherwise), within a limit, and fit. On error the
-  // table is as it was.
-  virtual Status Import(const ContentsIn& contents, ParallelFor& pf) = 0;
+  // Replaces distinct fields, each as a whole; other fields stay. Keys of a field must be distinct (InvalidArgument
+  // otherwise), within a limit, and fit. On error the table is as it was; readers see all of it or nothing.
+  virtual Status Import(const std::vector<ContentsIn>& contents, ParallelFor& pf) = 0;
 
-  virtual void Clear() = 0;
+  // Removes all keys of a field, pending ones too. Its clock and seed stay.
+  virtual Status Clear(uint32_t field) = 0;
+
   virtual TableStats Stats() const = 0;
+  virtual Status FieldStats(uint32_t field, TableStats* stats) const = 0;
   virtual int64_t FieldSize(uint32_t field) const = 0;  // Admitted rows of one field.
 };
 

@@ -16,7 +16,7 @@ constexpr uint32_t kKeysPerVisit = 2048;
 }  // namespace
 
 Insertion::Insertion(const TableOptions& options, TableState* state, MemoryProbe* memory, std::vector<NewKey> keys)
-    : options_(options), state_(state), memory_(memory), keys_(std::move(keys)), new_rows_(options.fields.size(), 0) {}
+    : options_(options), state_(state), memory_(memory), keys_(std::move(keys)), new_rows_(state->fields.size(), 0) {}
 
 Insertion::~Insertion() {
   for (int s = 0; s < kStripes; ++s) state_->index.DropGrowth(s);
@@ -86,7 +86,7 @@ Status Insertion::CheckLimits() {
   }
   num_new_rows_ = std::accumulate(new_rows_.begin(), new_rows_.end(), int64_t{0});
   for (size_t f = 0; f < new_rows_.size(); ++f) {
-    const FieldOptions& field = options_.fields[f];
+    const FieldOptions& field = *state_->fields[f].options;
     const int64_t rows = state_->fields[f].rows;
     if (field.max_rows == 0 || new_rows_[f] == 0 || rows + new_rows_[f] <= field.max_rows) continue;
     return Status(StatusCode::kResourceExhausted,
@@ -133,13 +133,14 @@ Status Insertion::TakeMemory(ParallelFor& pf) {
   return ok ? Status() : Exhausted(bytes, -1);
 }
 
-void Insertion::FillRows(const float* values, const std::vector<const float*>* slots, ParallelFor& pf) {
+void Insertion::FillRows(const RowSource* sources, int64_t per_id, ParallelFor& pf) {
   const RowLayout& layout = state_->rows.layout();
   const int64_t dim = layout.dim;
   pf.Run(static_cast<int64_t>(keys_.size()), 50 + 5 * layout.values(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const NewKey& key = keys_[i];
       if (!IsFirst(static_cast<uint32_t>(i)) || !IsRow(key.state)) continue;
+      const auto& [values, slots] = sources[per_id * key.field];
       float* row = state_->rows.Values(key.state);
       if (values != nullptr) {
         std::memcpy(row, values + key.position * dim, dim * sizeof(float));
@@ -148,7 +149,7 @@ void Insertion::FillRows(const float* values, const std::vector<const float*>* s
       }
       for (int64_t s = 0; s < layout.slots; ++s) {
         float* slot = row + (1 + s) * dim;
-        if (slots != nullptr && (*slots)[s] != nullptr) {
+        if (slots != nullptr && !slots->empty() && (*slots)[s] != nullptr) {
           std::memcpy(slot, (*slots)[s] + key.position * dim, dim * sizeof(float));
         } else {
           std::fill_n(slot, dim, options_.slot_initial_values[s]);
@@ -175,7 +176,17 @@ void Insertion::Publish(RoomLock* room, ParallelFor& pf) {
 void Insertion::PublishStripe(int s, RoomLock* room) {
   constexpr uint32_t kAhead = 12;
   const uint32_t end = stripe_begin_[s + 1];
+  // Keys of a field come mostly one after another; the other stripes' threads count in the same places.
+  uint32_t counted = 0;
   int64_t pending = 0;
+  const auto count = [&](uint32_t field, int64_t more) {
+    if (field != counted) {
+      state_->fields[counted].pending += pending;
+      pending = 0;
+      counted = field;
+    }
+    pending += more;
+  };
   for (uint32_t visit = stripe_begin_[s]; visit < end; visit += kKeysPerVisit) {
     RoomGuard guard(*room, RoomLock::kWriting);
     state_->index.CommitGrowth(s);
@@ -186,7 +197,8 @@ void Insertion::PublishStripe(int s, RoomLock* room) {
       if (IsRow(key.state)) {
         *state_->rows.Meta(key.state) = {key.key, key.field, 0, key.frequency, key.last_step};
       }
-      pending += IsPending(key.state) - IsPending(key.before);
+      const int more = IsPending(key.state) - IsPending(key.before);
+      if (more != 0) count(key.field, more);
       if (key.before == kEmpty) {
         state_->index.Insert(key.hash, key.key, key.field, key.state);
       } else {
@@ -194,7 +206,7 @@ void Insertion::PublishStripe(int s, RoomLock* room) {
       }
     }
   }
-  state_->pending += pending;
+  if (pending != 0) state_->fields[counted].pending += pending;
 }
 
 }  // namespace tf_booster

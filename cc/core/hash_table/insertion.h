@@ -29,10 +29,17 @@ struct NewKey {
   int64_t position;   // In the batch.
   int64_t frequency;  // For the meta of a new row.
   int64_t last_step;
-  uint32_t field;
+  uint32_t field;     // Its id.
   uint32_t before;    // State in the index: kEmpty or pending.
   uint32_t state;     // State to come: kEmpty for a row yet to be taken, or pending.
   uint32_t original;  // Place in `keys` of the first occurrence; Prepare sets it.
+};
+
+// What new rows start with. Null `values`: initial values; else row `position` of [n, dim]. Null `slots`, or a null
+// entry: the slot's initial value; else the same of slot s.
+struct RowSource {
+  const float* values = nullptr;
+  const std::vector<const float*>* slots = nullptr;
 };
 
 class Insertion {
@@ -47,9 +54,9 @@ class Insertion {
   // are equal. The table is as it was in all these cases.
   Status Prepare(bool distinct, ParallelFor& pf);
 
-  // Writes embedding and slots of the new rows. Null `values`: initial values; else row `position` of [n, dim]. Null
-  // `slots`, or a null entry: the slot's initial value; else the same of slot s.
-  void FillRows(const float* values, const std::vector<const float*>* slots, ParallelFor& pf);
+  // Writes embedding and slots of the new rows, from one source or from that of the key's field (by id).
+  void FillRows(const RowSource& source, ParallelFor& pf) { FillRows(&source, 0, pf); }
+  void FillRows(const std::vector<RowSource>& sources, ParallelFor& pf) { FillRows(sources.data(), 1, pf); }
 
   // Enters the keys. Cannot fail.
   void Publish(RoomLock* room, ParallelFor& pf);
@@ -67,6 +74,7 @@ class Insertion {
   Status CheckLimits();
   Status TakeMemory(ParallelFor& pf);
   Status Exhausted(int64_t wanted, int64_t left) const;
+  void FillRows(const RowSource* sources, int64_t per_id, ParallelFor& pf);
   void PublishStripe(int stripe, RoomLock* room);
 
   bool IsFirst(uint32_t i) const { return keys_[i].original == i; }
@@ -78,7 +86,7 @@ class Insertion {
   std::vector<uint32_t> by_stripe_;  // Places in keys_, sorted by stripe and then by place.
   std::array<uint32_t, kStripes + 1> stripe_begin_{};
   std::array<int64_t, kStripes> new_entries_{};
-  std::vector<int64_t> new_rows_;  // Of each field.
+  std::vector<int64_t> new_rows_;  // Of each field, by id.
   int64_t num_new_rows_ = 0;
 };
 

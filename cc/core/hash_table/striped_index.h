@@ -60,6 +60,16 @@ class StripedIndex {
     }
   }
 
+  // Calls visit(entry) on the live entries among [begin, end) of a stripe; it may erase the entry that it is given.
+  template <class Visit>
+  void ForEachOfPart(int stripe, int64_t begin, int64_t end, Visit visit) {
+    IndexEntry* const entries = stripes_[stripe].ref.entries;
+    for (int64_t i = begin; i < end; ++i) {
+      if (IsLive(entries[i].state)) visit(&entries[i]);
+    }
+  }
+  int64_t stripe_capacity(int stripe) const { return stripes_[stripe].capacity; }
+
   int64_t capacity() const;
   int64_t bytes() const { return capacity() * static_cast<int64_t>(sizeof(IndexEntry)); }
 

@@ -136,7 +136,9 @@ void BenchDim(int64_t rows, int64_t dim, int rounds) {
             Median(rounds, threads, draw, [&] { Check(table->FindHandles(batch, handles.data(), pf)); }));
       print("gather", Median(
                           rounds, threads, [] {},
-                          [&] { Check(table->Gather(batch, handles.data(), codes.data(), kBatch, out.data(), pf)); }));
+                          [&] {
+                            Check(table->Gather(batch, handles.data(), {{codes.data(), kBatch, out.data()}}, pf));
+                          }));
       print("find_or_insert, old keys",
             Median(rounds, threads, draw, [&] { Check(table->FindOrInsert(batch, out.data(), pf)); }));
       if (zipf) continue;

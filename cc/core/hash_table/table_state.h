@@ -1,4 +1,8 @@
-// All that a table holds, in one object: Import builds a new one aside and swaps.
+// All that a table holds, in one object: Import of all fields builds a new one aside and swaps.
+//
+// Each field has two ids and is known to index and rows by the active one. Import of some fields enters their keys
+// under the other id, where nobody looks, and then makes it the active one: readers see all of a field or nothing,
+// whatever fails before leaves no trace, and other fields are not touched.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_TABLE_STATE_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_TABLE_STATE_H_
 
@@ -9,6 +13,7 @@
 #include <vector>
 
 #include "cc/core/hash_table/eviction.h"
+#include "cc/core/hash_table/hash_table.h"
 #include "cc/core/hash_table/initializer.h"
 #include "cc/core/hash_table/row_store.h"
 #include "cc/core/hash_table/striped_index.h"
@@ -17,50 +22,79 @@
 namespace tf_booster {
 
 struct FieldState {
-  FieldState(const FieldOptions& options, uint32_t field, uint64_t seed)
-      : seed(seed),
-        initializer(MakeRowInitializer(options.initializer, options.name, seed)),
-        queue(options.eviction, field) {}
+  FieldState(const FieldOptions& options, uint32_t id) : options(&options), queue(options.eviction, id) {
+    Start(options.seed, 0, 0);
+  }
 
-  const uint64_t seed;
-  const RowInitializer initializer;
+  // Only while nobody looks here.
+  void Start(uint64_t new_seed, int64_t new_step, int64_t evicted_so_far) {
+    seed = new_seed;
+    initializer = MakeRowInitializer(options->initializer, options->name, seed);
+    step = new_step;
+    evicted = evicted_so_far;
+    queue.Clear();
+  }
+
+  const FieldOptions* const options;
+  uint64_t seed;
+  RowInitializer initializer;
   std::atomic<int64_t> rows{0};  // Admitted.
+  std::atomic<int64_t> pending{0};
+  std::atomic<int64_t> step{0};  // The clock of last-use steps.
+  std::atomic<int64_t> evicted{0};
   EvictionQueue queue;
 };
 
 struct TableState {
-  // `seeds`: one a field, or empty for those of the options.
-  TableState(const TableOptions& options, const std::vector<uint64_t>& seeds, Allocator* allocator, int bucket_entries)
-      : index(allocator, bucket_entries),
+  // `options` must outlive the state.
+  TableState(const TableOptions& options, Allocator* allocator, int bucket_entries)
+      : num_fields(static_cast<uint32_t>(options.fields.size())),
+        index(allocator, bucket_entries),
         rows(allocator, RowLayout(options.dim, static_cast<int64_t>(options.slot_initial_values.size()))) {
-    for (uint32_t f = 0; f < options.fields.size(); ++f) {
-      fields.emplace_back(options.fields[f], f, seeds.empty() ? options.fields[f].seed : seeds[f]);
+    // One field is always replaced with the whole state, and needs no second id.
+    for (uint32_t id = 0; id < (num_fields == 1 ? 1 : 2 * num_fields); ++id) {
+      fields.emplace_back(options.fields[FieldOf(id)], id);
     }
+    for (uint32_t f = 0; f < num_fields; ++f) active.push_back(f);
   }
+
+  // The id by which index and rows know key i of a batch.
+  uint32_t IdOf(const KeyBatch& keys, int64_t i) const {
+    return active[keys.fields == nullptr ? keys.field : keys.fields[i]];
+  }
+  uint32_t FieldOf(uint32_t id) const { return id < num_fields ? id : id - num_fields; }
+  uint32_t OtherId(uint32_t id) const { return id < num_fields ? id + num_fields : id - num_fields; }
 
   int64_t num_rows() const {
     int64_t sum = 0;
     for (const FieldState& field : fields) sum += field.rows;
     return sum;
   }
+  int64_t num_pending() const {
+    int64_t sum = 0;
+    for (const FieldState& field : fields) sum += field.pending;
+    return sum;
+  }
 
   // Takes the row of a live entry, or its pending count, out of the table. The caller is alone in the stripe.
   // Returns the row, which is not free yet, or 0.
   uint32_t Remove(uint64_t hash, IndexEntry* entry) {
-    const uint32_t state = entry->state;
+    const uint32_t state = entry->state, id = entry->field;
     index.Erase(hash, entry);
+    FieldState& field = fields[id];
     if (IsPending(state)) {
-      --pending;
+      --field.pending;
       return 0;
     }
-    --fields[entry->field].rows;
+    --field.rows;
     return state;
   }
 
+  const uint32_t num_fields;
   StripedIndex index;
   RowStore rows;
-  std::deque<FieldState> fields;  // Not a vector: atomics do not move.
-  std::atomic<int64_t> pending{0};
+  std::deque<FieldState> fields;      // By id. Not a vector: atomics do not move.
+  std::vector<uint32_t> active;       // Id of each field. Changed in the writing room.
   uint32_t readable_end = kFirstRow;  // Rows below were published at least once; RowStore's end runs ahead of it.
 };
 

@@ -1,4 +1,5 @@
-// One gradient for each key: its only one, borrowed, or the sum of several in the order of their occurrence.
+// One gradient for each key: its only one, borrowed, or the sum of several in the order of their occurrence. Gradients
+// come in several matrices, one for each lookup's.
 //
 // Gradients are read in the order in which they lie in memory, and only those of keys that have several; the sums that
 // they are added to mostly stay in the caches. (Visiting the gradients key by key instead took three times as long:
@@ -12,6 +13,8 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/unique/scratch_array.h"
@@ -22,18 +25,40 @@ class GradientSums {
  public:
   static constexpr int64_t kMaxRows = int64_t{1} << 31;
 
-  // What place_of(row) says when it is not a place.
+  // [num_rows, dim], borrowed.
+  struct Matrix {
+    const float* grads = nullptr;
+    int64_t num_rows = 0;
+  };
+
+  // A row of one of the matrices; `matrix` is their number where no row is meant.
+  struct Place {
+    int64_t matrix;
+    int64_t row;
+  };
+
+  // What place_of(matrix, row) says when it is not a place.
   static constexpr int64_t kNoPlace = -1;
   static constexpr int64_t kWrongPlace = -2;
 
-  // grads: [num_rows, dim], borrowed; num_rows < kMaxRows. place_of(row): which of `num_places` keys a gradient belongs
-  // to. Returns the first row whose place is wrong, or -1.
+  // Whether Build can number all rows.
+  static bool Fits(const std::vector<Matrix>& matrices) {
+    int64_t rows = 0;
+    for (const Matrix& matrix : matrices) rows = NextStart(rows + matrix.num_rows);
+    return rows < kMaxRows;
+  }
+
+  // place_of(matrix, row): which of `num_places` keys a gradient belongs to. Returns the first whose place is wrong.
   template <class PlaceOf>
-  int64_t Build(const float* grads, int64_t num_rows, int64_t dim, int64_t num_places, PlaceOf place_of,
-                ParallelFor& pf) {
-    grads_ = grads;
-    num_rows_ = num_rows;
+  Place Build(std::vector<Matrix> matrices, int64_t dim, int64_t num_places, PlaceOf place_of, ParallelFor& pf) {
+    matrices_ = std::move(matrices);
     dim_ = dim;
+    int64_t num_rows = 0;
+    for (const Matrix& matrix : matrices_) {
+      starts_.push_back(num_rows);
+      num_rows = NextStart(num_rows + matrix.num_rows);
+      bases_.resize(num_rows >> kStartBits, matrix.grads - starts_.back() * dim);
+    }
     while (part_bits_ < kMaxPartBits && (2 << part_bits_) <= pf.num_threads() &&
            num_rows * dim >= kFloatsPerPart << (part_bits_ + 1)) {
       ++part_bits_;
@@ -48,7 +73,10 @@ class GradientSums {
         }
       }
     });
-    return first_wrong.load() == num_rows ? -1 : first_wrong.load();
+    const int64_t wrong = first_wrong.load();
+    if (wrong == num_rows) return {static_cast<int64_t>(matrices_.size()), 0};
+    const int64_t matrix = std::upper_bound(starts_.begin(), starts_.end(), wrong) - starts_.begin() - 1;
+    return {matrix, wrong - starts_[matrix]};
   }
 
   // The gradient of a place, dim floats; null if it has none.
@@ -56,11 +84,17 @@ class GradientSums {
     const Part& part = parts_[place & ((1 << part_bits_) - 1)];
     const uint32_t source = part.sources[place >> part_bits_];
     if (source == kNone) return nullptr;
-    return source < kSum ? grads_ + source * dim_ : part.sums.data() + (source - kSum) * dim_;
+    return source < kSum ? GradOf(source) : part.sums.data() + (source - kSum) * dim_;
   }
 
  private:
-  // What a place's gradient is: nothing, a row of grads_, or a row of the part's sums.
+  // Rows of all matrices are numbered through, and each matrix starts at a multiple of 64: so the number of a row leads
+  // to its matrix by one look into a short array.
+  static constexpr int kStartBits = 6;
+  static int64_t NextStart(int64_t row) { return (row + (1 << kStartBits) - 1) >> kStartBits << kStartBits; }
+  const float* GradOf(uint32_t row) const { return bases_[row >> kStartBits] + row * dim_; }
+
+  // What a place's gradient is: nothing, a row of a matrix, or a row of the part's sums.
   static constexpr uint32_t kNone = ~uint32_t{0};
   static constexpr uint32_t kSum = uint32_t{1} << 31;
 
@@ -75,24 +109,27 @@ class GradientSums {
     ScratchArray<float> sums;
   };
 
-  // Calls visit(rows, places, n) for the rows of a part, block by block; places are shifted.
+  // Calls visit(rows, places, n) for the rows of a part, block by block; places are shifted. Returns the first row
+  // whose place is wrong, or the end of all rows.
   template <class PlaceOf, class Visit>
   int64_t ForRowsOfPart(int64_t part, PlaceOf place_of, Visit visit) const {
     const int64_t mask = (1 << part_bits_) - 1;
-    int64_t wrong = num_rows_;
+    int64_t wrong = end_of_rows();
     uint32_t rows[kBlock], places[kBlock];
-    for (int64_t begin = 0; begin < num_rows_; begin += kBlock) {
-      const int64_t end = std::min(num_rows_, begin + kBlock);
-      int64_t n = 0;
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t place = place_of(row);
-        rows[n] = static_cast<uint32_t>(row);
+    int64_t n = 0;
+    for (size_t m = 0; m < matrices_.size(); ++m) {
+      for (int64_t row = 0; row < matrices_[m].num_rows; ++row) {
+        const int64_t place = place_of(m, row);
+        rows[n] = static_cast<uint32_t>(starts_[m] + row);
         places[n] = static_cast<uint32_t>(place >> part_bits_);
         n += place >= 0 && (place & mask) == part;
-        if (place == kWrongPlace) wrong = std::min(wrong, row);
+        if (place == kWrongPlace) wrong = std::min(wrong, starts_[m] + row);
+        if (n < kBlock) continue;
+        visit(rows, places, n);
+        n = 0;
       }
-      visit(rows, places, n);
     }
+    visit(rows, places, n);
     return wrong;
   }
 
@@ -112,7 +149,7 @@ class GradientSums {
         }
       }
     });
-    if (wrong != num_rows_ || num_sums == 0) return wrong;
+    if (wrong != end_of_rows() || num_sums == 0) return wrong;
     part.sums = ScratchArray<float>(num_sums * dim_);
     ForRowsOfPart(number, place_of, [&](const uint32_t* rows, const uint32_t* places, int64_t n) {
       for (int64_t k = 0; k < n; ++k) {
@@ -122,7 +159,7 @@ class GradientSums {
         }
         const uint32_t source = part.sources[places[k]];
         if (source < kSum) continue;
-        const float* __restrict grad = grads_ + rows[k] * dim_;
+        const float* __restrict grad = GradOf(rows[k]);
         float* __restrict sum = part.sums.data() + (source - kSum) * dim_;
         for (int64_t j = 0; j < dim_; ++j) sum[j] += grad[j];
       }
@@ -130,8 +167,11 @@ class GradientSums {
     return wrong;
   }
 
-  const float* grads_ = nullptr;
-  int64_t num_rows_ = 0;
+  int64_t end_of_rows() const { return static_cast<int64_t>(bases_.size()) << kStartBits; }
+
+  std::vector<Matrix> matrices_;
+  std::vector<int64_t> starts_;      // Of each matrix, in the numbers of rows.
+  std::vector<const float*> bases_;  // By row >> kStartBits: where row 0 would be if the row's matrix went down so far.
   int64_t dim_ = 0;
   int part_bits_ = 0;
   Part parts_[1 << kMaxPartBits];

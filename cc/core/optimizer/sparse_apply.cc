@@ -5,9 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "cc/core/optimizer/gradient_sums.h"
-#include "cc/core/unique/unique.h"
+#include "cc/core/unique/unique_by_field.h"
 
 namespace tf_booster {
 namespace {
@@ -19,30 +20,40 @@ struct MergedKeys {
   std::vector<int64_t> places;  // Empty for one probe: places are then the probe's own.
 
   std::vector<int64_t> keys, counts;
+  std::vector<uint32_t> fields;
   std::vector<RowHandle> handles;
 };
+
+// Runs of keys of one field: TableProbe puts the keys of a field together.
+void AddRuns(const ProbeRef& probe, int64_t* places, std::vector<FieldIds>* runs) {
+  for (int64_t begin = 0, end; begin < probe.size; begin = end) {
+    const uint32_t field = probe.fields == nullptr ? 0 : probe.fields[begin];
+    end = probe.fields == nullptr ? probe.size : begin + 1;
+    while (end < probe.size && probe.fields[end] == field) ++end;
+    runs->push_back({probe.keys + begin, end - begin, field, places + begin});
+  }
+}
 
 Status MergeKeys(const std::vector<ProbeRef>& probes, MergedKeys* merged, ParallelFor& pf) {
   merged->starts.push_back(0);
   for (const ProbeRef& probe : probes) merged->starts.push_back(merged->starts.back() + probe.size);
   if (probes.size() == 1) {
     const ProbeRef& probe = probes[0];
-    merged->batch = {{probe.keys, nullptr, probe.size}, probe.counts, probe.handles};
+    merged->batch = {{probe.keys, probe.fields, probe.size}, probe.counts, probe.handles, {}};
     return Status();
   }
-  const int64_t total = merged->starts.back();
-  std::vector<int64_t> all;
-  all.reserve(total);
-  for (const ProbeRef& probe : probes) all.insert(all.end(), probe.keys, probe.keys + probe.size);
-  merged->places.resize(total);
-  TFB_RETURN_IF_ERROR((Unique<int64_t, int64_t>(
-      all.data(), total, {}, merged->places.data(),
-      [&](int64_t u, int64_t** keys, int64_t**) {
+  merged->places.resize(merged->starts.back());
+  std::vector<FieldIds> runs;
+  for (size_t g = 0; g < probes.size(); ++g) AddRuns(probes[g], merged->places.data() + merged->starts[g], &runs);
+  TFB_RETURN_IF_ERROR(UniqueByField(
+      runs, 0,
+      [&](int64_t u, DistinctPairs* out) {
         merged->keys.resize(u);
-        *keys = merged->keys.data();
+        merged->fields.resize(u);
+        *out = {merged->keys.data(), merged->fields.data(), nullptr};
         return Status();
       },
-      pf)));
+      pf));
   merged->counts.assign(merged->keys.size(), 0);
   merged->handles.assign(merged->keys.size(), kNoRow);
   for (size_t g = 0; g < probes.size(); ++g) {
@@ -53,9 +64,10 @@ Status MergeKeys(const std::vector<ProbeRef>& probes, MergedKeys* merged, Parall
       if (probe.handles != nullptr && probe.handles[k] != kNoRow) merged->handles[place] = probe.handles[k];
     }
   }
-  merged->batch = {{merged->keys.data(), nullptr, static_cast<int64_t>(merged->keys.size())},
+  merged->batch = {{merged->keys.data(), merged->fields.data(), static_cast<int64_t>(merged->keys.size())},
                    merged->counts.data(),
-                   merged->handles.data()};
+                   merged->handles.data(),
+                   {}};
   return Status();
 }
 
@@ -140,7 +152,7 @@ Status Check(const HashTable& table, const SparseApplyBatch& batch, const RowOpt
   const int64_t dim = table.options().dim;
   const int64_t slots = static_cast<int64_t>(table.options().slot_initial_values.size());
   if (batch.probes.empty()) return Invalid(table, optimizer, "no probe is given, but at least 1 is needed");
-  if (batch.grad_dim != dim && batch.num_codes > 0) {
+  if (batch.grad_dim != dim && !batch.gradients.empty()) {
     return Invalid(table, optimizer,
                    "dim is " + std::to_string(dim) + " but grad has " + std::to_string(batch.grad_dim) +
                        " columns; check that the gradient belongs to this table");
@@ -150,10 +162,26 @@ Status Check(const HashTable& table, const SparseApplyBatch& batch, const RowOpt
                    "the table has " + std::to_string(slots) + " slots but the optimizer needs " +
                        std::to_string(optimizer.num_slots()) + "; a table is trained by one optimizer");
   }
-  if (batch.num_codes >= GradientSums::kMaxRows) {
+  return Status();
+}
+
+// "indices" of the only gradient, "indices[3]" of several.
+std::string NameOf(const char* input, const SparseApplyBatch& batch, size_t which) {
+  return batch.gradients.size() == 1 ? input : input + ("[" + std::to_string(which) + "]");
+}
+
+Status CheckNumerics(const HashTable& table, const SparseApplyBatch& batch, const RowOptimizer& optimizer,
+                     ParallelFor& pf) {
+  const int64_t dim = table.options().dim;
+  for (size_t g = 0; g < batch.gradients.size(); ++g) {
+    const SparseGradient& gradient = batch.gradients[g];
+    const int64_t at = FirstNonFinite(gradient.grads, gradient.size * dim, pf);
+    if (at < 0) continue;
     return Invalid(table, optimizer,
-                   "indices has " + std::to_string(batch.num_codes) +
-                       " entries but at most 2^31 - 1 are possible; use smaller batches");
+                   NameOf("grad", batch, g) + " is " + std::to_string(gradient.grads[at]) + " in row " +
+                       std::to_string(at / dim) + ", column " + std::to_string(at % dim) +
+                       " but check_numerics wants finite values; lower the learning rate or "
+                       "clip the gradients; nothing was applied");
   }
   return Status();
 }
@@ -162,27 +190,25 @@ Status Check(const HashTable& table, const SparseApplyBatch& batch, const RowOpt
 
 Status SparseApply(HashTable& table, const SparseApplyBatch& batch, const RowOptimizer& optimizer, ParallelFor& pf) {
   TFB_RETURN_IF_ERROR(Check(table, batch, optimizer));
-  const int64_t dim = table.options().dim;
-  if (batch.check_numerics) {
-    const int64_t at = FirstNonFinite(batch.grads, batch.num_codes * dim, pf);
-    if (at >= 0) {
-      return Invalid(table, optimizer,
-                     "grad is " + std::to_string(batch.grads[at]) + " in row " + std::to_string(at / dim) +
-                         ", column " + std::to_string(at % dim) +
-                         " but check_numerics wants finite values; lower the learning rate or "
-                         "clip the gradients; nothing was applied");
-    }
+  if (batch.check_numerics) TFB_RETURN_IF_ERROR(CheckNumerics(table, batch, optimizer, pf));
+  std::vector<GradientSums::Matrix> matrices;
+  for (const SparseGradient& gradient : batch.gradients) matrices.push_back({gradient.grads, gradient.size});
+  if (!GradientSums::Fits(matrices)) {
+    return Invalid(table, optimizer,
+                   "indices have more than the 2^31 - 1 entries that are possible; use smaller batches");
   }
 
+  const int64_t dim = table.options().dim;
   MergedKeys merged;
   TFB_RETURN_IF_ERROR(MergeKeys(batch.probes, &merged, pf));
+  merged.batch.fields = batch.fields;
   const uint64_t groups = batch.probes.size();
   GradientSums sums;
-  const int64_t wrong = sums.Build(
-      batch.grads, batch.num_codes, dim, merged.batch.keys.size,
-      [&](int64_t i) -> int64_t {
-        if (batch.codes[i] == 0) return GradientSums::kNoPlace;
-        const uint64_t code = static_cast<uint64_t>(batch.codes[i]);
+  const GradientSums::Place wrong = sums.Build(
+      std::move(matrices), dim, merged.batch.keys.size,
+      [&](int64_t g, int64_t i) -> int64_t {
+        const uint64_t code = static_cast<uint64_t>(batch.gradients[g].codes[i]);
+        if (code == 0) return GradientSums::kNoPlace;
         const uint64_t group = code >> kCodePlaceBits;
         const uint64_t place = (code & ((uint64_t{1} << kCodePlaceBits) - 1)) - 1;
         if (group >= groups || place >= static_cast<uint64_t>(batch.probes[group].size))
@@ -190,11 +216,12 @@ Status SparseApply(HashTable& table, const SparseApplyBatch& batch, const RowOpt
         return merged.places.empty() ? static_cast<int64_t>(place) : merged.places[merged.starts[group] + place];
       },
       pf);
-  if (wrong >= 0) {
-    const int64_t code = batch.codes[wrong];
+  if (wrong.matrix < static_cast<int64_t>(batch.gradients.size())) {
+    const int64_t code = batch.gradients[wrong.matrix].codes[wrong.row];
     return Invalid(table, optimizer,
-                   "indices[" + std::to_string(wrong) + "] is " + std::to_string(code) + " (group " +
-                       std::to_string(code >> kCodePlaceBits) + ") but names no key of the " + std::to_string(groups) +
+                   NameOf("indices", batch, wrong.matrix) + "[" + std::to_string(wrong.row) + "] is " +
+                       std::to_string(code) + " (group " + std::to_string(code >> kCodePlaceBits) +
+                       ") but names no key of the " + std::to_string(groups) +
                        " probes; indices must be codes of TableProbe, unchanged");
   }
   RowUpdater updater(sums, dim, optimizer);

@@ -18,19 +18,26 @@ inline constexpr int kCodePlaceBits = 40;
 
 // The outputs of one TableProbe, borrowed.
 struct ProbeRef {
-  const int64_t* keys = nullptr;  // Distinct within the probe.
+  const int64_t* keys = nullptr;
+  const uint32_t* fields = nullptr;  // Null: all of field 0. Pairs of field and key are distinct within the probe.
   const int64_t* counts = nullptr;
   const RowHandle* handles = nullptr;
   int64_t size = 0;
 };
 
+// The gradient of some lookups, as TensorFlow's IndexedSlices.
+struct SparseGradient {
+  const int64_t* codes = nullptr;  // [size], in any order, with duplicates; 0 is skipped.
+  const float* grads = nullptr;    // [size, dim].
+  int64_t size = 0;
+};
+
 struct SparseApplyBatch {
-  std::vector<ProbeRef> probes;    // probes[g] has the keys of group g. A key may occur in several.
-  const int64_t* codes = nullptr;  // [num_codes], in any order, with duplicates; 0 is skipped.
-  const float* grads = nullptr;    // [num_codes, dim].
-  int64_t num_codes = 0;
-  int64_t grad_dim = 0;         // Columns of `grads`.
-  bool check_numerics = false;  // A NaN or infinity in `grads` is InvalidArgument, and nothing is applied.
+  std::vector<ProbeRef> probes;  // probes[g] has the keys of group g. A key may occur in several.
+  std::vector<SparseGradient> gradients;
+  int64_t grad_dim = 0;          // Columns of the gradients.
+  std::vector<uint32_t> fields;  // Those that step; empty: all.
+  bool check_numerics = false;   // A NaN or infinity in a gradient is InvalidArgument, and nothing is applied.
 };
 
 // Sums gradients of equal keys in the order of their occurrence, whatever the number of threads, and calls

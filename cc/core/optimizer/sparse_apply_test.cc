@@ -17,25 +17,38 @@ int64_t Code(int64_t group, int64_t place) { return (group << kCodePlaceBits) | 
 
 // Random probes and codes, and what should come of them.
 struct Problem {
+  static constexpr int kFields = 3;
+
   std::vector<std::vector<int64_t>> keys, counts;
+  std::vector<std::vector<uint32_t>> fields;
   std::vector<int64_t> codes;
   std::vector<float> grads;
-  std::map<int64_t, std::vector<float>> sums;  // By key, in the order of occurrence.
-  std::map<int64_t, int64_t> totals;
+  std::map<FakeTable::Key, std::vector<float>> sums;  // By field and key, in the order of occurrence.
+  std::map<FakeTable::Key, int64_t> totals;
   SparseApplyBatch batch;
 
-  Problem(int groups, int64_t keys_a_group, int64_t num_codes, int64_t dim, int seed) {
+  // Gradients come in `parts` pieces of different sizes, one of them empty.
+  Problem(int groups, int64_t keys_a_group, int64_t num_codes, int64_t dim, int seed, int parts = 1) {
     std::mt19937_64 random(seed);
     for (int g = 0; g < groups; ++g) {
-      std::set<int64_t> distinct;
+      std::set<FakeTable::Key> distinct;  // Ids of one field are often those of another.
       while (static_cast<int64_t>(distinct.size()) < keys_a_group) {
-        distinct.insert(static_cast<int64_t>(random() % (2 * keys_a_group)) - keys_a_group);
+        const int64_t key = static_cast<int64_t>(random() % keys_a_group) - keys_a_group / 2;
+        distinct.insert({static_cast<uint32_t>(random() % kFields), key});
       }
-      keys.emplace_back(distinct.begin(), distinct.end());
+      keys.emplace_back();
+      fields.emplace_back();
       counts.emplace_back();
-      for (const int64_t key : keys[g]) {
+      for (const FakeTable::Key& key : distinct) {
+        fields[g].push_back(key.first);
+        keys[g].push_back(key.second);
         counts[g].push_back(1 + random() % 5);
         totals[key] += counts[g].back();
+      }
+      if (g == 1) {  // Fields of a probe need not stand together.
+        std::swap(keys[g].front(), keys[g].back());
+        std::swap(fields[g].front(), fields[g].back());
+        std::swap(counts[g].front(), counts[g].back());
       }
     }
     std::normal_distribution<float> value;
@@ -46,7 +59,7 @@ struct Problem {
       codes.push_back(i % 7 == 3 ? 0 : Code(g, place));
       for (int64_t j = 0; j < dim; ++j) grads.push_back(value(random));
       if (codes[i] == 0) continue;
-      std::vector<float>& sum = sums[keys[g][place]];
+      std::vector<float>& sum = sums[{fields[g][place], keys[g][place]}];
       const float* grad = grads.data() + i * dim;
       if (sum.empty()) {
         sum.assign(grad, grad + dim);
@@ -55,12 +68,16 @@ struct Problem {
       }
     }
     for (int g = 0; g < groups; ++g) {
-      batch.probes.push_back({keys[g].data(), counts[g].data(), nullptr, static_cast<int64_t>(keys[g].size())});
+      batch.probes.push_back(
+          {keys[g].data(), fields[g].data(), counts[g].data(), nullptr, static_cast<int64_t>(keys[g].size())});
     }
-    batch.codes = codes.data();
-    batch.grads = grads.data();
-    batch.num_codes = num_codes;
+    for (int64_t part = 0, begin = 0; part < parts; ++part) {
+      const int64_t end = part == parts - 1 ? num_codes : part == 1 ? begin : begin + (num_codes - begin) / 3;
+      batch.gradients.push_back({codes.data() + begin, grads.data() + begin * dim, end - begin});
+      begin = end;
+    }
     batch.grad_dim = dim;
+    batch.fields = {2, 0, 1};
   }
 };
 
@@ -68,6 +85,7 @@ void CheckAgainstSums(Problem& problem, FakeTable& table, int64_t dim, ParallelF
   const auto optimizer = MakeRowOptimizer(AdamOptions{0.9f, 0.999f, 0.01f, 0.9f, 0.999f, 1e-8f, false});
   EXPECT_OK(SparseApply(table, problem.batch, *optimizer, pf));
   EXPECT_EQ(table.step(), 1);
+  EXPECT_TRUE(table.stepped() == problem.batch.fields);
   EXPECT_TRUE(table.frequencies() == problem.totals);
   const std::vector<float> untouched(3 * dim, 0.5f);
   for (auto& [key, row] : table.rows()) {
@@ -86,10 +104,12 @@ TEST(SumsCountsAndUpdates) {
   for (const int64_t dim : {1, 3, 16, 200}) {
     for (const int groups : {1, 3}) {
       for (const int64_t rows_a_call : {1, 5, 64}) {
-        Problem problem(groups, 150, 2000, dim, 1);
-        FakeTable table(dim, 2, rows_a_call);
-        SerialFor pf;
-        CheckAgainstSums(problem, table, dim, pf);
+        for (const int parts : {1, 4}) {
+          Problem problem(groups, 150, 2000, dim, 1, parts);
+          FakeTable table(dim, 2, rows_a_call, Problem::kFields);
+          SerialFor pf;
+          CheckAgainstSums(problem, table, dim, pf);
+        }
       }
     }
   }
@@ -98,8 +118,8 @@ TEST(SumsCountsAndUpdates) {
 TEST(BitsDoNotDependOnThreads) {
   for (const int threads : {2, 3, 8}) {
     for (const int groups : {1, 2}) {
-      Problem problem(groups, 5000, 150000, 4, 2);
-      FakeTable table(4, 2, 32);
+      Problem problem(groups, 5000, 150000, 4, 2, groups * 2);
+      FakeTable table(4, 2, 32, Problem::kFields);
       ThreadFor pf(threads);
       CheckAgainstSums(problem, table, 4, pf);
     }
@@ -108,7 +128,7 @@ TEST(BitsDoNotDependOnThreads) {
 
 TEST(WideRowsWork) {
   Problem problem(1, 20, 100, 5000, 3);
-  FakeTable table(5000, 2, 8);
+  FakeTable table(5000, 2, 8, Problem::kFields);
   SerialFor pf;
   CheckAgainstSums(problem, table, 5000, pf);
 }
@@ -118,18 +138,16 @@ TEST(KeysWithoutGradientAreInsertedAndCounted) {
   const int64_t keys[] = {7, -1, std::numeric_limits<int64_t>::min()}, counts[] = {1, 4, 2}, codes[] = {Code(0, 1)};
   const float grad[] = {1.0f, 2.0f};
   SparseApplyBatch batch;
-  batch.probes = {{keys, counts, nullptr, 3}};
-  batch.codes = codes;
-  batch.grads = grad;
-  batch.num_codes = 1;
+  batch.probes = {{keys, nullptr, counts, nullptr, 3}};
+  batch.gradients = {{codes, grad, 1}};
   batch.grad_dim = 2;
   SerialFor pf;
   EXPECT_OK(SparseApply(table, batch, *MakeRowOptimizer(GradientDescentOptions{0.5f}), pf));
   EXPECT_EQ(table.rows().size(), 3u);
-  EXPECT_EQ(table.frequencies()[-1], 4);
-  EXPECT_EQ(table.rows()[7][0], 0.5f);
-  EXPECT_EQ(table.rows()[-1][0], 0.0f);
-  EXPECT_EQ(table.rows()[-1][1], -0.5f);
+  EXPECT_EQ(table.frequencies()[FakeTable::Key(0, -1)], 4);
+  EXPECT_EQ(table.rows()[FakeTable::Key(0, 7)][0], 0.5f);
+  EXPECT_EQ(table.rows()[FakeTable::Key(0, -1)][0], 0.0f);
+  EXPECT_EQ(table.rows()[FakeTable::Key(0, -1)][1], -0.5f);
 }
 
 TEST(AnEmptyBatchIsAStep) {
@@ -151,15 +169,23 @@ TEST(WrongInputChangesNothing) {
     const int64_t keys[] = {1, 2, 3}, codes[] = {Code(0, 0), code, 0};
     const float grads[6] = {};
     SparseApplyBatch batch;
-    batch.probes = {{keys, nullptr, nullptr, 3}};
-    batch.codes = codes;
-    batch.grads = grads;
-    batch.num_codes = 3;
+    batch.probes = {{keys, nullptr, nullptr, nullptr, 3}};
+    batch.gradients = {{codes, grads, 3}};
     batch.grad_dim = 2;
     const Status status = SparseApply(table, batch, *sgd, pf);
     EXPECT_TRUE(status.code() == StatusCode::kInvalidArgument);
     EXPECT_TRUE(status.message().find("TableApplyGradientDescent 'fake': indices[1]") == 0);
     EXPECT_EQ(table.step(), 0);
+  }
+  {
+    FakeTable table(2, 0, 8);
+    const int64_t keys[] = {1}, right[] = {Code(0, 0), 0}, wrong[] = {0, Code(0, 0), Code(0, 1)};
+    const float grads[6] = {};
+    SparseApplyBatch batch;
+    batch.probes = {{keys, nullptr, nullptr, nullptr, 1}};
+    batch.gradients = {{right, grads, 2}, {}, {wrong, grads, 3}};
+    batch.grad_dim = 2;
+    EXPECT_TRUE(SparseApply(table, batch, *sgd, pf).message().find(": indices[2][2] is 2") != std::string::npos);
   }
   FakeTable table(2, 1, 8);
   Problem problem(1, 10, 10, 2, 4);

@@ -10,6 +10,8 @@ using TfStatus = tensorflow::Status;
 
 TableApplyOpBase::TableApplyOpBase(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
   OP_REQUIRES_OK(ctx, ctx->GetAttr("N", &num_probes_));
+  OP_REQUIRES_OK(ctx, ctx->GetAttr("M", &num_gradients_));
+  OP_REQUIRES_OK(ctx, ReadFields(ctx, "fields", &fields_));
   OP_REQUIRES_OK(ctx, ctx->GetAttr("check_numerics", &check_numerics_));
 }
 
@@ -20,7 +22,7 @@ void TableApplyOpBase::Compute(OpKernelContext* ctx) {
   SparseApplyBatch batch;
   OP_REQUIRES_OK(ctx, ReadBatch(ctx, call, &batch));
   std::unique_ptr<RowOptimizer> optimizer;
-  OP_REQUIRES_OK(ctx, MakeOptimizer(ctx, call, 3 + 3 * num_probes_, &optimizer));
+  OP_REQUIRES_OK(ctx, MakeOptimizer(ctx, call, 1 + 4 * num_probes_ + 2 * num_gradients_, &optimizer));
   OP_REQUIRES_OK(ctx, call.Convert(SparseApply(call.table(), batch, *optimizer, call.parallel_for())));
 }
 
@@ -32,27 +34,31 @@ TfStatus TableApplyOpBase::CheckTable(const TableCall& call) const {
                                              "'; train a table with one optimizer");
 }
 
-// Inputs: table, keys of each probe, counts of each, handles of each, indices, grad, hyperparameters.
+// Inputs: table, keys of each probe, key_fields of each, counts of each, handles of each, indices of each lookup, grads
+// of each, hyperparameters.
 TfStatus TableApplyOpBase::ReadBatch(OpKernelContext* ctx, const TableCall& call, SparseApplyBatch* batch) const {
   for (int i = 0; i < num_probes_; ++i) {
     const Tensor& keys = ctx->input(1 + i);
-    const Tensor& counts = ctx->input(1 + num_probes_ + i);
-    const Tensor& handles = ctx->input(1 + 2 * num_probes_ + i);
+    const Tensor& fields = ctx->input(1 + num_probes_ + i);
+    const Tensor& counts = ctx->input(1 + 2 * num_probes_ + i);
+    const Tensor& handles = ctx->input(1 + 3 * num_probes_ + i);
     const int64_t size = keys.NumElements();
     TF_RETURN_IF_ERROR(call.CheckVector(keys, "keys"));
+    TF_RETURN_IF_ERROR(call.CheckVector(fields, "key_fields", size, "keys"));
     TF_RETURN_IF_ERROR(call.CheckVector(counts, "counts", size, "keys"));
     TF_RETURN_IF_ERROR(call.CheckVector(handles, "handles", size, "keys"));
-    batch->probes.push_back(
-        {keys.flat<int64_t>().data(), counts.flat<int64_t>().data(), handles.flat<int64_t>().data(), size});
+    batch->probes.push_back({keys.flat<int64_t>().data(), FieldsOf(fields), counts.flat<int64_t>().data(),
+                             handles.flat<int64_t>().data(), size});
   }
-  const Tensor& indices = ctx->input(1 + 3 * num_probes_);
-  const Tensor& grad = ctx->input(2 + 3 * num_probes_);
-  TF_RETURN_IF_ERROR(call.CheckVector(indices, "indices"));
-  TF_RETURN_IF_ERROR(call.CheckRows(grad, "grad", indices.NumElements(), "indices"));
-  batch->codes = indices.flat<int64_t>().data();
-  batch->grads = grad.flat<float>().data();
-  batch->num_codes = indices.NumElements();
+  for (int i = 0; i < num_gradients_; ++i) {
+    const Tensor& indices = ctx->input(1 + 4 * num_probes_ + i);
+    const Tensor& grad = ctx->input(1 + 4 * num_probes_ + num_gradients_ + i);
+    TF_RETURN_IF_ERROR(call.CheckVector(indices, "indices"));
+    TF_RETURN_IF_ERROR(call.CheckRows(grad, "grad", indices.NumElements(), "indices"));
+    batch->gradients.push_back({indices.flat<int64_t>().data(), grad.flat<float>().data(), indices.NumElements()});
+  }
   batch->grad_dim = call.resource().dim();
+  batch->fields = fields_;
   batch->check_numerics = check_numerics_;
   return tensorflow::OkStatus();
 }

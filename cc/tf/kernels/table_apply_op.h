@@ -3,6 +3,7 @@
 #define TF_BOOSTER_CC_TF_KERNELS_TABLE_APPLY_OP_H_
 
 #include <memory>
+#include <vector>
 
 #include "cc/core/optimizer/row_optimizer.h"
 #include "cc/core/optimizer/sparse_apply.h"
@@ -11,7 +12,7 @@
 
 namespace tf_booster {
 
-// All but the hyperparameters, which are the inputs behind `grad`.
+// All but the hyperparameters, which are the inputs behind `grads`.
 class TableApplyOpBase : public tensorflow::OpKernel {
  public:
   explicit TableApplyOpBase(tensorflow::OpKernelConstruction* ctx);
@@ -29,6 +30,8 @@ class TableApplyOpBase : public tensorflow::OpKernel {
   tensorflow::Status ReadBatch(tensorflow::OpKernelContext* ctx, const TableCall& call, SparseApplyBatch* batch) const;
 
   int num_probes_ = 0;
+  int num_gradients_ = 0;
+  std::vector<uint32_t> fields_;  // Those that step; empty: all.
   bool check_numerics_ = false;
 };
 

@@ -168,7 +168,7 @@ ContentsIn TableCheckpoint::Contents() const {
   contents.pending_keys = Int64s(pending_keys_);
   contents.pending_counts = Int64s(pending_counts_);
   if (IsPresent(step_)) contents.step = step_.scalar<int64_t>()();
-  if (IsPresent(seed_)) contents.seeds = {static_cast<uint64_t>(seed_.scalar<int64_t>()())};
+  if (IsPresent(seed_)) contents.seed = static_cast<uint64_t>(seed_.scalar<int64_t>()());
   return contents;
 }
 

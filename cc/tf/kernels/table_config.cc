@@ -44,11 +44,6 @@ TfStatus CheckLengths(const Attrs& attrs) {
                                    " ask for ", wanted, "; give every field (and slot) its entries");
   };
   const size_t fields = attrs.field_names.size();
-  // The ops take plain ids, so a table of several fields would have keys that no op can reach.
-  if (fields != 1) {
-    return errors::InvalidArgument("HashTable '", attrs.table_name, "': field_names has ", fields,
-                                   " entries, but these ops look ids up in tables of one field; make a table for each");
-  }
   TF_RETURN_IF_ERROR(
       check("slot_initial_values", attrs.slot_initial_values.size(), attrs.slot_names.size(), "slot_names"));
   TF_RETURN_IF_ERROR(check("seeds", attrs.seeds.size(), fields, "field_names"));

@@ -14,13 +14,13 @@ class TableInsertOrAssignOp : public OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
-    OP_REQUIRES_OK(ctx, call.Open());
+    OP_REQUIRES_OK(ctx, call.OpenField());
     const Tensor& keys = ctx->input(1);
     const Tensor& values = ctx->input(2);
     OP_REQUIRES_OK(ctx, call.CheckVector(keys, "keys"));
     OP_REQUIRES_OK(ctx, call.CheckRows(values, "values", keys.NumElements(), "keys"));
-    OP_REQUIRES_OK(
-        ctx, call.Convert(call.table().InsertOrAssign(KeysOf(keys), values.flat<float>().data(), call.parallel_for())));
+    OP_REQUIRES_OK(ctx, call.Convert(call.table().InsertOrAssign(call.KeysOf(keys), values.flat<float>().data(),
+                                                                 call.parallel_for())));
   }
 };
 
@@ -30,13 +30,13 @@ class TableEraseOp : public OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
-    OP_REQUIRES_OK(ctx, call.Open());
+    OP_REQUIRES_OK(ctx, call.OpenField());
     const Tensor& keys = ctx->input(1);
     OP_REQUIRES_OK(ctx, call.CheckVector(keys, "keys"));
     Tensor* erased = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &erased));
     int64_t count = 0;
-    OP_REQUIRES_OK(ctx, call.Convert(call.table().Erase(KeysOf(keys), &count, call.parallel_for())));
+    OP_REQUIRES_OK(ctx, call.Convert(call.table().Erase(call.KeysOf(keys), &count, call.parallel_for())));
     erased->scalar<int64_t>()() = count;
   }
 };
@@ -47,8 +47,8 @@ class TableClearOp : public OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
-    OP_REQUIRES_OK(ctx, call.Open());
-    call.table().Clear();
+    OP_REQUIRES_OK(ctx, call.OpenField());
+    OP_REQUIRES_OK(ctx, call.Convert(call.table().Clear(call.field())));
   }
 };
 

@@ -23,7 +23,7 @@ class TableFindOp : public tensorflow::OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
-    OP_REQUIRES_OK(ctx, call.Open());
+    OP_REQUIRES_OK(ctx, call.OpenField());
     OP_REQUIRES_OK(ctx, call.CheckDim(dim_));
     const Tensor& keys = ctx->input(1);
     TensorShape shape = keys.shape();
@@ -32,12 +32,12 @@ class TableFindOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &values));
     float* out = values->flat<float>().data();
     if constexpr (insert) {
-      OP_REQUIRES_OK(ctx, call.Convert(call.table().FindOrInsert(KeysOf(keys), out, call.parallel_for())));
+      OP_REQUIRES_OK(ctx, call.Convert(call.table().FindOrInsert(call.KeysOf(keys), out, call.parallel_for())));
     } else {
       Tensor* found = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(1, keys.shape(), &found));
       uint8_t* flags = reinterpret_cast<uint8_t*>(found->flat<bool>().data());
-      OP_REQUIRES_OK(ctx, call.Convert(call.table().Find(KeysOf(keys), out, flags, call.parallel_for())));
+      OP_REQUIRES_OK(ctx, call.Convert(call.table().Find(call.KeysOf(keys), out, flags, call.parallel_for())));
     }
   }
 

@@ -1,4 +1,6 @@
-// TfBoosterTableGather: embeddings of a probe's codes.
+// TfBoosterTableGather: embeddings of a probe's codes, of all features at once.
+#include <vector>
+
 #include "cc/tf/kernels/table_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -11,28 +13,36 @@ class TableGatherOp : public tensorflow::OpKernel {
  public:
   explicit TableGatherOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dim", &dim_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("N", &num_codes_));
   }
 
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
     OP_REQUIRES_OK(ctx, call.Open());
     OP_REQUIRES_OK(ctx, call.CheckDim(dim_));
-    const Tensor& codes = ctx->input(1);
-    const Tensor& keys = ctx->input(2);
-    const Tensor& handles = ctx->input(3);
+    const Tensor& keys = ctx->input(1 + num_codes_);
+    const Tensor& fields = ctx->input(2 + num_codes_);
+    const Tensor& handles = ctx->input(3 + num_codes_);
     OP_REQUIRES_OK(ctx, call.CheckVector(keys, "keys"));
+    OP_REQUIRES_OK(ctx, call.CheckVector(fields, "key_fields", keys.NumElements(), "keys"));
     OP_REQUIRES_OK(ctx, call.CheckVector(handles, "handles", keys.NumElements(), "keys"));
-    tensorflow::TensorShape shape = codes.shape();
-    OP_REQUIRES_OK(ctx, shape.AddDimWithStatus(dim_));
-    Tensor* values = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &values));
-    OP_REQUIRES_OK(ctx, call.Convert(call.table().Gather(KeysOf(keys), handles.flat<int64_t>().data(),
-                                                         codes.flat<int64_t>().data(), codes.NumElements(),
-                                                         values->flat<float>().data(), call.parallel_for())));
+    std::vector<GatherPart> parts;
+    for (int i = 0; i < num_codes_; ++i) {
+      const Tensor& codes = ctx->input(1 + i);
+      tensorflow::TensorShape shape = codes.shape();
+      OP_REQUIRES_OK(ctx, shape.AddDimWithStatus(dim_));
+      Tensor* values = nullptr;
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(i, shape, &values));
+      parts.push_back({codes.flat<int64_t>().data(), codes.NumElements(), values->flat<float>().data()});
+    }
+    const KeyBatch batch = {keys.flat<int64_t>().data(), FieldsOf(fields), keys.NumElements()};
+    OP_REQUIRES_OK(
+        ctx, call.Convert(call.table().Gather(batch, handles.flat<int64_t>().data(), parts, call.parallel_for())));
   }
 
  private:
   int64_t dim_ = 0;
+  int num_codes_ = 0;
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableGather").Device(tensorflow::DEVICE_CPU), TableGatherOp);

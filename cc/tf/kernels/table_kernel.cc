@@ -1,5 +1,7 @@
 #include "cc/tf/kernels/table_kernel.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -18,13 +20,31 @@ std::string ShortOpName(const tensorflow::OpKernel& kernel) {
 
 TfStatus TableCall::Open() { return LookupResource(ctx_, HandleFromInput(ctx_, 0), &resource_); }
 
+TfStatus TableCall::OpenField() {
+  TF_RETURN_IF_ERROR(Open());
+  const size_t fields = resource_->config().options.fields.size();
+  if (resource_->field() < 0 && fields > 1) {
+    return errors::InvalidArgument(Where(), "the handle is of a fused table of ", fields,
+                                   " tables, but the op is about one; give it the handle that TableField makes");
+  }
+  field_ = std::max<int64_t>(resource_->field(), 0);
+  return tensorflow::OkStatus();
+}
+
 std::string TableCall::Where() const {
-  return absl::StrCat(ShortOpName(ctx_->op_kernel()), " '", resource_->name(), "': ");
+  const std::string& name = field_ < 0 ? resource_->name() : resource_->config().options.fields[field_].name;
+  return absl::StrCat(ShortOpName(ctx_->op_kernel()), " '", name, "': ");
 }
 
 TfStatus TableCall::Convert(const Status& status, const std::string& context) const {
   if (status.ok()) return tensorflow::OkStatus();
-  return ToTensorFlow(status, ShortOpName(ctx_->op_kernel()), context);
+  const bool names_all = field_ < 0 || resource_->config().options.fields.size() == 1;
+  std::string where = context;
+  if (!names_all) {
+    const std::string& name = resource_->config().options.fields[field_].name;
+    absl::StrAppend(&where, where.empty() ? "" : ", ", "table '", name, "'");
+  }
+  return ToTensorFlow(status, ShortOpName(ctx_->op_kernel()), where);
 }
 
 TfStatus TableCall::CheckDim(int64_t dim) const {
@@ -65,6 +85,19 @@ TfStatus TableCall::CheckScalar(const Tensor& tensor, const char* name) const {
   if (TensorShapeUtils::IsScalar(tensor.shape())) return tensorflow::OkStatus();
   return errors::InvalidArgument(Where(), name, " has the shape ", tensor.shape().DebugString(),
                                  ", but must be a scalar; reshape it to []");
+}
+
+TfStatus ReadFields(tensorflow::OpKernelConstruction* ctx, const char* attr, std::vector<uint32_t>* fields) {
+  std::vector<int64_t> numbers;
+  TF_RETURN_IF_ERROR(ctx->GetAttr(attr, &numbers));
+  for (const int64_t number : numbers) {
+    if (number < 0 || number > INT32_MAX) {
+      return errors::InvalidArgument(ctx->def().op(), ": ", attr, " has the entry ", number,
+                                     ", but fields are numbers from 0 on");
+    }
+    fields->push_back(static_cast<uint32_t>(number));
+  }
+  return tensorflow::OkStatus();
 }
 
 }  // namespace tf_booster

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cc/core/hash_table/hash_table.h"
 #include "cc/tf/kernels/status.h"
@@ -25,11 +26,23 @@ class TableCall {
   // Looks the resource of input 0 up; everything below needs that first.
   tensorflow::Status Open();
 
+  // The same for an op on one of the tables that a fused table consists of: the handle says which.
+  tensorflow::Status OpenField();
+
+  // Makes messages name the table that is this field, which must be one; -1: the whole table.
+  void SetField(int64_t field) { field_ = field; }
+
+  // The field of a call that was opened by OpenField, and all elements of an int64 tensor as its keys.
+  uint32_t field() const { return static_cast<uint32_t>(field_); }
+  KeyBatch KeysOf(const tensorflow::Tensor& tensor) const {
+    return {tensor.flat<int64_t>().data(), nullptr, tensor.NumElements(), field()};
+  }
+
   TableResource& resource() const { return *resource_; }
   HashTable& table() const { return resource_->table(); }
   ParallelFor& parallel_for() { return parallel_for_; }
 
-  // "TableFind 'user_emb': ", the start of every message.
+  // "TableFind 'user_emb': ", the start of every message: the name of the field, or of the whole table.
   std::string Where() const;
 
   // A status of cc/core; an error's message begins with the op and the table.
@@ -53,14 +66,15 @@ class TableCall {
   tensorflow::OpKernelContext* const ctx_;
   TfParallelFor parallel_for_;
   tensorflow::core::RefCountPtr<TableResource> resource_;
+  int64_t field_ = -1;
 };
 
-// All elements of an int64 tensor as keys of field 0.
-inline KeyBatch KeysOf(const tensorflow::Tensor& tensor) {
-  KeyBatch keys;
-  keys.keys = tensor.flat<int64_t>().data();
-  keys.size = tensor.NumElements();
-  return keys;
+// A list attribute of fields. InvalidArgument where one is below 0; the table checks the rest.
+tensorflow::Status ReadFields(tensorflow::OpKernelConstruction* ctx, const char* attr, std::vector<uint32_t>* fields);
+
+// An int32 tensor of fields, as TableProbe gives them.
+inline const uint32_t* FieldsOf(const tensorflow::Tensor& tensor) {
+  return reinterpret_cast<const uint32_t*>(tensor.flat<int32_t>().data());
 }
 
 }  // namespace tf_booster

@@ -1,7 +1,8 @@
-// A hash table as a resource of a session.
+// A hash table as a resource of a session, or one of the tables that a fused table consists of.
 #ifndef TF_BOOSTER_CC_TF_KERNELS_TABLE_RESOURCE_H_
 #define TF_BOOSTER_CC_TF_KERNELS_TABLE_RESOURCE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,20 +16,27 @@ namespace tf_booster {
 class TableResource : public tensorflow::ResourceBase {
  public:
   TableResource(TableConfig config, std::unique_ptr<HashTable> table)
-      : config_(std::move(config)), table_(std::move(table)) {}
+      : config_(std::make_shared<TableConfig>(std::move(config))), table_(std::move(table)) {}
+  // One field of `fused`, which must have it.
+  TableResource(const TableResource& fused, int64_t field)
+      : config_(fused.config_), table_(fused.table_), field_(field) {}
 
   HashTable& table() const { return *table_; }
-  const TableConfig& config() const { return config_; }
-  const std::string& name() const { return config_.options.name; }
-  int64_t dim() const { return config_.options.dim; }
-  int64_t num_slots() const { return static_cast<int64_t>(config_.slot_names.size()); }
+  const TableConfig& config() const { return *config_; }
+  const std::string& name() const { return config_->options.name; }
+  int64_t dim() const { return config_->options.dim; }
+  int64_t num_slots() const { return static_cast<int64_t>(config_->slot_names.size()); }
+  // Which field is meant; -1: all of the table.
+  int64_t field() const { return field_; }
+  bool IsPartOf(const TableResource& other) const { return table_ == other.table_; }
 
   std::string DebugString() const override;
-  int64_t MemoryUsed() const override { return table_->Stats().bytes; }
+  int64_t MemoryUsed() const override { return field_ < 0 ? table_->Stats().bytes : 0; }
 
  private:
-  const TableConfig config_;
-  const std::unique_ptr<HashTable> table_;
+  const std::shared_ptr<const TableConfig> config_;
+  const std::shared_ptr<HashTable> table_;
+  const int64_t field_ = -1;
 };
 
 }  // namespace tf_booster

@@ -1,10 +1,14 @@
-// TfBoosterTableRestore: replaces a table by what a checkpoint holds. All is read and checked before the table changes.
+// TfBoosterTableRestore: replaces fields of a table by what a checkpoint holds. All is read and checked before the
+// table changes.
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cc/tf/kernels/table_checkpoint.h"
 #include "cc/tf/kernels/table_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/logging.h"
 
 namespace tf_booster {
@@ -12,19 +16,37 @@ namespace tf_booster {
 class TableRestoreOp : public tensorflow::OpKernel {
  public:
   explicit TableRestoreOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("checkpoint_name", &checkpoint_name_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("checkpoint_names", &checkpoint_names_));
+    OP_REQUIRES_OK(ctx, ReadFields(ctx, "fields", &fields_));
+    OP_REQUIRES(
+        ctx, fields_.size() == checkpoint_names_.size() || (fields_.empty() && checkpoint_names_.size() == 1),
+        tensorflow::errors::InvalidArgument("TableRestore: fields has ", fields_.size(), " entries, but there are ",
+                                            checkpoint_names_.size(), " checkpoint_names; give each its field"));
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     TableCall call(ctx);
-    OP_REQUIRES_OK(ctx, call.Open());
+    OP_REQUIRES_OK(ctx, fields_.empty() ? call.OpenField() : call.Open());
+    const std::vector<uint32_t> fields = fields_.empty() ? std::vector<uint32_t>{call.field()} : fields_;
+    OP_REQUIRES_OK(ctx, CheckFields(call, fields));
     OP_REQUIRES_OK(ctx, call.CheckScalar(ctx->input(1), "prefix"));
     const std::string prefix = ctx->input(1).scalar<tensorflow::tstring>()();
-    TableCheckpoint checkpoint(ctx, call, prefix, checkpoint_name_);
-    OP_REQUIRES_OK(ctx, checkpoint.Read());
-    const Status imported = call.table().Import(checkpoint.Contents(), call.parallel_for());
+    std::vector<std::unique_ptr<TableCheckpoint>> checkpoints;
+    std::vector<ContentsIn> contents;
+    for (size_t i = 0; i < fields.size(); ++i) {
+      call.SetField(fields[i]);
+      checkpoints.push_back(std::make_unique<TableCheckpoint>(ctx, call, prefix, checkpoint_names_[i]));
+      OP_REQUIRES_OK(ctx, checkpoints[i]->Read());
+      contents.push_back(checkpoints[i]->Contents());
+      contents[i].field = fields[i];
+    }
+    if (fields.size() > 1) call.SetField(-1);
+    const Status imported = call.table().Import(contents, call.parallel_for());
     OP_REQUIRES_OK(ctx, call.Convert(imported, absl::StrCat("checkpoint '", prefix, "'")));
-    if (call.resource().num_slots() > 0 && !checkpoint.has_slots()) {
+    for (size_t i = 0; i < fields.size() && call.resource().num_slots() > 0; ++i) {
+      const TableCheckpoint& checkpoint = *checkpoints[i];
+      if (checkpoint.has_slots()) continue;
+      call.SetField(fields[i]);
       LOG(WARNING) << call.Where() << "checkpoint '" << prefix << "' has "
                    << (checkpoint.optimizer().empty() ? "no optimizer's slots"
                                                       : absl::StrCat("the slots of '", checkpoint.optimizer(), "'"))
@@ -34,7 +56,19 @@ class TableRestoreOp : public tensorflow::OpKernel {
   }
 
  private:
-  std::string checkpoint_name_;
+  static tensorflow::Status CheckFields(const TableCall& call, const std::vector<uint32_t>& fields) {
+    const size_t known = call.resource().config().options.fields.size();
+    for (const uint32_t field : fields) {
+      if (field >= known) {
+        return tensorflow::errors::InvalidArgument(call.Where(), "fields has the entry ", field, ", but the table has ",
+                                                   known, " fields; give the op fields of this table");
+      }
+    }
+    return tensorflow::OkStatus();
+  }
+
+  std::vector<std::string> checkpoint_names_;
+  std::vector<uint32_t> fields_;  // Empty: the one that the handle is of.
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableRestore").Device(tensorflow::DEVICE_CPU), TableRestoreOp);

@@ -14,10 +14,10 @@ class TableSizeOp : public OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
-    OP_REQUIRES_OK(ctx, call.Open());
+    OP_REQUIRES_OK(ctx, call.OpenField());
     Tensor* size = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &size));
-    size->scalar<int64_t>()() = call.table().Stats().rows;
+    size->scalar<int64_t>()() = call.table().FieldSize(call.field());
   }
 };
 
@@ -27,10 +27,11 @@ class TableStatsOp : public OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
-    OP_REQUIRES_OK(ctx, call.Open());
+    OP_REQUIRES_OK(ctx, call.OpenField());
     Tensor* out = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {6}, &out));
-    const TableStats stats = call.table().Stats();
+    TableStats stats;
+    OP_REQUIRES_OK(ctx, call.Convert(call.table().FieldStats(call.field(), &stats)));
     auto row = out->vec<int64_t>();
     row(0) = stats.rows;
     row(1) = stats.pending;

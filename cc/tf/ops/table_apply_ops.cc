@@ -6,18 +6,22 @@
 
 namespace tensorflow {
 
-// keys, counts, handles: outputs of the N probes whose codes occur in `indices`, in the order of their groups.
-// indices: [n] codes. grad: [n, dim]. Indices that are 0 are skipped. Hyperparameters are scalars.
-// check_numerics: NaN or infinity in grad is InvalidArgument, and nothing is applied.
+// keys, key_fields, counts, handles: outputs of the N probes whose codes occur in `indices`, in the order of their
+// groups. indices, grads: M gradients, each [n] codes and [n, dim]. Indices that are 0 are skipped. Hyperparameters are
+// scalars. fields: those whose clocks go on a step, with keys in the batch or without; empty: all of the table.
+// check_numerics: NaN or infinity in grads is InvalidArgument, and nothing is applied.
 #define TABLE_APPLY_OP(name)                \
   REGISTER_OP("TfBoosterTableApply" name)   \
       .Input("table: resource")             \
       .Input("keys: N * int64")             \
+      .Input("key_fields: N * int32")       \
       .Input("counts: N * int64")           \
       .Input("handles: N * int64")          \
-      .Input("indices: int64")              \
-      .Input("grad: float")                 \
+      .Input("indices: M * int64")          \
+      .Input("grads: M * float")            \
       .Attr("N: int >= 1")                  \
+      .Attr("M: int >= 1")                  \
+      .Attr("fields: list(int) = []")       \
       .Attr("check_numerics: bool = false") \
       .SetIsStateful()                      \
       .SetShapeFn(shape_inference::NoOutputs)

@@ -1,17 +1,21 @@
 // The ops on hash tables: signatures, shapes and documentation. Kernels are in cc/tf/kernels.
 //
-// In a training graph a table T is used like this (tf_booster/passes builds it):
+// In a training graph a table is used like this (tf_booster/passes builds it); a fused table has a field for each of
+// the original tables, and its ops take the ids, codes and gradients of all features that are looked up together:
 //
-//   table                        = HashTable()                    one per table
-//   codes, keys, counts, handles = TableProbe(table, ids)         one per lookup: deduplicates, finds rows; inserts
-//   nothing values                       = TableGather(table, codes, keys, handles) TableApplyAdam(table, [keys],
-//   [counts], [handles], codes, grad, …)   counts sightings, inserts, updates, evicts
+//   table                                      = HashTable()
+//   codes…, keys, key_fields, counts, handles  = TableProbe(table, [ids…])     deduplicates, finds rows; inserts
+//   nothing values…                                    = TableGather(table, [codes…], keys, key_fields, handles)
+//   TableApplyAdam(table, [keys], [key_fields], [counts], [handles], [codes…], [grads…], …)
+//                                              counts sightings, inserts, updates, evicts
 //
 // A code names a key of one probe: code = (group << 40) | (1 + place in `keys`); 0 stands for "no id" (what TensorFlow
 // fills empty rows with) and reads as zeros. Codes are small and never negative, so they pass TensorFlow's own chains
 // (pruning of negative ids, filling of empty rows, Unique) where raw int64 ids would be lost, and the update needs no
 // second hashing. Probes of one table that feed one update have different groups, so their codes stay apart when
 // gradients are concatenated.
+#include <vector>
+
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -66,6 +70,14 @@ initializers: 'constant' (args: value, 0), 'uniform' (minimum, maximum), 'normal
 evictions: '', 'idle' (arg: max_idle_steps), 'lru' or 'lfu' (arg: max_rows).
 )doc");
 
+REGISTER_OP("TfBoosterTableField")
+    .Input("fused: resource")
+    .Output("table: resource")
+    .Attr("field: int >= 0")
+    .SetIsStateful()
+    .SetShapeFn(ScalarOutputs)
+    .Doc("One of the tables that a fused table consists of, for all ops that are about a single table.");
+
 REGISTER_OP("TfBoosterStandInTable")
     .Output("table: resource")
     .Attr("table_name: string")
@@ -83,42 +95,49 @@ REGISTER_OP("TfBoosterStandInIds")
 
 REGISTER_OP("TfBoosterTableProbe")
     .Input("table: resource")
-    .Input("ids: int64")
-    .Output("codes: int64")
+    .Input("ids: N * int64")
+    .Output("codes: N * int64")
     .Output("keys: int64")
+    .Output("key_fields: int32")
     .Output("counts: int64")
     .Output("handles: int64")
+    .Attr("N: int >= 1")
+    .Attr("fields: list(int) = []")
     .Attr("group: int >= 0 = 0")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->input(1));
+      const int n = c->num_inputs() - 1;
+      for (int i = 0; i < n; ++i) c->set_output(i, c->input(1 + i));
       ShapeHandle distinct = c->Vector(c->UnknownDim());
-      for (int i = 1; i < 4; ++i) c->set_output(i, distinct);
+      for (int i = n; i < n + 4; ++i) c->set_output(i, distinct);
       return OkStatus();
     })
     .Doc(R"doc(
 Deduplicates ids and finds their rows. Inserts nothing, counts nothing.
 
-ids: any shape, any int64.
+ids: any shape, any int64. fields: the field of each of ids; empty: all 0.
 codes: for each id (group << 40) | (1 + its place in keys); same shape as ids.
-keys: the distinct ids, [u]. counts: how often each occurs, [u]. handles: where each row lives, -1 where there is none, [u].
+keys, key_fields: the distinct pairs, [u]. counts: how often each occurs, [u]. handles: where each row lives, -1 where there is none, [u].
 )doc");
 
 REGISTER_OP("TfBoosterTableGather")
     .Input("table: resource")
-    .Input("codes: int64")
+    .Input("codes: N * int64")
     .Input("keys: int64")
+    .Input("key_fields: int32")
     .Input("handles: int64")
-    .Output("values: float")
+    .Output("values: N * float")
+    .Attr("N: int >= 1")
     .Attr("dim: int >= 1")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       int64_t dim;
       TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
-      return RowsOfKeys(c, c->input(1), dim, 0);
+      for (int i = 0; i < c->num_outputs(); ++i) TF_RETURN_IF_ERROR(RowsOfKeys(c, c->input(1 + i), dim, i));
+      return OkStatus();
     })
     .Doc(
-        "Embeddings of codes made by TableProbe: codes.shape + [dim]. Code 0 gives zeros, a key without a row its "
+        "Embeddings of codes made by one TableProbe: codes.shape + [dim]. Code 0 gives zeros, a key without a row its "
         "initial value.");
 
 REGISTER_OP("TfBoosterTableFind")
@@ -192,57 +211,74 @@ REGISTER_OP("TfBoosterTableStats")
       c->set_output(0, c->Vector(6));
       return OkStatus();
     })
-    .Doc("[rows, pending keys, evicted rows, step, index capacity, bytes].");
+    .Doc(
+        "[rows, pending keys, evicted rows, step, index capacity, bytes]; of a table in a fused one the last two are "
+        "its share.");
 
 REGISTER_OP("TfBoosterTableExport")
     .Input("table: resource")
-    .Output("keys: int64")
-    .Output("values: float")
-    .Output("slots: num_slots * float")
-    .Output("frequencies: int64")
-    .Output("last_use_steps: int64")
-    .Output("pending_keys: int64")
-    .Output("pending_counts: int64")
-    .Output("step: int64")
-    .Output("seed: int64")
+    .Output("keys: N * int64")
+    .Output("values: N * float")
+    .Output("slots: S * float")
+    .Output("frequencies: N * int64")
+    .Output("last_use_steps: N * int64")
+    .Output("pending_keys: N * int64")
+    .Output("pending_counts: N * int64")
+    .Output("step: N * int64")
+    .Output("seed: N * int64")
     .Output("optimizer: string")
+    .Attr("N: int >= 1 = 1")
+    .Attr("S: int >= 0 = 0")
     .Attr("dim: int >= 1")
-    .Attr("num_slots: int >= 0 = 0")
+    .Attr("fields: list(int) = []")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
-      int64_t dim, slots;
+      int64_t dim, n, s;
       TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
-      TF_RETURN_IF_ERROR(c->GetAttr("num_slots", &slots));
-      auto rows = c->UnknownDim();
+      TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+      TF_RETURN_IF_ERROR(c->GetAttr("S", &s));
+      std::vector<shape_inference::DimensionHandle> rows;
+      std::vector<ShapeHandle> pending;
+      for (int64_t i = 0; i < n; ++i) {
+        rows.push_back(c->UnknownDim());
+        pending.push_back(c->Vector(c->UnknownDim()));
+      }
       int out = 0;
-      c->set_output(out++, c->Vector(rows));
-      for (int64_t i = 0; i < 1 + slots; ++i) c->set_output(out++, c->Matrix(rows, c->MakeDim(dim)));
-      c->set_output(out++, c->Vector(rows));
-      c->set_output(out++, c->Vector(rows));
-      auto pending = c->Vector(c->UnknownDim());
-      c->set_output(out++, pending);
-      c->set_output(out++, pending);
-      for (int i = 0; i < 3; ++i) c->set_output(out++, c->Scalar());
+      const auto vectors = [&] {
+        for (int64_t i = 0; i < n; ++i) c->set_output(out++, c->Vector(rows[i]));
+      };
+      vectors();
+      for (int64_t i = 0; i < n; ++i) c->set_output(out++, c->Matrix(rows[i], c->MakeDim(dim)));
+      for (int64_t i = 0; i < s; ++i)
+        c->set_output(out++, c->Matrix(s % n ? c->UnknownDim() : rows[i * n / s], c->MakeDim(dim)));
+      vectors();
+      vectors();
+      for (int turn = 0; turn < 2; ++turn) {
+        for (int64_t i = 0; i < n; ++i) c->set_output(out++, pending[i]);
+      }
+      while (out < c->num_outputs()) c->set_output(out++, c->Scalar());
       return OkStatus();
     })
     .Doc(R"doc(
-A consistent picture of the whole table; row i of every [rows, …] output belongs to keys[i].
+A consistent picture of N whole fields; row i of every [rows, …] output of a field belongs to its keys[i].
 
-num_slots: the table's, or 0 to leave the slots out (before the rewrite nobody knows how many there are).
+S: N times the table's slots, all of a field together; or 0 to leave the slots out (before the rewrite nobody knows how many there are).
+fields: N distinct ones; empty, where N is 1: that of the handle.
 )doc");
 
 REGISTER_OP("TfBoosterTableRestore")
     .Input("table: resource")
     .Input("prefix: string")
-    .Attr("checkpoint_name: string")
+    .Attr("checkpoint_names: list(string) >= 1")
+    .Attr("fields: list(int) = []")
     .SetIsStateful()
     .SetShapeFn(shape_inference::NoOutputs)
     .Doc(R"doc(
-Replaces the table by the one that a V2 checkpoint holds under `checkpoint_name`/keys, /values, /slots/<slot>, ….
+Replaces fields of the table by what a V2 checkpoint holds under checkpoint_names[i]/keys, /values, /slots/<slot>, ….
 
-All is read and checked before the table changes. Slots of another optimizer are left, and the table's own start anew.
+All is read and checked before the table changes; other fields stay. Slots of another optimizer are left, and the table's own start anew.
 
-prefix: scalar, the checkpoint's path without '.index'.
+prefix: scalar, the checkpoint's path without '.index'. fields: one for each name; empty, for one name: that of the handle.
 )doc");
 
 }  // namespace tensorflow

@@ -31,7 +31,7 @@ inline void RunRandomOperations(const TableMaker& make, const TableOptions& opti
     }
     const std::vector<FieldKey> keys = batch.all();
     std::vector<float> values(batch.size() * options.dim);
-    switch (draw(6)) {
+    switch (draw(8)) {
       case 0: {
         EXPECT_OK(table->FindOrInsert(batch.ref(), values.data(), pf));
         for (const FieldKey& key : keys) model.Insert(key);
@@ -54,9 +54,34 @@ inline void RunRandomOperations(const TableMaker& make, const TableOptions& opti
         EXPECT_EQ(erased, expected);
         break;
       }
+      case 3: {  // A field goes out and comes back, thinned out and later; other fields stay.
+        const uint32_t field = static_cast<uint32_t>(draw(options.fields.size()));
+        if (draw(4) == 0) {
+          EXPECT_OK(table->Clear(field));
+          model.Clear(field);
+          break;
+        }
+        TableContents contents = ExportFields(*table, {field}, pf);
+        EXPECT_EQ(static_cast<int64_t>(contents.keys.size()), model.FieldSize(field));
+        const Borrow whole(contents, {field});
+        ContentsIn in = whole.refs[0];
+        for (; in.rows > 0 && draw(3) > 0; --in.rows) model.rows.erase({field, in.keys[in.rows - 1]});
+        for (; in.pending > 0 && draw(3) > 0; --in.pending)
+          model.pending.erase({field, in.pending_keys[in.pending - 1]});
+        model.steps[field] = in.step += 2;
+        EXPECT_OK(table->Import({in}, pf));
+        break;
+      }
       default: {
+        std::vector<uint32_t> stepping;
+        for (const uint32_t field : AllFields(*table)) {
+          if (draw(3) > 0) stepping.push_back(field);
+        }
+        const auto steps = [&](uint32_t f) { return std::count(stepping.begin(), stepping.end(), f) > 0; };
         std::map<FieldKey, int64_t> counted;
-        for (const FieldKey& key : keys) ++counted[key];
+        for (const FieldKey& key : keys) {
+          if (stepping.empty() || steps(key.first)) ++counted[key];
+        }
         Batch distinct;
         std::vector<int64_t> counts;
         for (const auto& [key, count] : counted) {
@@ -68,9 +93,9 @@ inline void RunRandomOperations(const TableMaker& make, const TableOptions& opti
         const int64_t width = (1 + options.slot_initial_values.size()) * options.dim;
         const auto update = [&](int64_t i, float* row) { TestUpdate(i, row, width); };
         const bool with_handles = draw(2) == 0;
-        EXPECT_OK(table->Update({distinct.ref(), counts.data(), with_handles ? handles.data() : nullptr},
+        EXPECT_OK(table->Update({distinct.ref(), counts.data(), with_handles ? handles.data() : nullptr, stepping},
                                 RowByRow(update), pf));
-        model.Update(distinct.all(), counts, update);
+        model.Update(distinct.all(), counts, update, stepping);
       }
     }
     ExpectFinds(*table, model, batch, pf);
@@ -214,7 +239,10 @@ inline void HandlesAreNeverWrong(const TableMaker& make) {
   std::vector<RowHandle> handles(batch.size());
   const auto expect_gathers = [&](const char* when) {
     std::vector<float> gathered(codes.size() * 4, -7.0f);
-    EXPECT_OK(table->Gather(batch.ref(), handles.data(), codes.data(), codes.size(), gathered.data(), pf));
+    const int64_t half = batch.size() / 3, rest = static_cast<int64_t>(codes.size()) - half;
+    const std::vector<GatherPart> parts = {
+        {codes.data(), half, gathered.data()}, {}, {codes.data() + half, rest, gathered.data() + half * 4}};
+    EXPECT_OK(table->Gather(batch.ref(), handles.data(), parts, pf));
     bool same = true;
     for (int64_t i = 0; i < batch.size(); ++i) {
       same &= std::vector<float>(&gathered[i * 4], &gathered[i * 4] + 4) == model.Find(batch.at(i));
@@ -256,7 +284,7 @@ inline void HandlesAreNeverWrong(const TableMaker& make) {
   for (RowHandle& handle : handles) handle = static_cast<RowHandle>(static_cast<uint64_t>(handle) * 3 + 1);
   expect_gathers("handles that nobody gave");
   find_handles();
-  table->Clear();
+  EXPECT_OK(table->Clear(0));
   model.rows.clear();
   expect_gathers("table cleared");
   find_handles();
@@ -282,7 +310,8 @@ inline void GatherRefusesUnknownCodes(const TableMaker& make) {
   const std::vector<RowHandle> handles(2, kNoRow);
   const int64_t codes[] = {1, 3};
   std::vector<float> out(8);
-  const Status status = table->Gather(batch.ref(), handles.data(), codes, 2, out.data(), pf);
+  const Status status =
+      table->Gather(batch.ref(), handles.data(), {{codes, 1, out.data()}, {codes + 1, 1, out.data() + 4}}, pf);
   EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(StatusCode::kInvalidArgument));
   EXPECT_TRUE(status.message().find("user_emb") != std::string::npos);
 }
@@ -296,12 +325,13 @@ inline void EmptyBatches(const TableMaker& make) {
   EXPECT_OK(table->FindOrInsert(none, nullptr, pf));
   EXPECT_OK(table->InsertOrAssign(none, nullptr, pf));
   EXPECT_OK(table->Erase(none, &erased, pf));
-  EXPECT_OK(table->Gather(none, nullptr, nullptr, 0, nullptr, pf));
+  EXPECT_OK(table->Gather(none, nullptr, {}, pf));
+  EXPECT_OK(table->Gather(none, nullptr, {{}, {}}, pf));
   EXPECT_OK(table->Update({}, RowByRow([](int64_t, float*) {}), pf));
   EXPECT_EQ(erased, 0);
   EXPECT_EQ(table->Stats().step, 1);
   EXPECT_EQ(table->Stats().bytes, 0);
-  TableContents contents;
+  TableRows contents;
   EXPECT_OK(table->ExportBatch(&cursor, 10, &contents));
   EXPECT_EQ(cursor, -1);
   EXPECT_EQ(ExportAll(*table, pf).keys.size(), size_t{0});

@@ -135,7 +135,7 @@ inline void RefusesBadBatches(const TableMaker& make) {
   const int64_t code = 1;
   EXPECT_TRUE(refused(table->Find(batch.ref(), values.data(), nullptr, pf)));
   EXPECT_TRUE(refused(table->FindHandles(batch.ref(), handles.data(), pf)));
-  EXPECT_TRUE(refused(table->Gather(batch.ref(), handles.data(), &code, 1, values.data(), pf)));
+  EXPECT_TRUE(refused(table->Gather(batch.ref(), handles.data(), {{&code, 1, values.data()}}, pf)));
   EXPECT_TRUE(refused(table->FindOrInsert(batch.ref(), values.data(), pf)));
   EXPECT_TRUE(refused(table->InsertOrAssign(batch.ref(), values.data(), pf)));
   EXPECT_TRUE(refused(table->Erase(batch.ref(), nullptr, pf)));
@@ -147,8 +147,21 @@ inline void RefusesBadBatches(const TableMaker& make) {
   batch.keys[3] = batch.keys[6] = -5;  // New, and twice.
   EXPECT_TRUE(refused(table->Update({batch.ref(), nullptr, nullptr}, update, pf)));
   int64_t cursor = -1;
-  TableContents part;
+  TableRows part;
   EXPECT_TRUE(refused(table->ExportBatch(&cursor, 10, &part)));
+  TableStats stats;
+  ContentsIn nothing;
+  const auto want_nothing = [](std::vector<ContentsOut>*) { return Status(); };
+  EXPECT_TRUE(refused(table->FieldStats(3, &stats)));
+  EXPECT_TRUE(refused(table->Clear(3)));
+  EXPECT_TRUE(refused(table->Export({0, 3}, want_nothing, pf)));
+  EXPECT_TRUE(refused(table->Export({1, 1}, want_nothing, pf)));
+  EXPECT_TRUE(refused(table->Import({nothing, nothing}, pf)));
+  const int64_t key = 5;
+  EXPECT_TRUE(refused(table->Find({&key, nullptr, 1, 3}, values.data(), nullptr, pf)));
+  EXPECT_TRUE(refused(table->Update({{&key, nullptr, 1, 0}, nullptr, nullptr, {1, 2}}, update, pf)));
+  EXPECT_TRUE(refused(table->Update({{&key, nullptr, 1, 0}, nullptr, nullptr, {0, 3}}, update, pf)));
+  EXPECT_TRUE(refused(table->Update({{&key, nullptr, 1, 0}, nullptr, nullptr, {0, 0}}, update, pf)));
   EXPECT_TRUE(Same(ExportAll(*table, pf), before));
 }
 

@@ -167,7 +167,7 @@ inline void ExportsAndImports(const TableMaker& make) {
   EXPECT_TRUE(RowsOf(once, 3) == RowsOf(before, 3));
   EXPECT_TRUE(once.keys == before.keys);  // The order of rows survives too.
   EXPECT_EQ(once.pending_keys.size(), before.pending_keys.size());
-  EXPECT_EQ(once.step, before.step);
+  EXPECT_TRUE(once.steps == before.steps);
   EXPECT_EQ(other->FieldSize(1), static_cast<int64_t>(std::count(before.fields.begin(), before.fields.end(), 1u)));
   std::unique_ptr<HashTable> third = make(options);
   EXPECT_OK(third->Import(Borrow(once), pf));
@@ -187,15 +187,15 @@ inline void ImportFillsInWhatIsMissing(const TableMaker& make) {
   in.values = values;
   in.slots = {nullptr, slot};
   in.step = 9;
-  EXPECT_OK(table->Import(in, pf));
+  EXPECT_OK(table->Import({in}, pf));
   TableModel model(options);
-  model.step = 9;
+  model.steps = {9};
   model.rows[{0, -1}] = {{1, 2, 0.1f, 0.1f, 5, 6}, 1, 9};
   model.rows[{0, 7}] = {{3, 4, 0.1f, 0.1f, 7, 8}, 1, 9};
   ExpectSame(*table, model, pf);
   ExpectFinds(*table, model, Batch({-1, 7, 8}), pf);
-  in.seeds = {77};  // A restored seed gives new keys the values that they would have had.
-  EXPECT_OK(table->Import(in, pf));
+  in.seed = 77;  // A restored seed gives new keys the values that they would have had.
+  EXPECT_OK(table->Import({in}, pf));
   TableOptions reseeded = options;
   reseeded.fields[0].seed = 77;
   ExpectFinds(
@@ -216,26 +216,23 @@ inline void ImportIsAllOrNothing(const TableMaker& make) {
   const TableContents before = ExportAll(*table, pf);
   const auto refuses = [&](StatusCode code, auto spoil) {
     TableContents contents = before;
-    ContentsIn in = spoil(contents) ? Borrow(contents) : ContentsIn();
-    const Status status = table->Import(in, pf);
+    spoil(contents);
+    const Status status = table->Import(Borrow(contents), pf);
     EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(code));
     EXPECT_TRUE(status.message().find("user_emb") != std::string::npos);
     EXPECT_TRUE(Same(ExportAll(*table, pf), before));
   };
   using C = TableContents;
-  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.keys[5] = c.keys[8], c.fields[5] = c.fields[8], true; });
-  refuses(StatusCode::kInvalidArgument,
-          [](C& c) { return c.pending_keys[0] = c.keys[8], c.pending_fields[0] = c.fields[8], true; });
-  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.fields[5] = 3, true; });
-  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.pending_counts[0] = 0, true; });
-  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.pending_counts[0] = int64_t{1} << 31, true; });
-  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.frequencies[3] = -1, true; });
-  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.slots.pop_back(), true; });
-  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.seeds.pop_back(), true; });
-  refuses(StatusCode::kInvalidArgument, [](C& c) { return c.step = -1, true; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { c.keys[5] = c.keys[8], c.fields[5] = c.fields[8]; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { c.pending_keys[0] = c.keys[8], c.pending_fields[0] = c.fields[8]; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { c.fields[5] = 3; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { c.pending_counts[0] = 0; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { c.pending_counts[0] = int64_t{1} << 31; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { c.frequencies[3] = -1; });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { c.slots.pop_back(); });
+  refuses(StatusCode::kInvalidArgument, [](C& c) { c.steps[1] = -1; });
   refuses(StatusCode::kResourceExhausted, [](C& c) {
     for (size_t i = 0; i < c.keys.size(); ++i) c.keys[i] = static_cast<int64_t>(i), c.fields[i] = 0;
-    return true;
   });
 }
 
@@ -248,7 +245,7 @@ inline void ExportsPiecemeal(const TableMaker& make) {
   EXPECT_OK(table->FindOrInsert(erased.ref(), out.data(), pf));
   EXPECT_OK(table->FindOrInsert(kept.ref(), out.data(), pf));
   std::map<int64_t, int> seen;
-  TableContents part;
+  TableRows part;
   int64_t cursor = 0;
   for (int round = 0; cursor >= 0; ++round) {
     EXPECT_OK(table->ExportBatch(&cursor, 73, &part));
@@ -270,9 +267,11 @@ inline void ExportPassesErrorsOn(const TableMaker& make) {
   const TableOptions options = HistoryOptions();
   std::unique_ptr<HashTable> table = TableWithHistory(make, options);
   SerialFor pf;
-  const auto refuse = [](ContentsOut*) { return Status(StatusCode::kInternal, "no"); };
-  EXPECT_EQ(table->Export(refuse, pf).message(), std::string("no"));
-  EXPECT_OK(table->Export([](ContentsOut*) { return Status(); }, pf));  // Nothing wanted.
+  const auto refuse = [](std::vector<ContentsOut>*) { return Status(StatusCode::kInternal, "no"); };
+  EXPECT_EQ(table->Export({0}, refuse, pf).message(), std::string("no"));
+  const auto want_nothing = [](std::vector<ContentsOut>*) { return Status(); };
+  EXPECT_OK(table->Export(AllFields(*table), want_nothing, pf));
+  EXPECT_OK(table->Export({}, want_nothing, pf));
 }
 
 }  // namespace tf_booster::contract

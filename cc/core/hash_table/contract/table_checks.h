@@ -2,8 +2,12 @@
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_TABLE_CHECKS_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_TABLE_CHECKS_H_
 
+#include <algorithm>
+#include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -60,65 +64,135 @@ struct Batch {
   }
 };
 
-inline TableContents ExportAll(const HashTable& table, ParallelFor& pf) {
-  TableContents contents;
+// A whole table, field after field.
+struct TableContents : TableRows {
+  int64_t dim = 0;
+  std::vector<int64_t> pending_keys;
+  std::vector<uint32_t> pending_fields;
+  std::vector<int64_t> pending_counts;
+  std::vector<int64_t> steps;   // Of each field.
+  std::vector<uint64_t> seeds;  // Of each field.
+};
+
+inline std::vector<uint32_t> AllFields(const HashTable& table) {
+  std::vector<uint32_t> fields(table.options().fields.size());
+  std::iota(fields.begin(), fields.end(), 0u);
+  return fields;
+}
+
+inline TableContents ExportFields(const HashTable& table, const std::vector<uint32_t>& fields, ParallelFor& pf) {
+  TableContents all;
+  all.dim = table.options().dim;
   EXPECT_OK(table.Export(
-      [&](ContentsOut* out) {
-        const int64_t dim = table.options().dim;
-        contents.keys.resize(out->rows);
-        contents.fields.resize(out->rows);
-        contents.values.resize(out->rows * dim);
-        contents.slots.assign(out->slots.size(), std::vector<float>(out->rows * dim));
-        contents.frequencies.resize(out->rows);
-        contents.last_steps.resize(out->rows);
-        contents.pending_keys.resize(out->pending);
-        contents.pending_fields.resize(out->pending);
-        contents.pending_counts.resize(out->pending);
-        contents.step = out->step;
-        contents.seeds = out->seeds;
-        out->keys = contents.keys.data();
-        out->fields = contents.fields.data();
-        out->values = contents.values.data();
-        for (size_t s = 0; s < out->slots.size(); ++s) out->slots[s] = contents.slots[s].data();
-        out->frequencies = contents.frequencies.data();
-        out->last_steps = contents.last_steps.data();
-        out->pending_keys = contents.pending_keys.data();
-        out->pending_fields = contents.pending_fields.data();
-        out->pending_counts = contents.pending_counts.data();
+      fields,
+      [&](std::vector<ContentsOut>* out) {
+        int64_t rows = 0, pending = 0;
+        for (const ContentsOut& field : *out) {
+          all.fields.insert(all.fields.end(), field.rows, field.field);
+          all.pending_fields.insert(all.pending_fields.end(), field.pending, field.field);
+          all.steps.push_back(field.step);
+          all.seeds.push_back(*field.seed);
+          rows += field.rows;
+          pending += field.pending;
+        }
+        all.keys.resize(rows);
+        all.values.resize(rows * all.dim);
+        all.slots.assign(table.options().slot_initial_values.size(), std::vector<float>(rows * all.dim));
+        all.frequencies.resize(rows);
+        all.last_steps.resize(rows);
+        all.pending_keys.resize(pending);
+        all.pending_counts.resize(pending);
+        rows = pending = 0;
+        for (ContentsOut& field : *out) {
+          field.keys = all.keys.data() + rows;
+          field.values = all.values.data() + rows * all.dim;
+          for (size_t s = 0; s < all.slots.size(); ++s) field.slots[s] = all.slots[s].data() + rows * all.dim;
+          field.frequencies = all.frequencies.data() + rows;
+          field.last_steps = all.last_steps.data() + rows;
+          field.pending_keys = all.pending_keys.data() + pending;
+          field.pending_counts = all.pending_counts.data() + pending;
+          rows += field.rows;
+          pending += field.pending;
+        }
         return Status();
       },
       pf));
-  return contents;
+  return all;
 }
 
-inline ContentsIn Borrow(const TableContents& contents) {
-  ContentsIn in;
-  in.rows = static_cast<int64_t>(contents.keys.size());
-  in.pending = static_cast<int64_t>(contents.pending_keys.size());
-  in.keys = contents.keys.data();
-  in.fields = contents.fields.data();
-  in.values = contents.values.data();
-  for (const std::vector<float>& slot : contents.slots) in.slots.push_back(slot.data());
-  in.frequencies = contents.frequencies.data();
-  in.last_steps = contents.last_steps.data();
-  in.pending_keys = contents.pending_keys.data();
-  in.pending_fields = contents.pending_fields.data();
-  in.pending_counts = contents.pending_counts.data();
-  in.step = contents.step;
-  in.seeds = contents.seeds;
-  return in;
+inline TableContents ExportAll(const HashTable& table, ParallelFor& pf) {
+  return ExportFields(table, AllFields(table), pf);
 }
+
+// Contents as Import takes them: copies of each field's part. `fields`: the field of each step and seed, by default all
+// in order; a row of another field makes a part of its own.
+class Borrow {
+ public:
+  explicit Borrow(const TableContents& all, std::vector<uint32_t> fields = {}) {
+    for (uint32_t f = 0; fields.size() < all.steps.size(); ++f) fields.push_back(f);
+    for (size_t i = 0; i < fields.size(); ++i) PartOf(fields[i], all.steps[i], all.seeds[i], all);
+    for (size_t i = 0; i < all.keys.size(); ++i) {
+      TableContents& part = PartOf(all.fields[i], 0, 0, all);
+      part.keys.push_back(all.keys[i]);
+      part.frequencies.push_back(all.frequencies[i]);
+      part.last_steps.push_back(all.last_steps[i]);
+      const auto copy_row = [&](const std::vector<float>& from, std::vector<float>* to) {
+        to->insert(to->end(), from.begin() + i * all.dim, from.begin() + (i + 1) * all.dim);
+      };
+      copy_row(all.values, &part.values);
+      for (size_t s = 0; s < all.slots.size(); ++s) copy_row(all.slots[s], &part.slots[s]);
+    }
+    for (size_t i = 0; i < all.pending_keys.size(); ++i) {
+      TableContents& part = PartOf(all.pending_fields[i], 0, 0, all);
+      part.pending_keys.push_back(all.pending_keys[i]);
+      part.pending_counts.push_back(all.pending_counts[i]);
+    }
+    for (const auto& [field, part] : parts_) {
+      ContentsIn in;
+      in.field = field;
+      in.rows = static_cast<int64_t>(part.keys.size());
+      in.pending = static_cast<int64_t>(part.pending_keys.size());
+      in.keys = part.keys.data();
+      in.values = part.values.data();
+      for (const std::vector<float>& slot : part.slots) in.slots.push_back(slot.data());
+      in.frequencies = part.frequencies.data();
+      in.last_steps = part.last_steps.data();
+      in.pending_keys = part.pending_keys.data();
+      in.pending_counts = part.pending_counts.data();
+      in.step = part.steps[0];
+      in.seed = part.seeds[0];
+      refs.push_back(in);
+    }
+  }
+
+  operator const std::vector<ContentsIn>&() const { return refs; }
+
+  std::vector<ContentsIn> refs;
+
+ private:
+  TableContents& PartOf(uint32_t field, int64_t step, uint64_t seed, const TableContents& all) {
+    const auto [part, is_new] = parts_.try_emplace(field);
+    if (is_new) {
+      part->second.steps = {step};
+      part->second.seeds = {seed};
+      part->second.slots.resize(all.slots.size());
+    }
+    return part->second;
+  }
+
+  std::map<uint32_t, TableContents> parts_;
+};
 
 // Same keys in the same order, same bits.
 inline bool Same(const TableContents& a, const TableContents& b) {
   return a.keys == b.keys && a.fields == b.fields && a.values == b.values && a.slots == b.slots &&
          a.frequencies == b.frequencies && a.last_steps == b.last_steps && a.pending_keys == b.pending_keys &&
-         a.pending_fields == b.pending_fields && a.pending_counts == b.pending_counts && a.step == b.step &&
+         a.pending_fields == b.pending_fields && a.pending_counts == b.pending_counts && a.steps == b.steps &&
          a.seeds == b.seeds;
 }
 
 // The rows of contents as the model has them.
-inline std::map<FieldKey, ModelRow> RowsOf(const TableContents& contents, int64_t dim) {
+inline std::map<FieldKey, ModelRow> RowsOf(const TableRows& contents, int64_t dim) {
   std::map<FieldKey, ModelRow> rows;
   for (size_t i = 0; i < contents.keys.size(); ++i) {
     ModelRow row;
@@ -147,10 +221,24 @@ inline void ExpectSame(const HashTable& table, const TableModel& model, Parallel
   const TableStats stats = table.Stats();
   EXPECT_EQ(stats.rows, static_cast<int64_t>(model.rows.size()));
   EXPECT_EQ(stats.pending, static_cast<int64_t>(model.pending.size()));
-  EXPECT_EQ(stats.evicted, model.evicted);
-  EXPECT_EQ(stats.step, model.step);
-  EXPECT_EQ(contents.step, model.step);
-  for (uint32_t f = 0; f < table.options().fields.size(); ++f) EXPECT_EQ(table.FieldSize(f), model.FieldSize(f));
+  EXPECT_EQ(stats.evicted, std::accumulate(model.evicted.begin(), model.evicted.end(), int64_t{0}));
+  EXPECT_EQ(stats.step, *std::max_element(model.steps.begin(), model.steps.end()));
+  EXPECT_TRUE(contents.steps == model.steps);
+  int64_t bytes = 0, capacity = 0;
+  for (const uint32_t f : AllFields(table)) {
+    EXPECT_EQ(table.FieldSize(f), model.FieldSize(f));
+    TableStats field;
+    EXPECT_OK(table.FieldStats(f, &field));
+    EXPECT_EQ(field.rows, model.FieldSize(f));
+    EXPECT_EQ(field.pending, model.FieldPending(f));
+    EXPECT_EQ(field.evicted, model.evicted[f]);
+    EXPECT_EQ(field.step, model.steps[f]);
+    bytes += field.bytes;
+    capacity += field.index_capacity;
+  }
+  const int64_t fields = static_cast<int64_t>(table.options().fields.size());  // Shares are rounded.
+  EXPECT_TRUE(std::abs(bytes - stats.bytes) <= fields);
+  EXPECT_TRUE(std::abs(capacity - stats.index_capacity) <= fields);
 }
 
 // Find gives what the model says, for keys with a row and without, and inserts nothing.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -29,7 +30,8 @@ struct ModelRow {
 
 class TableModel {
  public:
-  explicit TableModel(const TableOptions& options) : options_(options) {}
+  explicit TableModel(const TableOptions& options)
+      : steps(options.fields.size(), 0), evicted(options.fields.size(), 0), options_(options) {}
 
   std::vector<float> Initial(const FieldKey& key) const {
     const FieldOptions& field = options_.fields[key.first];
@@ -51,7 +53,7 @@ class TableModel {
       row->second.values = Initial(key);
       for (const float slot : options_.slot_initial_values)
         row->second.values.insert(row->second.values.end(), options_.dim, slot);
-      row->second.last_step = step;
+      row->second.last_step = steps[key.first];
     }
     return row->second;
   }
@@ -66,10 +68,14 @@ class TableModel {
     return rows.erase(key) > 0;
   }
 
-  // Calls update(i, values) for each admitted key of the batch.
+  // Calls update(i, values) for each admitted key of the batch. `fields`: those that step; empty: all.
   template <class Fn>
-  void Update(const std::vector<FieldKey>& keys, const std::vector<int64_t>& counts, Fn update) {
-    ++step;
+  void Update(const std::vector<FieldKey>& keys, const std::vector<int64_t>& counts, Fn update,
+              std::vector<uint32_t> fields = {}) {
+    if (fields.empty()) {
+      for (uint32_t f = 0; f < steps.size(); ++f) fields.push_back(f);
+    }
+    for (const uint32_t f : fields) ++steps[f];
     for (size_t i = 0; i < keys.size(); ++i) {
       auto row = rows.find(keys[i]);
       if (row != rows.end()) {
@@ -80,20 +86,32 @@ class TableModel {
         Insert(keys[i]).frequency = seen;
         row = rows.find(keys[i]);
       }
-      row->second.last_step = step;
+      row->second.last_step = steps[keys[i].first];
       update(i, row->second.values.data());
     }
-    for (uint32_t f = 0; f < options_.fields.size(); ++f) Evict(f);
+    for (const uint32_t f : fields) Evict(f);
   }
 
   int64_t FieldSize(uint32_t f) const {
     return std::count_if(rows.begin(), rows.end(), [&](const auto& row) { return row.first.first == f; });
   }
 
+  int64_t FieldPending(uint32_t f) const {
+    return std::count_if(pending.begin(), pending.end(), [&](const auto& key) { return key.first.first == f; });
+  }
+
+  void Clear(uint32_t f) {
+    const auto erase = [&](auto& map) {
+      for (auto it = map.begin(); it != map.end();) it = it->first.first == f ? map.erase(it) : std::next(it);
+    };
+    erase(rows);
+    erase(pending);
+  }
+
   std::map<FieldKey, ModelRow> rows;
   std::map<FieldKey, int64_t> pending;
-  int64_t step = 0;
-  int64_t evicted = 0;
+  std::vector<int64_t> steps;    // Of each field.
+  std::vector<int64_t> evicted;  // Of each field.
 
  private:
   void Evict(uint32_t f) {
@@ -102,17 +120,17 @@ class TableModel {
     for (const auto& [key, row] : rows) {
       if (key.first != f) continue;
       const int64_t score = policy.order == EvictionOrder::kLfu ? row.frequency : row.last_step;
-      order.push_back({score, HashKey(key.second, f), key.second});
+      order.push_back({score, HashKey(key.second, 0), key.second});
     }
     std::sort(order.begin(), order.end());
     int64_t left = static_cast<int64_t>(order.size());
     for (const auto& [score, hash, key] : order) {
-      const bool idle = policy.max_idle_steps > 0 && step - score >= policy.max_idle_steps;
+      const bool idle = policy.max_idle_steps > 0 && steps[f] - score >= policy.max_idle_steps;
       const bool over = policy.max_rows > 0 && left > policy.max_rows;
       if (!idle && !over) break;
       rows.erase({f, key});
       --left;
-      ++evicted;
+      ++evicted[f];
     }
   }
 

@@ -83,7 +83,7 @@ inline void ReadersSeeWholeRows(const TableMaker& make) {
     for (int64_t i = 0; i < batch.size(); ++i) codes[i] = i + 1;
     std::vector<float> out(batch.size() * kDim);
     EXPECT_OK(table->FindHandles(batch.ref(), handles.data(), pf));
-    EXPECT_OK(table->Gather(batch.ref(), handles.data(), codes.data(), codes.size(), out.data(), pf));
+    EXPECT_OK(table->Gather(batch.ref(), handles.data(), {{codes.data(), batch.size(), out.data()}}, pf));
     expect_whole(out);
   };
   const auto rest = [&](int round) {
@@ -91,7 +91,7 @@ inline void ReadersSeeWholeRows(const TableMaker& make) {
     const TableContents contents = ExportAll(*table, pf);
     expect_whole(contents.values);
     int64_t cursor = 0;
-    TableContents part;
+    TableRows part;
     while (cursor >= 0) {
       EXPECT_OK(table->ExportBatch(&cursor, 500, &part));
       expect_whole(part.values);
@@ -99,7 +99,7 @@ inline void ReadersSeeWholeRows(const TableMaker& make) {
     EXPECT_OK(table->Reserve(100 * round, pf));
     EXPECT_TRUE(table->Stats().rows >= 0 && table->FieldSize(0) >= 0);
     if (round % 4 == 1) EXPECT_OK(table->Import(Borrow(contents), pf));
-    if (round % 4 == 3) table->Clear();
+    if (round % 4 == 3) EXPECT_OK(table->Clear(0));
   };
   RunAtOnce(20, {update, assign, insert, erase, find, find, gather, gather, rest});
   // And what is left is in order.
