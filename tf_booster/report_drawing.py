@@ -167,7 +167,7 @@ function draw(name) {
     const opened = node.open && node.children.length;
     const rect = make(svg, "rect", {x: node.x, y: node.y, width: node.width, height: node.height,
       class: opened ? "frame" : node.children.length ? "closed" : ""});
-    const room = Math.floor(node.width / 7) - String(node.ops).length - 3;
+    const room = Math.floor((node.width - 40) / 7) - String(node.ops).length;
     const label = node.name.length > room ? node.name.slice(0, room - 1) + "\u2026" : node.name;
     const head = make(svg, "text", {x: node.x + 8, y: node.y + 19, class: opened ? "head" : ""}, label);
     make(svg, "text", {x: node.x + node.width - 20, y: node.y + 19, class: "count", "text-anchor": "end"}, node.ops);

@@ -23,8 +23,10 @@ def roles(index: GraphIndex, order: Sequence[int], forward: Set[int]) -> List[st
 
     Args:
       order: numbers of the ops that run, each after what is before it.
-      forward: the numbers of those that the loss or the predictions need; empty where these are not known, and names decide.
+      forward: the numbers of those that the loss or the predictions need. Empty where these are not known: then what gradients
+        (by their names) need, and are not, is taken.
     """
+    forward = forward or _needed_by_gradients(index, order)
     from_data: Dict[int, bool] = {}
     from_variable: Dict[int, bool] = {}
     role: Dict[int, str] = {}
@@ -38,7 +40,7 @@ def roles(index: GraphIndex, order: Sequence[int], forward: Set[int]) -> List[st
             role[number] = "updates"
         elif not from_data[number] or op_type in _VARIABLE:
             of_inputs.append(number)
-        elif (number not in forward) if forward else "gradients" in op.name:
+        elif forward and number not in forward:
             role[number] = "gradients"
         elif _LOOKUP.fullmatch(op_type):
             role[number] = "lookups"
@@ -46,6 +48,15 @@ def roles(index: GraphIndex, order: Sequence[int], forward: Set[int]) -> List[st
             role[number] = "dense part" if from_variable[number] else "input"
     _follow_first_reader(index, order, of_inputs, role)
     return [role[number] for number in order]
+
+
+def _needed_by_gradients(index: GraphIndex, order: Sequence[int]) -> Set[int]:
+    gradients = {number for number in order if "gradients" in index.ops[number].name}
+    found: Set[int] = set()
+    for number in reversed(order):
+        if number in gradients or number in found:
+            found.update(index.before[number])
+    return found - gradients
 
 
 def _follow_first_reader(index: GraphIndex, order: Sequence[int], left: Iterable[int], role: Dict[int, str]) -> None:
