@@ -15,7 +15,18 @@ import tempfile
 import time
 from typing import Dict, Iterator, List
 
-NAMES = ("find", "find_or_insert", "adagrad", "adam", "unique", "graph_rewrite", "graph_passes", "variable_updates")
+NAMES = (
+    "find",
+    "find_or_insert",
+    "adagrad",
+    "adam",
+    "unique",
+    "sparse_lookup",
+    "graph_rewrite",
+    "graph_passes",
+    "variable_updates",
+    "file_to_batch",
+)
 PROCESS_SECONDS = 900
 
 

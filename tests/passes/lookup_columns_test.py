@@ -103,20 +103,20 @@ def test_a_column_used_twice_is_hashed_once():
     def program():
         hashed = fc.categorical_column_with_hash_bucket("a", 7)
         columns = [fc.embedding_column(hashed, 3, initializer=v1.ones_initializer())]
-        columns += [fc.embedding_column(hashed, 4, combiner="sum", initializer=v1.ones_initializer())]
         columns += [fc.indicator_column(hashed)]
         return minimized([v1.feature_column.input_layer(inputs({"a": "string"}, False), columns)])
 
     outcome = check_same(program)
     counts = running(outcome.graph, outcome.graph.get_operation_by_name("Adagrad"))
     assert counts["StringToHashBucketFast"] == 1
-    assert sum(op.get_attr("N") for op in outcome.graph.get_operations() if op.type == "TfBoosterPoolLookups") == 2
+    assert sum(op.get_attr("N") for op in outcome.graph.get_operations() if op.type == "TfBoosterPoolLookups") == 1
 
 
 def test_weighted_shared_and_normed_columns():
     def program():
         features = inputs({"a": np.int64, "b": np.int64, "c": np.int64}, False)
-        features["w"] = tf.cast(features["c"], tf.float32) * 0.5 + 0.25
+        weights = tf.cast(features["c"], tf.float32) * 0.5 - 1.25  # Of both signs; 0 is dropped as −1 is.
+        features["w"] = tf.where(features["c"] < 0, tf.zeros_like(weights), weights)
         ids = {name: fc.categorical_column_with_identity(name, 9) for name in "abc"}
         columns = fc.shared_embeddings([ids["a"], ids["b"]], 4, initializer=v1.random_normal_initializer(seed=1))
         columns.append(
