@@ -334,10 +334,16 @@ def parse_example_raw(serialized: Any, params: Any) -> Dict[str, Any]:
     return _parsing_ops._parse_example_raw(serialized, None, params, None)  # pylint: disable=protected-access
 
 
-def parsing_datasets() -> Any:
-    """The module whose `_ParseExampleDataset(input_dataset, features, num_parallel_calls, deterministic)` is behind
-    tf.data.experimental.parse_example_dataset and make_batched_features_dataset; looked up there by name at each call."""
-    return _parsing_datasets
+def parse_example_dataset_class() -> Any:
+    """What tf.data.experimental.parse_example_dataset and make_batched_features_dataset parse with; its constructor takes
+    (input_dataset, features, num_parallel_calls, deterministic)."""
+    return _parsing_datasets._ParseExampleDataset  # pylint: disable=protected-access
+
+
+def compute_as(dataset: tf.data.Dataset, other: tf.data.Dataset) -> None:
+    """Makes `dataset`, just constructed, yield what `other` yields; their element_specs must be equal."""
+    dataset._variant_tensor_attr = other._variant_tensor  # pylint: disable=protected-access
+    dataset._tf_booster_computed_as = other  # Keeps its functions.
 
 
 # --- Datasets ---
@@ -351,3 +357,17 @@ def variant_of_dataset(dataset: tf.data.Dataset) -> tf.Tensor:
 def op_seeds(seed: Any) -> Tuple[Any, Any]:
     """The two seeds that tf.data's shuffle makes of the user's and the graph's; (0, 0): at random."""
     return _data_random_seed.get_seed(seed)
+
+
+def estimator_util() -> Any:
+    """The module whose `parse_input_fn_result` makes features, labels and hooks of what an input function returns."""
+    try:
+        from tensorflow_estimator.python.estimator import util  # pylint: disable=import-outside-toplevel
+    except ImportError:
+        return None
+    return util
+
+
+def features_and_labels(element: Any) -> Tuple[Any, Any]:
+    """How Estimators read a dataset's element: a pair is features and labels, anything else features alone."""
+    return estimator_util().parse_iterator_result(element)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 import tensorflow as tf
 
@@ -12,7 +12,7 @@ from tf_booster import _compat, _native
 
 tf.no_gradient("TfBoosterParseExample")
 
-_stock_dataset: Optional[Any] = None  # TensorFlow's own _ParseExampleDataset, while ours stands in its place.
+_stock_constructor: Optional[Callable[..., None]] = None  # ParseExampleDataset's own, while ours stands in its place.
 
 
 def parse_example(
@@ -90,13 +90,13 @@ def _library() -> ctypes.CDLL:
 def serve_stock_ops(on: bool) -> None:
     """Whether TensorFlow's own parse ops are computed by tf_booster's parser. Holds for all kernels, whenever made."""
     _library().tf_booster_set_fast_parser(int(on))
-    global _stock_dataset
-    module = _compat.parsing_datasets()
-    if on and _stock_dataset is None:
-        _stock_dataset = module._ParseExampleDataset
-        module._ParseExampleDataset = _parse_example_dataset
-    elif not on and _stock_dataset is not None:
-        module._ParseExampleDataset, _stock_dataset = _stock_dataset, None
+    global _stock_constructor
+    cls = _compat.parse_example_dataset_class()
+    if on and _stock_constructor is None:
+        _stock_constructor = cls.__init__
+        cls.__init__ = _parse_by_map(_stock_constructor)
+    elif not on and _stock_constructor is not None:
+        cls.__init__, _stock_constructor = _stock_constructor, None
 
 
 def serves_stock_ops() -> bool:
@@ -116,20 +116,23 @@ def force_simd_level(level: str) -> None:
         )
 
 
-def _parse_example_dataset(dataset: Any, features: Any, num_parallel_calls: Any, deterministic: Any) -> tf.data.Dataset:
-    """TensorFlow's ParseExampleDataset as a map. Its own op calls TensorFlow's parser with no kernel between to replace."""
-    stock = _stock_dataset(
-        dataset, features, num_parallel_calls, deterministic
-    )  # Checks the arguments; tells the shapes.
-    spec: Dict[str, Any] = stock.element_spec
-    params, _ = _compat.parse_example_params(features)
+def _parse_by_map(stock: Callable[..., None]) -> Callable[..., None]:
+    """ParseExampleDataset as a map: its own op calls TensorFlow's parser with no kernel between that could be replaced."""
 
-    def parse(serialized: tf.Tensor) -> Dict[str, Any]:
-        tensors = _compat.parse_example_raw(serialized, params)
-        for key, tensor in tensors.items():
-            if not isinstance(tensor, tf.RaggedTensor):
-                tensor.set_shape(spec[key].shape)
-        return tensors
+    @functools.wraps(stock)
+    def constructor(self: Any, input_dataset: Any, features: Any, num_parallel_calls: Any, deterministic: Any) -> None:
+        stock(self, input_dataset, features, num_parallel_calls, deterministic)
+        params, _ = _compat.parse_example_params(features)
 
-    parsed = dataset.map(parse, num_parallel_calls=num_parallel_calls, deterministic=deterministic)
-    return parsed if parsed.element_spec == spec else stock
+        def parse(serialized: tf.Tensor) -> Dict[str, Any]:
+            tensors = _compat.parse_example_raw(serialized, params)
+            for key, tensor in tensors.items():
+                if not isinstance(tensor, tf.RaggedTensor):
+                    tensor.set_shape(self.element_spec[key].shape)
+            return tensors
+
+        parsed = input_dataset.map(parse, num_parallel_calls=num_parallel_calls, deterministic=deterministic)
+        if parsed.element_spec == self.element_spec:
+            _compat.compute_as(self, parsed)
+
+    return constructor

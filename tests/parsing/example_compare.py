@@ -77,14 +77,14 @@ def parse_example_v1(features: Sequence[Feature], serialized: Any, names: Sequen
 
 
 def defaults(dense: Sequence[Feature]) -> List[tf.Tensor]:
+    # Through numpy: TensorFlow takes Python's 0.0 and -0.0 for one constant.
     made = []
     for f in dense:
-        if f.default is None:
-            made.append(tf.constant([], DTYPES[f.dtype]))
-        elif f.shape and f.shape[0] is None:
-            made.append(tf.constant(f.default[0], DTYPES[f.dtype]))
-        else:
-            made.append(tf.constant(list(f.default), DTYPES[f.dtype], shape=f.shape))
+        dtype = DTYPES[f.dtype].as_numpy_dtype
+        shape = () if f.shape and f.shape[0] is None else f.shape
+        made.append(
+            tf.constant(np.array([], dtype) if f.default is None else np.reshape(np.array(f.default, dtype), shape))
+        )
     return made
 
 

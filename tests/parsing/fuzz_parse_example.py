@@ -54,16 +54,14 @@ def reductions(op: str, spec: Tuple[Feature, ...], records: Any, names: Sequence
     if len(spec) > 1:
         for i in range(len(spec)):
             yield op, spec[:i] + spec[i + 1 :], records, names
-    if isinstance(records, list):
-        if len(records) > 1:
-            for i in range(len(records)):
-                yield op, spec, records[:i] + records[i + 1 :], names and names[:-1]
-        elif records:
-            for shorter in cut(records[0]):
-                yield op, spec, [shorter], names
-    else:
-        for shorter in cut(records):
-            yield op, spec, shorter, names
+    if not isinstance(records, list):
+        yield from ((op, spec, shorter, names) for shorter in cut(records))
+        return
+    for i, record in enumerate(records):
+        before, after = records[:i], records[i + 1 :]
+        if after or before:
+            yield op, spec, before + after, names and names[:-1]
+        yield from ((op, spec, [*before, shorter, *after], names) for shorter in cut(record))
 
 
 def cut(record: bytes) -> Iterator[bytes]:
@@ -105,7 +103,7 @@ def main() -> int:
         tried, cases, differences = fuzz(stock, args.seconds, args.seed)
     print(f"seed {args.seed}: {tried} cases, {len(cases)} differ")
     for case, how in zip(cases, differences):
-        print(f"\n    {case!r},\n{how}")
+        print(f"\n    {case!r},\n{how[:1000]}")
     return 1 if cases else 0
 
 

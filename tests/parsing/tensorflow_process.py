@@ -28,6 +28,7 @@ class TensorFlowProcess:
             stderr=subprocess.DEVNULL,
             env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1"),
         )
+        receive(self._server.stdout)  # It is ready.
         return self
 
     def __exit__(self, *exc: Any) -> None:
@@ -55,6 +56,7 @@ def receive(file: BinaryIO) -> Any:
 
 
 def serve(requests: BinaryIO, replies: BinaryIO, run: Callable[[str, Sequence[Any]], Any]) -> None:
+    send(replies, "ready")
     while True:
         to_child, from_child = os.pipe(), os.pipe()
         child = os.fork()

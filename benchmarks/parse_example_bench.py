@@ -1,0 +1,47 @@
+"""tf.io.parse_example by TensorFlow's parser and by ours, in one graph, the switch thrown between the runs."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks import example_data, tables
+from benchmarks.harness import OURS, Result, contest
+from tf_booster import parsing
+
+v1 = tf.compat.v1
+BATCH = 1024
+SECONDS = 2.0
+
+
+def run(threads: int) -> Iterator[Result]:
+    for shape in example_data.SHAPES:
+        records = example_data.records(shape, BATCH)
+        for kind in example_data.KINDS:
+            yield _contest(shape, kind, records, threads)
+
+
+def _contest(shape: example_data.Shape, kind: str, records: Any, threads: int) -> Result:
+    with tf.Graph().as_default(), tables.session(threads) as session:
+        # Feeding strings from Python costs as much as parsing them, and constants would be folded: so, a Variable.
+        held = v1.get_variable("records", initializer=tf.constant(records), use_resource=True, trainable=False)
+        session.run(held.initializer)
+        parsed = tf.io.parse_example(held.read_value(), example_data.spec(shape, kind))
+        outputs = tf.nest.flatten(parsed, expand_composites=True)
+        run_ops = session.make_callable(tf.group(*outputs))
+
+        def by(ours: bool, body: Callable[[], Any]) -> Any:
+            parsing.serve_stock_ops(ours)
+            return body()
+
+        theirs, mine = (by(ours, lambda: session.run(outputs)) for ours in (False, True))
+        for a, b in zip(theirs, mine):
+            np.testing.assert_array_equal(a, b)
+        contestants = {OURS: lambda _: by(True, run_ops), "TensorFlow": lambda _: by(False, run_ops)}
+        rates = contest(contestants, BATCH, SECONDS)
+        parsing.serve_stock_ops(False)
+        facts = {"batch": BATCH, "bytes a record": round(sum(map(len, records)) / BATCH), "tensors": len(outputs)}
+        values = sum(shape.lengths.values())
+        return Result("parse_example", kind, values, shape.name, threads, "M examples/s", rates, facts)
