@@ -39,7 +39,7 @@ endif
 .SECONDEXPANSION:
 $(TARGETS): $(BUILD)/%: %.cc $$(call objects,%.cc)
 	@mkdir -p $(@D)
-	@$(FUZZ_CXX) $(FLAGS) -fsanitize=fuzzer $^ -o $@
+	@$(FUZZ_CXX) $(FLAGS) -fsanitize=fuzzer $(filter %.cc %.o,$^) -o $@
 $(BUILD)/%.o: %.cc
 	@mkdir -p $(@D)
 	@$(FUZZ_CXX) $(FLAGS) -fsanitize=fuzzer-no-link -c $< -o $@
