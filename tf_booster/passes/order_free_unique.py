@@ -26,9 +26,11 @@ class OrderFreeUnique(Pass):
         """Leaves a Unique whose order somebody may see, with the op that may."""
         result = PassResult(self.name)
         replaced = 0
+        fused = [op for op in view.index().ops if op.type.startswith("TfBooster")]
+        gone = {name for op in fused for name in view.originals(op)}
         for op in _live(view):
             reason = _obstacle(view, op)
-            readers = readers_of(op) if not reason else None
+            readers = readers_of(op, gone) if not reason else None
             if readers is not None and readers.seen_by is not None:
                 reason = f"op '{readers.seen_by.name}' ({readers.seen_by.type}) may see its order"
             if reason:

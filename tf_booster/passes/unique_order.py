@@ -8,7 +8,7 @@ following them is what could.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, FrozenSet, List, Optional, Set, Tuple
+from typing import AbstractSet, Dict, FrozenSet, List, Optional, Set, Tuple
 
 import tensorflow as tf
 
@@ -41,8 +41,8 @@ class Readers:
     hidden: FrozenSet[tf.Operation]
 
 
-def readers_of(unique: tf.Operation) -> Readers:
-    """Follows y and idx of `unique`."""
+def readers_of(unique: tf.Operation, replaced: AbstractSet[str] = frozenset()) -> Readers:
+    """Follows y and idx of `unique`; ops whose names are in `replaced` have fused ones in their place, and only run if fetched."""
     known = {tensor.ref(): kind for tensor, kind in zip(unique.outputs, (ROWS, PLACES))}
     made: Dict[tf.Operation, List[tf.Tensor]] = {}
     work = list(unique.outputs[:2])
@@ -64,8 +64,15 @@ def readers_of(unique: tf.Operation) -> Readers:
         return Readers(next(iter(waiting)), frozenset())
     ends: Dict[tf.Operation, FrozenSet[str]] = {}
     direct = dict.fromkeys(op for tensor in unique.outputs[:2] for op in tensor.consumers())
+    for op in made:
+        if not made[op]:
+            ends[op] = (
+                frozenset() if op.type in _SHAPES else frozenset([_FETCHABLE if op.name in replaced else _HIDDEN])
+            )
     shown = next((op for op in direct if len(_ends(op, made, ends)) == 2), None)
-    return Readers(shown, frozenset(op for op in direct if _ends(op, made, ends) == {_HIDDEN}))
+    hidden = [op for op in direct if _HIDDEN in _ends(op, made, ends)]
+    # Who reads only the size may read it from either op, and should not keep the old one running.
+    return Readers(shown, frozenset([*hidden, *(op for op in direct if not ends[op])] if hidden else []))
 
 
 _HIDDEN, _FETCHABLE = "hidden", "fetchable"
@@ -74,7 +81,7 @@ _HIDDEN, _FETCHABLE = "hidden", "fetchable"
 def _ends(op: tf.Operation, made: Dict[tf.Operation, List[tf.Tensor]], known: Dict) -> FrozenSet[str]:
     """How the ways from `op` end: in an op that hides the order, in a tensor that nobody reads but may be fetched, or both."""
     if op not in known:
-        found: Set[str] = set() if made[op] else {_HIDDEN}
+        found: Set[str] = set()
         for output in made[op]:
             consumers = dict.fromkeys(output.consumers())
             if not consumers:
