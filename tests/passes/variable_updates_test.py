@@ -340,3 +340,32 @@ def test_sparse_variables_join_the_dense_ones(optimizer):
         want, have = plain.train(12)[1], joined.train(12)[1]
         for name in want:
             np.testing.assert_allclose(have[name], want[name], rtol=2e-4, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adagrad", "sgd", "keras rmsprop"])
+def test_what_comes_before_the_updates_still_does(optimizer):
+    """Gradients made outside of the scope: only the optimizer's first ops, its Unique among them, wait on the assign."""
+
+    def build(x, ids):
+        loss = tf.reduce_mean(tf.square(dense_model(tf.concat([x, embeddings(ids)], 1)) - 0.5))
+        variables = v1.trainable_variables()
+        grads = tf.gradients(loss, variables)
+        with tf.control_dependencies([loss, *grads]):
+            # Large, so that it would come too late if nothing waited on it.
+            before = [v.assign(v * 0.5, name="halve").op for v in variables if v.name.startswith("table")]
+        with tf.control_dependencies(before):
+            chosen = OPTIMIZERS[optimizer]()
+            train = chosen.apply_gradients(zip(grads, variables))
+        return loss, train
+
+    fused = Program(build, True)
+    assert not [name for name in fused.reasons() if name.startswith("table")]
+    fused_ops = [op for op in fused.graph.get_operations() if op.type.startswith("TfBoosterMultiSparse")]
+    assert fused_ops
+    for op in fused_ops:
+        upstream = {
+            other.name
+            for other in map(fused.graph.get_operations().__getitem__, GraphView(fused.graph).index().upstream([op]))
+        }
+        assert len([name for name in upstream if name.startswith("halve")]) >= 3
+    check_same(build, 4)

@@ -44,6 +44,12 @@ class ScalarKeys:
         return self._keys[ref]
 
     def _make(self, tensor: tf.Tensor, depth: int) -> Hashable:
+        key = self._value(tensor, depth)
+        # Whatever uses the tensor comes after these. A read has them in its key.
+        waits = tensor.op.control_inputs if key[0] not in ("tensor", "read") else ()
+        return ("after", frozenset(waits), key) if waits else key
+
+    def _value(self, tensor: tf.Tensor, depth: int) -> Tuple[Any, ...]:
         op = tensor.op
         itself = ("tensor", tensor.ref())
         if depth == 0 or _compat.in_control_flow(op):
@@ -56,8 +62,9 @@ class ScalarKeys:
         ):  # A read of a reference Variable. pylint: disable=protected-access
             return itself
         if op.type == "Identity" or (op.type == "Cast" and op.inputs[0].dtype == tensor.dtype):
-            # They wait for more, but the fused op waits for all that any of its updates waited for.
-            return self.key(op.inputs[0], depth - 1)
+            return (
+                ("same", self.key(op.inputs[0], depth - 1)) if op.control_inputs else self.key(op.inputs[0], depth - 1)
+            )
         if op.type == "ReadVariableOp":
             return self._read(op) if op.inputs[0].op.type == "VarHandleOp" else itself
         if op.op_def is None or op.op_def.is_stateful or op.type.startswith("Placeholder"):
@@ -65,7 +72,7 @@ class ScalarKeys:
         inputs = tuple(self.key(t, depth - 1) for t in op.inputs)
         return (op.type, tensor.value_index, op.device, _attributes(op), inputs)
 
-    def _read(self, op: tf.Operation) -> Hashable:
+    def _read(self, op: tf.Operation) -> Tuple[Any, ...]:
         """Reads of one Variable that wait for the same ops, and that the same writes wait for."""
         number = self._index.number[op]
         after = tuple(number in upstream for upstream in self._upstream_of_writers(op.inputs[0]))

@@ -7,7 +7,7 @@ assigns and scatters, as Adam's and Keras's RMSprop's.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -41,14 +41,17 @@ def match_sparse_apply(op: tf.Operation) -> VariableUpdate:
     indices, grad = without_dedup(by_name["indices"], by_name["grad"])
     summed = indices is not by_name["indices"]
     attrs = [(a.name, op.get_attr(a.name)) for a in op.op_def.attr if a.name not in NOT_COPIED]
+    scalars = tuple((arg, t) for arg, t in inputs if t.dtype != tf.resource and arg not in ("indices", "grad"))
+    _, waits = _chain((op,), [indices, grad, *(t for _, t in scalars)]) or ([], ())
     return VariableUpdate(
         name,
         "TfBoosterMultiSparseApply" + name,
         tuple((arg, t) for arg, t in inputs if t.dtype == tf.resource),
-        tuple((arg, t) for arg, t in inputs if t.dtype != tf.resource and arg not in ("indices", "grad")),
+        scalars,
         (("indices", indices), ("grad", grad)),
         (*attrs, ("sum_duplicates", summed)),
         (op,),
+        waits,
         several=summed,
     )
 
@@ -79,9 +82,10 @@ def match_sparse_chain(op: tf.Operation, lazy_adam: bool) -> Optional[VariableUp
         )
         scalars = (("lr", found.inputs[0]), ("rho", found.inputs[1]), ("epsilon", found.inputs[3]))
         attrs = (("sum_duplicates", True),)
-    ops = _chain(found)
-    if ops is None:
+    chain = _chain(found.replaced, [found.indices, found.grad, *(t for t in found.inputs if isinstance(t, tf.Tensor))])
+    if chain is None:
         return None
+    ops, waits = chain
     return VariableUpdate(
         name,
         "TfBoosterMultiSparseApply" + name,
@@ -90,6 +94,7 @@ def match_sparse_chain(op: tf.Operation, lazy_adam: bool) -> Optional[VariableUp
         (("indices", found.indices), ("grad", found.grad)),
         attrs,
         (op, *(o for o in ops if o is not op)),
+        waits,
         note="only rows with a gradient decay and move (lazy_adam)" if lazy_adam and name == "Adam" else "",
         several=True,
     )
@@ -146,31 +151,40 @@ def _is_summed(found: SparseUpdate) -> bool:
     return all(op.inputs[1].ref() != found.indices.ref() for op in scatters)
 
 
-def _chain(found: SparseUpdate) -> Optional[List[tf.Operation]]:
-    """`found.replaced`, the ops between them, and the NoOps that only gather them; None where others use what is between."""
-    inside: Set[tf.Operation] = set(found.replaced)
+def _chain(
+    replaced: Sequence[tf.Operation], ends: Sequence[tf.Tensor]
+) -> Optional[Tuple[List[tf.Operation], Tuple[tf.Operation, ...]]]:
+    """`replaced`, the ops between them and the NoOps that only gather them; and what all of these, and the ops that lead from
+    `ends` to them, wait for.
+
+    None where others use what is between. TensorFlow gives the control inputs of a scope to the first ops in it only, so that an
+    optimizer's Unique may wait for what its last op does not name.
+    """
+    inside: Set[tf.Operation] = set(replaced)
     known: Dict[tf.Operation, bool] = {}
-    stop = {found.grad.ref(), found.indices.ref(), *(t.ref() for t in found.inputs if isinstance(t, tf.Tensor))}
+    stop = {tensor.ref() for tensor in ends}
 
     def follows(op: tf.Operation) -> bool:
         """Whether `op` computes from what one of `replaced` has written."""
         if op not in known:
             known[op] = False
+            before = [t.op for t in op.inputs if t.ref() not in stop]
             # Even a constant may wait on a write, as the axis of a gather does.
-            before = [t.op for t in op.inputs if t.ref() not in stop] + list(op.control_inputs)
+            before += [c for c in op.control_inputs if c in inside]
             follow = [follows(other) for other in before if len(known) < _LARGEST_CHAIN]
-            known[op] = op in found.replaced or any(follow)
+            known[op] = op in replaced or any(follow)
             if known[op]:
                 inside.add(op)
         return known[op]
 
-    for op in found.replaced:
+    for op in replaced:
         follows(op)
     if len(known) >= _LARGEST_CHAIN:
         return None
-    for op in list(inside):
+    for op in inside:
         if any(consumer not in inside for t in op.outputs for consumer in t.consumers()):
             return None
-    gathering = {w for op in found.replaced for w in GraphView.control_outputs(op) if w.type == "NoOp"}
+    gathering = {w for op in replaced for w in GraphView.control_outputs(op) if w.type == "NoOp"}
     inside.update(w for w in gathering if all(before in inside for before in w.control_inputs))
-    return sorted(inside, key=lambda op: op.name)
+    waits = dict.fromkeys(c for op in (*known, *inside) for c in op.control_inputs if c not in inside)
+    return sorted(inside, key=lambda op: op.name), tuple(sorted(waits, key=lambda op: op.name))

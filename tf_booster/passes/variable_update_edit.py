@@ -22,6 +22,7 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate]) -> tf.Operation:
     replaced = [op for update in updates for op in update.ops]
     inside = set(replaced)
     waits = dict.fromkeys(c for op in replaced for c in op.control_inputs if c not in inside)
+    waits.update(dict.fromkeys(c for update in updates for c in update.waits))
     make = getattr(_native.ops(), _python_name(first.fused_type))
     with view.inserting(first.anchor.device):
         scalars = {

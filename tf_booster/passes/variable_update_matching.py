@@ -35,6 +35,7 @@ class VariableUpdate:
       tensors: (argument, tensor) of the gradient and, if it is sparse, the indices.
       attrs: (attribute, value).
       ops: what the fused op replaces. Whatever waits on them waits on it.
+      waits: what the ops waited for that computed what `ops` read, and that go with them.
       note: what people should know of the fused form.
       indices_of_grad: the rows whose gradients `grad` holds, where the fused op wants the gradient of all rows.
       several: whether more than one op goes, so that the fused op pays for one Variable alone.
@@ -47,6 +48,7 @@ class VariableUpdate:
     tensors: Tuple[Tuple[str, tf.Tensor], ...]
     attrs: Tuple[Tuple[str, Any], ...]
     ops: Tuple[tf.Operation, ...]
+    waits: Tuple[tf.Operation, ...] = ()
     note: str = ""
     indices_of_grad: Optional[tf.Tensor] = None
     several: bool = False
