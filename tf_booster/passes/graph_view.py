@@ -26,6 +26,7 @@ class GraphView:
     def __init__(self, graph: tf.Graph):
         self.graph = graph
         self._moved: Dict[Any, tf.Tensor] = {}
+        self._handle_ops: Dict[str, Tuple[List[int], Set[Optional[tf.Operation]]]] = {}
         self._index = GraphIndex(graph)
         self._journal = journal.Journal(graph, self._index.edited)
         self.commit()
@@ -69,8 +70,12 @@ class GraphView:
         return found
 
     def in_collection(self, name: str, handle_op: tf.Operation) -> bool:
-        """Whether a Variable on `handle_op` is in the collection."""
-        return any(variable_handle_op(item) is handle_op for item in self.graph.get_collection(name))
+        """Whether a Variable on `handle_op` is in the collection. Cheap for many in turn."""
+        items = self.graph.get_collection(name)
+        now = list(map(id, items))
+        if self._handle_ops.get(name, ([], set()))[0] != now:
+            self._handle_ops[name] = now, {variable_handle_op(item) for item in items}
+        return handle_op in self._handle_ops[name][1]
 
     @staticmethod
     def downstream(ops: Iterable[tf.Operation]) -> Set[tf.Operation]:

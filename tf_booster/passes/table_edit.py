@@ -47,6 +47,7 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, result: Pa
             ]
         result.changes.extend(_fused_change(fused))
     _read_before_update(view, reads)
+    retired: List[tf.Operation] = []
     for table in plan.tables:
         handle = entries[table.name].handle
         for request in table.handle_requests:
@@ -56,9 +57,10 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, result: Pa
             started = warm_start.apply_requests(view, table.name, handle, table.uses.initializers)
             result.changes.extend([started] if started else [])
         _note_untrained(view, table, result)
-        _retire_variable(view, table, result)
+        retired.extend(_retire_variable(view, table, result))
         result.changes.append(_change(table))
         result.modified = True
+    view.remove_variables(retired)
     for stand_in in plan.idle:
         view.redirect(stand_in.outputs[0], stand_in.inputs[0])
         view.redirect_control([stand_in], stand_in.inputs[0].op)
@@ -295,9 +297,10 @@ def _snake(op_name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", op_name).lower()
 
 
-def _retire_variable(view: GraphView, table: TablePlan, result: PassResult) -> None:
+def _retire_variable(view: GraphView, table: TablePlan, result: PassResult) -> List[tf.Operation]:
+    """Answers what still asks for the stand-in and its slots. Returns their handles, for all tables' to be removed at once."""
     if table.handle_op is None or table.existing is not None:
-        return
+        return []
     for place in table.uses.summary_inputs:
         _answer_nan(view, place, f"the whole table '{table.name}'", result)
     with view.inserting(None):
@@ -309,7 +312,7 @@ def _retire_variable(view: GraphView, table: TablePlan, result: PassResult) -> N
         for op in handle_op.outputs[0].consumers():
             if op.type == "VarIsInitializedOp":
                 view.redirect(op.outputs[0], ready)
-    view.remove_variables([table.handle_op, *_slot_ops(table)])
+    return [table.handle_op, *_slot_ops(table)]
 
 
 def _answer_nan(view: GraphView, place: SummaryInput, what: str, result: PassResult) -> None:
