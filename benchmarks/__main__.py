@@ -26,6 +26,7 @@ NAMES = (
     "graph_passes",
     "variable_updates",
     "file_to_batch",
+    "parse_example",
 )
 PROCESS_SECONDS = 900
 
