@@ -1,0 +1,52 @@
+// Packed varints, built of a level's blocks. Part of scanner.h.
+#ifndef TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_SCAN_VARINTS_H_
+#define TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_SCAN_VARINTS_H_
+
+// Varints that fill [p, p + size): see ScanFunctions.
+bool DecodeVarints(const uint8_t* p, size_t size, const uint8_t* readable, int64_t* out, size_t capacity,
+                   size_t* count) {
+  const uint8_t* const end = p + size;
+  int64_t* const first = out;
+  int64_t* const out_end = out + capacity;
+  while (p < end) {
+    if (static_cast<size_t>(readable - p) < kReach) break;
+    p = DecodeBlock(p, end, &out, out_end);
+    if (p == nullptr) return false;
+  }
+  if (p < end) {  // Near the end of memory that may be read: in a copy. Never so if kReach is 0.
+    uint8_t copy[2 * kReach + 1] = {};
+    const size_t left = static_cast<size_t>(end - p);
+    std::memcpy(copy, p, left);
+    for (p = copy; p < copy + left;) {
+      p = DecodeBlock(p, copy + left, &out, out_end);
+      if (p == nullptr) return false;
+    }
+  }
+  *count = static_cast<size_t>(out - first);
+  return true;
+}
+
+// One varint that fills [p, p + size) and is more than 10 bytes behind the record's first, so that words may be loaded
+// that end with it and begin before it.
+inline bool DecodeSingle(const uint8_t* p, size_t size, int64_t* out) {
+  if (size <= 8) {
+    const int unused = 64 - 8 * static_cast<int>(size);
+    const uint64_t x = Load64(p + size - 8) >> unused;
+    // All bytes but the last have one to follow.
+    if ((x & 0x8080808080808080) != uint64_t{0x0080808080808080} >> unused) return false;
+    *out = static_cast<int64_t>(GatherSevens(x));
+    return true;
+  }
+  if (size > kMaxVarintBytes) return false;
+  const uint64_t x = Load64(p);
+  const int unused = 8 * (kMaxVarintBytes - static_cast<int>(size));
+  uint16_t last;
+  std::memcpy(&last, p + size - 2, 2);
+  last = static_cast<uint16_t>(last >> unused);  // Bytes 9 and, of ten, 10.
+  if ((x & 0x8080808080808080) != 0x8080808080808080 || (last & 0x8080) != 0x0080 >> unused) return false;
+  *out = static_cast<int64_t>(GatherSevens(x) | static_cast<uint64_t>(last & 0x7f) << 56 |
+                              static_cast<uint64_t>(last >> 8 & 1) << 63);
+  return true;
+}
+
+#endif  // TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_SCAN_VARINTS_H_
