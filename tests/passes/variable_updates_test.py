@@ -369,3 +369,33 @@ def test_what_comes_before_the_updates_still_does(optimizer):
         }
         assert len([name for name in upstream if name.startswith("halve")]) >= 3
     check_same(build, 4)
+
+
+def test_what_only_the_unique_waited_for():
+    def build(x, ids):
+        rate = tf.constant(0.1)
+        tables = [v1.get_variable(f"t{i}", [23, 4], use_resource=True) for i in range(2)]
+        slots = [
+            v1.get_variable(f"s{i}", [23, 4], use_resource=True, initializer=tf.ones_initializer()) for i in range(2)
+        ]
+        loss = tf.reduce_mean([tf.reduce_mean(tf.nn.embedding_lookup(t, ids) ** 2) for t in tables])
+        grads = tf.gradients(loss, tables)
+        with tf.control_dependencies([g.values for g in grads]):
+            before = [t.assign(t * 0.5).op for t in tables]
+        updates = []
+        for table, slot, grad in zip(tables, slots, grads):
+            with tf.control_dependencies(before):
+                rows, places = tf.unique(grad.indices)
+                total = tf.math.unsorted_segment_sum(grad.values, places, tf.shape(rows)[0])
+                apply = tf.raw_ops.ResourceSparseApplyAdagrad(
+                    var=table.handle, accum=slot.handle, lr=rate, grad=total, indices=rows
+                )
+            assert not apply.control_inputs
+            updates.append(apply)
+        return loss, tf.group(*updates)
+
+    fused = Program(build, True)
+    assert fused.fused() == ["SparseApplyAdagrad"]
+    (op,) = [op for op in fused.graph.get_operations() if op.type == "TfBoosterMultiSparseApplyAdagrad"]
+    assert [other.type for other in op.control_inputs] == ["AssignVariableOp"] * 2
+    check_same(build)
