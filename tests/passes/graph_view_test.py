@@ -210,8 +210,9 @@ def test_what_was_made_before_a_rollback_reads_nothing_of_the_graph(graph):
     with view.inserting(None, [old.op]):
         left = tf.negative(old)
         further = tf.add(left, old)
-        variable.read_value()
+        read = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=tf.float32)
     view.rollback()
+    assert read.op not in variable.handle.consumers()
     assert old.consumers() == [] and old.op not in left.op.control_inputs and further.op.inputs[0] is left
     assert left.shape == [1]
 

@@ -132,14 +132,17 @@ class GraphView:
             if not inside.issuperset(op.control_inputs):
                 _set_control_inputs(op, [c for c in op.control_inputs if c in inside])
             for index, tensor in enumerate(op.inputs):
-                if tensor.op in inside or tensor.dtype == tf.resource:
+                if tensor.op in inside:
                     continue
                 like = (tensor.dtype.base_dtype, str(tensor.shape))
                 if like not in stand_ins:
                     with self.inserting(None):
                         name = "tf_booster/undone"
                         stand_ins[like] = tf.compat.v1.placeholder(like[0], tensor.shape, name=name)
-                update_input(op, index, stand_ins[like])
+                try:
+                    update_input(op, index, stand_ins[like])
+                except (ValueError, TypeError, tf.errors.OpError):
+                    continue  # A shape function that wants to know more; the op is unreachable all the same.
 
     def on_rollback(self, undo: Callable[[], Any]) -> None:
         """Has rollback() call `undo`, for what a pass changes outside of the graph."""
