@@ -1,21 +1,17 @@
-// Examples per second of the parser alone, by layout and instruction set, and packed varints beside a scalar and a PEXT
-// loop. One thread, CPU time, medians; levels take turns, so that a busy neighbour slows all alike.
+// Examples per second of the parser alone, by layout and instruction set. One thread, CPU time, medians; levels take
+// turns, so that a busy neighbour slows all alike.
 //
 //   example_parser_bench [rounds = 15] [filter]
-#include <x86intrin.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <functional>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "cc/core/example_parser/example_parser.h"
-#include "cc/core/example_parser/scan.h"
+#include "cc/core/example_parser/testing/bench.h"
 #include "cc/core/example_parser/testing/wire_builder.h"
 
 namespace tf_booster::example_parser {
@@ -26,43 +22,14 @@ using testing::Entry;
 using testing::Example;
 using testing::FloatFeature;
 using testing::Int64Feature;
+using testing::Medians;
+using testing::Random;
+using testing::SmallId;
 
 constexpr size_t kRecords = 2048;
 // Parsed at once, as the kernels do it: what a slice holds should stay in the second-level cache until it is copied
 // out.
 constexpr size_t kSlice = 256;
-
-double CpuSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return now.tv_sec + now.tv_nsec * 1e-9;
-}
-
-// Median seconds of each body, run in turns.
-std::vector<double> Medians(int rounds, const std::vector<std::function<void()>>& bodies) {
-  std::vector<std::vector<double>> seconds(bodies.size());
-  for (int r = 0; r <= rounds; ++r) {
-    for (size_t i = 0; i < bodies.size(); ++i) {
-      const double start = CpuSeconds();
-      bodies[i]();
-      if (r > 0) seconds[i].push_back(CpuSeconds() - start);
-    }
-  }
-  std::vector<double> medians;
-  for (auto& s : seconds) {
-    std::sort(s.begin(), s.end());
-    medians.push_back(s[s.size() / 2]);
-  }
-  return medians;
-}
-
-using Random = std::mt19937_64;
-
-// Ids of a vocabulary of 2^`bits`, small ones oftener, as frequency-ordered ids are: uniform in the logarithm.
-int64_t SmallId(Random& random, int bits) {
-  const int width = 1 + static_cast<int>(random() % bits);
-  return static_cast<int64_t>(random() & ((uint64_t{1} << width) - 1));
-}
 
 struct Layout {
   const char* name;
@@ -271,68 +238,6 @@ void BenchFloors(const Layout& layout, int rounds) {
               "  floors of 39 x 1, fixed", kRecords / seconds[0] * 1e-3, kRecords / seconds[1] * 1e-3, steps % 10);
 }
 
-// What a simple decoder does, and what PEXT does for it.
-size_t ScalarLoop(const uint8_t* p, const uint8_t* end, int64_t* out) {
-  int64_t* const first = out;
-  while (p < end) {
-    uint64_t value = 0;
-    for (int shift = 0;; shift += 7) {
-      const uint64_t byte = *p++;
-      value |= (byte & 0x7f) << shift;
-      if (byte < 0x80) break;
-    }
-    *out++ = static_cast<int64_t>(value);
-  }
-  return static_cast<size_t>(out - first);
-}
-
-__attribute__((target("bmi,bmi2"))) size_t PextLoop(const uint8_t* p, const uint8_t* end, int64_t* out) {
-  int64_t* const first = out;
-  while (p < end) {  // 16 bytes behind the end may be read.
-    const uint64_t x = Load64(p);
-    const uint64_t last = ~x & 0x8080808080808080;
-    if (last != 0) {
-      const uint64_t upto = last ^ (last - 1);
-      *out++ = static_cast<int64_t>(_pext_u64(x & upto, 0x7f7f7f7f7f7f7f7f));
-      p += (_tzcnt_u64(last) + 1) >> 3;
-    } else {
-      *out++ = static_cast<int64_t>(_pext_u64(x, 0x7f7f7f7f7f7f7f7f) | static_cast<uint64_t>(p[8] & 0x7f) << 56 |
-                                    (p[8] >= 0x80 ? static_cast<uint64_t>(p[9]) << 63 : 0));
-      p += p[8] >= 0x80 ? 10 : 9;
-    }
-  }
-  return static_cast<size_t>(out - first);
-}
-
-void BenchVarints(const char* name, int rounds, const std::function<uint64_t(Random&)>& draw) {
-  constexpr size_t kValues = 1 << 16;  // In and out stay in the second-level cache.
-  Random random(7);
-  std::string bytes;
-  for (size_t i = 0; i < kValues; ++i) bytes += testing::Varint(draw(random));
-  const size_t size = bytes.size();
-  bytes.append(64, '\0');
-  const uint8_t* p = reinterpret_cast<const uint8_t*>(bytes.data());
-  std::vector<int64_t> out(kValues);
-  std::vector<std::function<void()>> bodies = {[&] {
-                                                 if (ScalarLoop(p, p + size, out.data()) != kValues) std::abort();
-                                               },
-                                               [&] {
-                                                 if (!Runs(SimdLevel::kAvx2)) return;
-                                                 if (PextLoop(p, p + size, out.data()) != kValues) std::abort();
-                                               }};
-  for (SimdLevel level : RunnableSimdLevels()) {
-    bodies.push_back([&, level] {
-      size_t count;
-      const bool ok = ScanFor(level).decode_varints(p, size, p + bytes.size(), out.data(), kValues, &count);
-      if (!ok || count != kValues) std::abort();
-    });
-  }
-  const std::vector<double> seconds = Medians(4 * rounds, bodies);
-  std::printf("%-42s %5.2f B", name, static_cast<double>(size) / kValues);
-  for (double s : seconds) std::printf(" %6.0f M/s (%4.1fx)", kValues / s * 1e-6, seconds[0] / s);
-  std::printf("\n");
-}
-
 void Run(int rounds, const std::string& filter) {
   const auto wanted = [&](const char* name) { return std::string(name).find(filter) != std::string::npos; };
   const auto small = [](Random& random) { return SmallId(random, 20); };
@@ -358,16 +263,6 @@ void Run(int rounds, const std::string& filter) {
   for (const Layout& layout : layouts) {
     if (wanted(layout.name)) BenchLayout(layout, rounds);
     if (&layout == &layouts[0] && wanted(layout.name)) BenchFloors(layout, rounds);
-  }
-  std::printf("packed varints: scalar loop, PEXT loop, then the levels\n");
-  const std::pair<const char*, std::function<uint64_t(Random&)>> varints[] = {
-      {"varints, mixed 1 to 9 bytes",
-       [](Random& random) { return (random() >> 1 | uint64_t{1} << 62) >> (62 - 7 * (random() % 9)); }},
-      {"varints, 1 byte", [](Random& random) { return random() & 0x7f; }},
-      {"varints, 1 to 3 bytes", [](Random& random) { return static_cast<uint64_t>(SmallId(random, 20)); }},
-      {"varints, 64-bit hashes", [](Random& random) { return random(); }}};
-  for (const auto& [name, draw] : varints) {
-    if (wanted(name)) BenchVarints(name, rounds, draw);
   }
 }
 
