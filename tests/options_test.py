@@ -52,7 +52,6 @@ NOT_YET = {
     "device": "gpu",
     "horovod": True,
     "pipeline": "exact",
-    "prefetch_to_device": True,
     "gradient_reduction": "sum",
     "lr_scaling": "linear",
     "warmup_steps": 5,

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_booster import _native, log, parsing
 from tf_booster import options as _options
-from tf_booster.estimator import patches, sessions
+from tf_booster.estimator import device_prefetch, patches, sessions
 from tf_booster.passes import pipelines
 from tf_booster.report import Report
 
@@ -41,6 +41,7 @@ def enable_gpu_booster(**options: Any) -> None:
     _enabled = wanted
     patches.install(_rewrite)
     parsing.serve_stock_ops(wanted.fast_parser is not False)
+    device_prefetch.set_wanted(wanted.prefetch_to_device)
 
 
 def disable_gpu_booster() -> None:

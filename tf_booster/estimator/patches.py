@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.checkpoint import warm_start
-from tf_booster.estimator import resource_variables, saved_model, sessions
+from tf_booster.estimator import device_prefetch, resource_variables, saved_model, sessions
 from tf_booster.estimator.table_stats import with_stats_hook
 from tf_booster.passes import fetches
 
@@ -43,6 +43,7 @@ def install(rewrite: Rewrite) -> None:
     if estimator is not None:
         _replace(estimator, "_call_model_fn", lambda original: _call_model_fn(original, rewrite))
         _replace(estimator, "_add_meta_graph_for_mode", _add_meta_graph_for_mode)
+        _replace(_compat.estimator_util(), "parse_input_fn_result", device_prefetch.wrap)
     _replace(_compat.checkpoint_utils(), "_init_from_checkpoint", _init_from_checkpoint)
     _replace(_compat.warm_starting_util(), "_warm_start_var_with_vocab", _warm_start_var_with_vocab)
 
