@@ -7,6 +7,7 @@ from recommendation_data import NUM_IDS, NUM_TAGS, input_fn, records
 from training_pair import CLOSE, EXACT, Outcome, assert_no_pass_failed, assert_same, boosted, session_config
 
 import tf_booster
+from tf_booster.report import report_of
 
 v1 = tf.compat.v1
 
@@ -56,14 +57,15 @@ def train_monitored(build, steps=60, feeds=None, **session):
                 losses.append(monitored.run(fetches, feeds(i) if feeds else None)[0])
             reads = [v1.get_default_graph().get_tensor_by_name(f"{n[:-2]}/Read/ReadVariableOp:0") for n in names]
             values = dict(zip(names, monitored.run(reads)))
-    return Outcome(np.array(losses), values)
+        report = report_of(v1.get_default_graph())
+    return Outcome(np.array(losses), values, report.to_dict() if report else None)
 
 
 def compare(build, bound=CLOSE, **kwargs):
     plain = train_monitored(build, **kwargs)
     with boosted():
         mine = train_monitored(build, **kwargs)
-        assert_no_pass_failed(tf_booster.report().to_dict())
+    assert_no_pass_failed(mine.report)
     assert len(set(plain.losses.tolist())) > 1
     assert_same(plain, mine, bound)
     return mine

@@ -1,0 +1,93 @@
+"""One model under every choice of passes: each left out, each alone, each failing when its edits are done, and with XLA."""
+
+import pytest
+import tensorflow as tf
+from recommendation_data import NUM_IDS, NUM_TAGS, input_fn
+from training_pair import EXACT, XLA, assert_same, boosted, changed_by, compare_estimators, train_estimator
+
+from tf_booster.options import PASSES
+from tf_booster.passes import pipelines
+
+v1 = tf.compat.v1
+fc = tf.feature_column
+STEPS = 20
+EDITING = {
+    "sparse_lookups",
+    "variable_gathers",
+    "variable_updates",
+    "unique",
+    "xla",
+}  # Those that this model has work for.
+ON_BY_DEFAULT = [name for name in PASSES if name != "xla"]
+
+
+def model_fn(features, labels, mode):
+    ids = fc.embedding_column(fc.categorical_column_with_identity("id", NUM_IDS), 4)
+    tags = fc.embedding_column(fc.categorical_column_with_identity("tags", NUM_TAGS), 3)
+    hidden = tf.concat([v1.feature_column.input_layer(features, [c]) for c in (ids, tags)] + [features["numbers"]], 1)
+    for width in (8, 5):
+        hidden = v1.layers.dense(hidden, width, tf.tanh)
+    logits = v1.layers.dense(hidden, 1)
+    loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
+    train_op = v1.train.AdamOptimizer(0.01).minimize(loss, global_step=v1.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def make(config):
+    return tf.estimator.Estimator(model_fn, config=config)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return train_estimator(make, input_fn(static=True), tmp_path_factory.mktemp("plain"), STEPS)
+
+
+def train(tmp_path, **options):
+    with boosted(**options):
+        return train_estimator(make, input_fn(static=True), tmp_path, STEPS)
+
+
+@pytest.mark.parametrize("name", ON_BY_DEFAULT)
+def test_without_one_pass(name, plain, tmp_path):
+    outcome = train(tmp_path, disable_passes=[name])
+    assert_same(plain, outcome)
+    assert set(changed_by(outcome.report)) <= set(ON_BY_DEFAULT) - {name}
+
+
+@pytest.mark.parametrize("name", ON_BY_DEFAULT)
+def test_one_pass_alone(name, plain, tmp_path):
+    outcome = train(tmp_path, disable_passes=[other for other in ON_BY_DEFAULT if other != name])
+    assert_same(plain, outcome)
+    assert changed_by(outcome.report) in ([name], [])
+
+
+def test_with_xla(plain, tmp_path):
+    outcome = train(tmp_path, xla="auto")
+    assert_same(plain, outcome, XLA)
+    assert "xla" in changed_by(outcome.report)
+
+
+def test_hundred_steps_with_xla(tmp_path):
+    compare_estimators(make, input_fn(static=True), tmp_path, bound=XLA, options={"xla": "auto"})
+
+
+def test_passes_that_fail_when_their_edits_are_done_leave_tensorflows_graph(plain, tmp_path, monkeypatch):
+    """Every pass edits, fails, and is undone: the bits of the plain program, though the graph was edited five times."""
+
+    def fail(view):
+        raise RuntimeError("after the edits")
+
+    def failing(options, own=pipelines.passes):
+        made = own(options)
+        for p in made:
+            if not p.essential:
+                p.ensures = fail
+        return made
+
+    monkeypatch.setattr(pipelines, "passes", failing)
+    outcome = train(tmp_path, xla="auto")
+    failed = [
+        p["name"] for p in outcome.report["passes"] if any("after the edits" in skip["reason"] for skip in p["skipped"])
+    ]
+    assert set(failed) == EDITING
+    assert_same(plain, outcome, EXACT)
