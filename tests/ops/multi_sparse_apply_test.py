@@ -167,3 +167,76 @@ def test_ftrl_with_another_power(name, multiply):
 def test_gradient_descent_adds_in_order(dtype):
     with tf.Graph().as_default():
         Twins("GradientDescent", {}, SHAPES, dtype).check_steps(SHAPES, dtype)
+
+
+class Small:
+    """Two tables of four rows under Adagrad, and what the fused op is fed."""
+
+    def __init__(self, shape=(4, 3), slot_shape=(4, 3)):
+        self.tables = [v1.Variable(tf.ones(shape), use_resource=True) for _ in range(2)]
+        slots = [v1.Variable(tf.ones(slot_shape), use_resource=True) for _ in range(2)]
+        self.indices = [v1.placeholder_with_default(tf.constant([0], tf.int64), None) for _ in range(2)]
+        self.grads = [v1.placeholder_with_default(tf.ones([1, 3]), None) for _ in range(2)]
+        self.op = _native.ops().tf_booster_multi_sparse_apply_adagrad(
+            var=[t.handle for t in self.tables],
+            accum=[s.handle for s in slots],
+            lr=0.1,
+            indices=self.indices,
+            grad=self.grads,
+        )
+
+    def fails(self, message, feed=None):
+        """Checks the error, and that no row of either table has moved."""
+        with v1.Session() as sess:
+            sess.run(v1.global_variables_initializer())
+            with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+                sess.run(self.op, feed)
+            for table in sess.run(self.tables):
+                np.testing.assert_array_equal(table, np.ones_like(table))
+
+
+@pytest.mark.parametrize("index", [4, -1, 2**40, -(2**63)])
+def test_indices_out_of_range_are_named_and_nothing_is_applied(index):
+    with tf.Graph().as_default():
+        small = Small()
+        feed = {small.indices[1]: [1, index], small.grads[1]: np.ones([2, 3])}
+        small.fails(rf"index {index} at offset 1 is out of range; wanted \[0, 4\)", feed)
+
+
+def test_wrong_shapes_are_named():
+    with tf.Graph().as_default():
+        small = Small()
+        small.fails(r"have shape \[1,1\]; wanted a vector", {small.indices[0]: [[0]]})
+        small.fails(r"gradient has shape \[2,3\]; wanted \[1,3\]", {small.grads[0]: np.ones([2, 3])})
+        small.fails(r"gradient has shape \[1,4\]; wanted \[1,3\]", {small.grads[1]: np.ones([1, 4])})
+    with tf.Graph().as_default():
+        Small(slot_shape=(4, 2)).fails(r"shape \[4,3\], but its slot .* has \[4,2\]")
+    with tf.Graph().as_default():
+        Small(shape=(), slot_shape=()).fails("is a scalar; wanted rows")
+
+
+def test_one_table_twice_steps_twice():
+    with tf.Graph().as_default(), v1.Session() as sess:
+        table = v1.Variable(tf.zeros([4, 2]), use_resource=True)
+        op = _native.ops().tf_booster_multi_sparse_apply_gradient_descent(
+            var=[table.handle] * 2, lr=1.0, indices=[[1], [1]], grad=[tf.ones([1, 2]), 2 * tf.ones([1, 2])]
+        )
+        sess.run(table.initializer)
+        sess.run(op)
+        np.testing.assert_array_equal(sess.run(table)[:2], [[0, 0], [-3, -3]])
+
+
+def test_a_read_from_before_keeps_its_value():
+    """From the first sparse step on reads copy; the buffer of one that came before is left alone."""
+    with tf.Graph().as_default(), v1.Session() as sess:
+        small = Small()
+        sess.run(v1.global_variables_initializer())
+        before = small.tables[0].read_value()
+        with tf.control_dependencies([before]):
+            applied = _native.ops().tf_booster_multi_sparse_apply_gradient_descent(
+                var=[small.tables[0].handle], lr=1.0, indices=[tf.constant([0])], grad=[tf.ones([1, 3])]
+            )
+        with tf.control_dependencies([applied]):
+            held, after = tf.identity(before), small.tables[0].read_value()
+        values = sess.run([held, after])
+        assert values[0][0, 0] == 1 and values[1][0, 0] == 0
