@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cstdint>
 
-#include "external/farmhash_archive/src/farmhash.h"
+#include <external/farmhash_archive/src/farmhash.h>  // As TensorFlow's wheel has it.
 #include "tensorflow/core/platform/stringpiece.h"
 #include "tensorflow/core/platform/tstring.h"
 
