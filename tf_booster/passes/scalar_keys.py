@@ -44,6 +44,8 @@ class ScalarKeys:
         return self._keys[ref]
 
     def _make(self, tensor: tf.Tensor, depth: int) -> Hashable:
+        if _passes_on(tensor.op) and not tensor.op.control_inputs and depth > 0:
+            return self.key(tensor.op.inputs[0], depth - 1)
         key = self._value(tensor, depth)
         # Whatever uses the tensor comes after these. A read has them in its key.
         waits = tensor.op.control_inputs if key[0] not in ("tensor", "read") else ()
@@ -57,14 +59,10 @@ class ScalarKeys:
         if op.type == "Const":
             value = tf.make_ndarray(op.get_attr("value"))
             return ("Const", value.dtype.str, value.shape, value.tobytes()) if value.size <= 16 else itself
-        if any(
-            t.dtype._is_ref_dtype for t in op.inputs
-        ):  # A read of a reference Variable. pylint: disable=protected-access
-            return itself
-        if op.type == "Identity" or (op.type == "Cast" and op.inputs[0].dtype == tensor.dtype):
-            return (
-                ("same", self.key(op.inputs[0], depth - 1)) if op.control_inputs else self.key(op.inputs[0], depth - 1)
-            )
+        if any(t.dtype.base_dtype != t.dtype for t in op.inputs):
+            return itself  # A read of a reference Variable.
+        if _passes_on(op):
+            return ("same", self.key(op.inputs[0], depth - 1))
         if op.type == "ReadVariableOp":
             return self._read(op) if op.inputs[0].op.type == "VarHandleOp" else itself
         if op.op_def is None or op.op_def.is_stateful or op.type.startswith("Placeholder"):
@@ -89,6 +87,13 @@ class ScalarKeys:
             ]
             self._writers[ref] = [frozenset(self._index.upstream([op])) for op in writers]
         return self._writers[ref]
+
+
+def _passes_on(op: tf.Operation) -> bool:
+    """Whether the output of `op` is its input. A read of a reference Variable is not: it depends on when."""
+    if op.type not in ("Identity", "Cast") or op.inputs[0].dtype != op.outputs[0].dtype:
+        return False
+    return not _compat.in_control_flow(op)
 
 
 def _attributes(op: tf.Operation) -> Tuple[Any, ...]:
