@@ -34,13 +34,18 @@ def save(program, path):
         return program.saver.save(program.session, str(path))
 
 
+def restore(program, path, saver=None):
+    with program.graph.as_default():
+        (saver or program.saver).restore(program.session, path)
+
+
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "ftrl", "keras_rmsprop"])
 @pytest.mark.parametrize("saved, restored", [(True, False), (False, True), (True, True)])
 def test_training_goes_on_the_same_after_a_restore_in_the_other_form(tmp_path, optimizer, saved, restored):
     first, second = Program(model(optimizer), saved), Program(model(optimizer), restored)
     train(first, 7, 0)
     train(second, 5, 9)  # Has rows, pending keys and clocks of its own, which must go.
-    second.saver.restore(second.session, save(first, tmp_path / "model"))
+    restore(second, save(first, tmp_path / "model"))
     expect_same_but_evicted(first, second)
     for program in (first, second):
         train(program, 7, 1)
@@ -62,7 +67,7 @@ def test_any_grouping_restores_any_other(tmp_path, saved, restored):
     assert resources == [saved, restored]
     train(first, 6, 0)
     train(second, 2, 9)
-    second.saver.restore(second.session, save(first, tmp_path / "model"))
+    restore(second, save(first, tmp_path / "model"))
     expect_same_but_evicted(first, second)
 
 
@@ -89,7 +94,7 @@ def test_a_saver_of_one_table_saves_and_restores_it_alone(tmp_path):
     with first.graph.as_default():
         path = first.nodes["saver"].save(first.session, str(tmp_path / "one"))
     assert all(name.startswith("t2/") for name, _ in tf.train.list_variables(path))
-    second.nodes["saver"].restore(second.session, path)
+    restore(second, path, second.nodes["saver"])
     after, wanted = second.contents(), first.contents()
     for name in after:
         assert after[name][:3] == (wanted if name == "t2" else before)[name][:3]
@@ -112,7 +117,7 @@ def test_a_bad_checkpoint_leaves_each_table_as_it_was(tmp_path):
     )
     before, wanted = second.contents(), first.contents()
     with pytest.raises(tf.errors.InvalidArgumentError, match="TableRestore.*t3"):
-        second.saver.restore(second.session, bad)
+        restore(second, bad)
     after = second.contents()
     for name in after:
         assert after[name][:3] in (before[name][:3], wanted[name][:3])
@@ -130,7 +135,11 @@ def test_a_warm_start_of_some_tables(tmp_path):
         v1.train.init_from_checkpoint(path, {"t1": "t4", "t2": "t2"})
         return nodes
 
-    second = Program(build, True)
+    tf_booster.enable_gpu_booster()
+    try:
+        second = Program(build, True)
+    finally:
+        tf_booster.disable_gpu_booster()
     with second.graph.as_default():
         second.session.run([resource.create for resource in v1.get_collection(v1.GraphKeys.RESOURCES)])
     wanted, found = first.contents(), second.contents()
