@@ -1,13 +1,14 @@
-// Three lanes: the crc32 instruction has a latency of 3 cycles and a throughput of 1, so one chain of it runs at a third
-// of the speed. A block of 3·n bytes is read as three chains of n bytes, which are joined at the end:
+// Three lanes: the crc32 instruction has a latency of 3 cycles and a throughput of 1, so one chain of it runs at a
+// third of the speed. A block of 3·n bytes is read as three chains of n bytes, which are joined at the end:
 //
 //   crc(A B C) = crc(A) · x^(16n)  +  crc(B) · x^(8n)  +  crc(C)      modulo P, the polynomial.
 //
-// A product by x^(8n) is one carry-less multiplication by a constant and one crc32. Bits are reflected: bit i of a 32-bit
-// register stands for x^(31-i), so the product of two registers has bit m for x^(62-m), which read as a 64-bit register
-// (bit m for x^(63-m)) is the product times x; crc32 of a 64-bit word multiplies by x^32 and reduces. Both together multiply
-// by x^33, so the constant for n bytes is x^(8n-33) mod P. For n = 8 that is x^31, the register 1; and crc32 of a constant
-// gives the next one, for it stands in the low half of a 64-bit word (x^32) and is multiplied by x^32: 64 bits, 8 bytes.
+// A product by x^(8n) is one carry-less multiplication by a constant and one crc32. Bits are reflected: bit i of a
+// 32-bit register stands for x^(31-i), so the product of two registers has bit m for x^(62-m), which read as a 64-bit
+// register (bit m for x^(63-m)) is the product times x; crc32 of a 64-bit word multiplies by x^32 and reduces. Both
+// together multiply by x^33, so the constant for n bytes is x^(8n-33) mod P. For n = 8 that is x^31, the register 1;
+// and crc32 of a constant gives the next one, for it stands in the low half of a 64-bit word (x^32) and is multiplied
+// by x^32: 64 bits, 8 bytes.
 //
 // Records have any length, so there is a constant for every lane of 8, 16, … 1024 bytes, 1 KiB in all, and most records
 // are one block: a record of 500 bytes costs 21 steps, one join and a tail of 20 bytes at the most.
@@ -67,7 +68,8 @@ uint32_t ScalarCrc(const uint8_t* p, size_t size) {
 #ifdef TFB_HAS_CRC_INSTRUCTION
 
 constexpr size_t kMaxLaneWords = 128;
-constexpr size_t kMinBlock = 96;  // Below, one chain is as fast as three and a join (measured on Zen 5: 80 to 110 bytes).
+constexpr size_t kMinBlock =
+    96;  // Below, one chain is as fast as three and a join (measured on Zen 5: 80 to 110 bytes).
 
 // shift.by[w]: the constant for lanes of w words; by[2w] serves the first lane, which is two lanes from the end.
 struct ShiftConstants {

@@ -9,7 +9,7 @@ namespace tf_booster {
 
 enum class CrcLevel {
   kScalar,  // Tables, 8 bytes a step: about 2 GB/s.
-  kSse42,   // The crc32 instruction on three lanes at once, joined by carry-less multiplications: about 8 bytes a cycle.
+  kSse42,  // The crc32 instruction on three lanes at once, joined by carry-less multiplications: about 8 bytes a cycle.
 };
 
 // The best level that this machine runs.

@@ -43,9 +43,10 @@ Status EndOfRecords(uint64_t offset, size_t available) {
 }
 
 Status CorruptRecord(uint64_t offset) {
-  return {StatusCode::kDataLoss, "corrupted record at byte " + std::to_string(offset) +
-                                     ": a checksum is wrong; the file is damaged, is no TFRecord file, or is compressed "
-                                     "in another way than compression says"};
+  return {StatusCode::kDataLoss,
+          "corrupted record at byte " + std::to_string(offset) +
+              ": a checksum is wrong; the file is damaged, is no TFRecord file, or is compressed "
+              "in another way than compression says"};
 }
 
 }  // namespace tf_booster

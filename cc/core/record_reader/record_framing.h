@@ -2,9 +2,9 @@
 //
 //   uint64 length | uint32 masked CRC-32C of the length | length bytes | uint32 masked CRC-32C of the bytes
 //
-// with little-endian numbers. The reader of the file brings bytes; this says where the records are, or how many bytes more
-// it needs. Nothing here allocates, so a length field alone costs no memory: a caller that is told `needed` bytes should
-// grow its buffer as bytes arrive.
+// with little-endian numbers. The reader of the file brings bytes; this says where the records are, or how many bytes
+// more it needs. Nothing here allocates, so a length field alone costs no memory: a caller that is told `needed` bytes
+// should grow its buffer as bytes arrive.
 #ifndef TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_FRAMING_H_
 #define TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_FRAMING_H_
 
@@ -32,8 +32,8 @@ struct RecordFrame {
   size_t needed;  // kNeedMore: more than the bytes that are here.
 };
 
-// Looks at the record that begins at data[0]; `available` bytes are there. The CRC of the length is always checked, as it
-// guards memory; that of the bytes if `verify_bytes`.
+// Looks at the record that begins at data[0]; `available` bytes are there. The CRC of the length is always checked, as
+// it guards memory; that of the bytes if `verify_bytes`.
 RecordFrame NextRecord(const char* data, size_t available, bool verify_bytes);
 
 // What TensorFlow's reader answers for a file that ends, or goes wrong, at a record that begins at byte `offset`:
