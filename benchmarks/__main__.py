@@ -25,6 +25,7 @@ NAMES = (
     "graph_rewrite",
     "graph_passes",
     "variable_updates",
+    "table_fusion",
     "file_to_batch",
     "parse_example",
 )
