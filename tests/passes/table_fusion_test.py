@@ -261,6 +261,8 @@ def test_a_linear_loss_reads_rows_as_they_were_before_the_step():
         return {"ids": ids, "loss": loss, "train": minimize(loss, SGD(1.0))}
 
     program = Program(build, True)
+    (update,), (gather,) = ops("TableApplyGradientDescent", program.graph), ops("TableGather", program.graph)
+    assert gather in update.control_inputs
     losses = [program.run(["loss", "train"], ids=[[1, 2]])[0] for _ in range(30)]
     np.testing.assert_array_equal(losses, [-8.0 * step for step in range(30)])
 
