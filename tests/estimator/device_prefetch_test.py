@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,7 +16,9 @@ v1 = tf.compat.v1
 
 
 @pytest.fixture
-def booster():
+def booster(monkeypatch):
+    # Else report() keeps that of an earlier test's graph, in which more was changed.
+    monkeypatch.setattr(sys.modules["tf_booster.report"], "_last", None)
     tf.enable_gpu_booster(prefetch_to_device=True)
     yield
     tf_booster.disable_gpu_booster()

@@ -42,7 +42,7 @@ def run(graph):
 
 def test_is_off_by_default():
     assert "xla" not in [p.name for p in pipelines.passes(Options())]
-    assert [p.name for p in pipelines.passes(Options(xla="auto"))][-1] == "xla"
+    assert "xla" in [p.name for p in pipelines.passes(Options(xla="auto"))]
 
 
 def test_a_static_region_becomes_one_cluster_with_its_constants(graph):
