@@ -121,7 +121,7 @@ class Placement:
         return any(consumer in self.on_gpu for handle in handles for consumer in handle.consumers())
 
 
-def gaps(graph: tf.Graph) -> "collections.Counter[Gap]":
+def gaps(graph: tf.Graph) -> collections.Counter[Gap]:
     """How often each op without GPU kernel occurs."""
     placement = Placement(graph)
     found: collections.Counter = collections.Counter()
