@@ -57,7 +57,7 @@ class GradientSums {
     for (const Matrix& matrix : matrices_) {
       starts_.push_back(num_rows);
       num_rows = NextStart(num_rows + matrix.num_rows);
-      bases_.resize(num_rows >> kStartBits, matrix.grads - starts_.back() * dim);
+      bases_.resize(num_rows >> kStartBits, Base{matrix.grads, starts_.back()});
     }
     while (part_bits_ < kMaxPartBits && (2 << part_bits_) <= pf.num_threads() &&
            num_rows * dim >= kFloatsPerPart << (part_bits_ + 1)) {
@@ -92,7 +92,14 @@ class GradientSums {
   // to its matrix by one look into a short array.
   static constexpr int kStartBits = 6;
   static int64_t NextStart(int64_t row) { return (row + (1 << kStartBits) - 1) >> kStartBits << kStartBits; }
-  const float* GradOf(uint32_t row) const { return bases_[row >> kStartBits] + row * dim_; }
+  struct Base {
+    const float* grads;
+    int64_t start;
+  };
+  const float* GradOf(uint32_t row) const {
+    const Base& base = bases_[row >> kStartBits];
+    return base.grads + (row - base.start) * dim_;
+  }
 
   // What a place's gradient is: nothing, a row of a matrix, or a row of the part's sums.
   static constexpr uint32_t kNone = ~uint32_t{0};
@@ -170,8 +177,8 @@ class GradientSums {
   int64_t end_of_rows() const { return static_cast<int64_t>(bases_.size()) << kStartBits; }
 
   std::vector<Matrix> matrices_;
-  std::vector<int64_t> starts_;      // Of each matrix, in the numbers of rows.
-  std::vector<const float*> bases_;  // By row >> kStartBits: where row 0 would be if the row's matrix went down so far.
+  std::vector<int64_t> starts_;  // Of each matrix, in the numbers of rows.
+  std::vector<Base> bases_;      // By row >> kStartBits: the matrix that the row is in.
   int64_t dim_ = 0;
   int part_bits_ = 0;
   Part parts_[1 << kMaxPartBits];
