@@ -23,10 +23,10 @@ def _library(path, text: bytes) -> str:
 
 
 def test_the_library_says_what_it_was_built_for():
-    info = _native.build_info(_native.library_path())
+    info = _native.build_info(_native.shared_object())
     assert info["tensorflow"] == tf.version.VERSION
     assert set(info) == {"tensorflow", "cuda"}
-    _native.check(_native.library_path())
+    _native.check(_native.shared_object())
 
 
 def test_ops_are_loaded_once():
@@ -57,7 +57,7 @@ def test_a_missing_library_is_refused(checkout, tmp_path, make):
 
 def test_a_library_that_does_not_load_is_refused(checkout, tmp_path, monkeypatch):
     path = _library(tmp_path / "lib.so", b"tf_booster_build_info:tensorflow=%s;" % tf.version.VERSION.encode())
-    monkeypatch.setattr(_native, "library_path", lambda: path)
+    monkeypatch.setattr(_native, "shared_object", lambda: path)
     with pytest.raises(ImportError, match="does not load: .*; rebuild it: make -C"):
         _native.ops.__wrapped__()
 

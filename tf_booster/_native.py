@@ -16,7 +16,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _MARK = rb"tf_booster_build_info:([ -~]*)"
 
 
-def library_path() -> str:
+def shared_object() -> str:
     """Where the native library belongs; serving processes may load it with `tf.load_op_library` alone."""
     return os.path.join(_PACKAGE, "libtf_booster_ops.so")
 
@@ -60,7 +60,7 @@ def ops() -> ModuleType:
     Raises:
       ImportError: the library is missing, was built for another TensorFlow, or does not load; says how to rebuild it.
     """
-    path = library_path()
+    path = shared_object()
     check(path)
     try:
         return tf.load_op_library(path)

@@ -82,7 +82,7 @@ def _by_key(params: Any, serialized_shape: tf.TensorShape, outputs: Any) -> Dict
 @functools.cache
 def _library() -> ctypes.CDLL:
     _native.ops()
-    library = ctypes.CDLL(_native.library_path())  # The one that TensorFlow has loaded.
+    library = ctypes.CDLL(_native.shared_object())  # The one that TensorFlow has loaded.
     library.tf_booster_force_parser_simd.argtypes = [ctypes.c_char_p]
     return library
 

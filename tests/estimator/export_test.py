@@ -118,7 +118,7 @@ SERVER = """
 def test_serves_in_a_process_with_the_op_library_alone(trained, tmp_path):
     path = export(trained, tmp_path / "export")
     ids = IDS + UNSEEN
-    arguments = [sys.executable, "-c", textwrap.dedent(SERVER), _native.library_path(), path, str(ids)]
+    arguments = [sys.executable, "-c", textwrap.dedent(SERVER), _native.shared_object(), path, str(ids)]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     once, again = done.stdout.split("RESULT")[1].split("|")

@@ -25,7 +25,7 @@ def level(request):
     try:
         parsing.force_simd_level(request.param)
     except ValueError:
-        pytest.skip("not on this machine")
+        pytest.skip(f"this processor has no {request.param}")
 
 
 def check_same(op, *args):
