@@ -11,6 +11,7 @@ from tensorflow_estimator.python.estimator import estimator as estimator_lib
 import tf_booster
 from tf_booster import enable, log
 from tf_booster.estimator import sessions
+from tf_booster.parallel.ranks import Ranks
 from tf_booster.passes import pipelines
 from tf_booster.passes.base import Pass, PassResult
 
@@ -124,6 +125,9 @@ def test_where_things_run_is_said_once(said, monkeypatch):
 @pytest.mark.parametrize("horovod", ["auto", False])
 def test_tables_that_several_ranks_would_train_apart_are_refused_unless_asked_for(monkeypatch, horovod):
     monkeypatch.setenv("HOROVOD_SIZE", "2")
+    if horovod == "auto":
+        monkeypatch.setattr(enable.ranks, "start", lambda options: None)
+        monkeypatch.setattr(enable.ranks, "current", lambda: Ranks(0, 2, 0, 2))
     tf.enable_gpu_booster(horovod=horovod)
     with tf.Graph().as_default() as graph:
         rows = tf_booster.embedding_lookup(tf_booster.get_hash_table("t", 4), tf.constant([1], tf.int64))

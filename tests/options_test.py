@@ -50,7 +50,6 @@ def test_an_unknown_value_names_what_is_wanted(name):
 
 NOT_YET = {
     "device": "gpu",
-    "horovod": True,
     "pipeline": "exact",
     "gradient_reduction": "sum",
     "lr_scaling": "linear",

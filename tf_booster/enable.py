@@ -9,6 +9,7 @@ import tensorflow as tf
 from tf_booster import _native, log, parsing
 from tf_booster import options as _options
 from tf_booster.estimator import device_prefetch, patches, sessions
+from tf_booster.parallel import ranks
 from tf_booster.passes import pipelines
 from tf_booster.report import Report
 
@@ -32,6 +33,7 @@ def enable_gpu_booster(**options: Any) -> None:
     if wanted == _enabled:
         return
     _native.ops()
+    ranks.start(wanted)
     if _enabled is None:
         _say_device(wanted)
     else:
@@ -48,6 +50,7 @@ def disable_gpu_booster() -> None:
     """Gives TensorFlow back as it was. Graphs that are rewritten stay so."""
     global _enabled
     _enabled = None
+    ranks.stop()
     patches.uninstall()
     parsing.serve_stock_ops(False)
 

@@ -69,7 +69,7 @@ _ON_OFF = (True, False)
 
 _RULES: Dict[str, _Rule] = {
     "device": _Rule(("auto", "gpu", "cpu"), honoured=("auto", "cpu")),
-    "horovod": _Rule(_SWITCH, honoured=("auto", False)),
+    "horovod": _Rule(_SWITCH),
     "fuse_tables": _Rule(_SWITCH),
     "fuse_variables": _Rule(_SWITCH),
     "fuse_sparse_variables": _Rule(_ON_OFF),

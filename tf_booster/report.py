@@ -12,6 +12,7 @@ import tensorflow as tf
 from tf_booster import report_html, report_text
 from tf_booster.checkpoint import layout
 from tf_booster.embedding.registry import RewrittenTable
+from tf_booster.parallel import ranks
 from tf_booster.passes.base import PassResult
 from tf_booster.passes.graph_summary import GraphSummary
 
@@ -25,7 +26,7 @@ class Report:
 
     passes: what each pass did. tables: one entry a table, as in to_dict(). device: where tables live.
     before, after: what one step ran and runs. counted_from: which fetches these steps are.
-    memory: of Variables, see passes/variable_memory.py.
+    memory: of Variables, see passes/variable_memory.py. rank, size: which process of how many made the report.
     """
 
     passes: List[PassResult] = dataclasses.field(default_factory=list)
@@ -36,6 +37,8 @@ class Report:
     after: Optional[GraphSummary] = None
     counted_from: str = ""
     memory: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    rank: int = dataclasses.field(default_factory=lambda: ranks.current().rank)
+    size: int = dataclasses.field(default_factory=lambda: ranks.current().size)
 
     @property
     def modified(self) -> bool:
@@ -64,8 +67,8 @@ class Report:
             "variables": [dict(variable) for variable in self.variables],
             "collectives_per_step": {"tables": 0, "dense": 0, "sparse": 0, "other": 0},
             "device": self.device,
-            "rank": 0,
-            "size": 1,
+            "rank": self.rank,
+            "size": self.size,
             "ops": {"counted_from": self.counted_from, "before": _ops(self.before), "after": _ops(self.after)},
             "crossings": {
                 "before": self.before.crossings if self.before else None,

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 from typing import Any, Iterator, List, Optional, Sequence
 
 import tensorflow as tf
@@ -24,6 +23,7 @@ from tf_booster import _compat, log
 from tf_booster.embedding import registry
 from tf_booster.estimator.device_prefetch import PrefetchToDevice
 from tf_booster.options import Options
+from tf_booster.parallel import ranks
 from tf_booster.passes.base import NOTHING_TO_DO, Pass, PassResult, RewriteError
 from tf_booster.passes.fetches import Fetches, fetches_of
 from tf_booster.passes.graph_summary import GraphSummary, summarize
@@ -43,9 +43,13 @@ _AS_IT_WAS = "The graph is as it was."
 
 def passes(options: Options) -> List[Pass]:
     """The passes that the options leave on, in their order. An option that switches a pass off stands in its line."""
-    ranks = 1 if options.horovod is False else int(os.environ.get("HOROVOD_SIZE") or 1)
     wanted = [
-        (True, HashTables(options.seed, options.check_numerics, ranks, fuse=options.fuse_tables is not False)),
+        (
+            True,
+            HashTables(
+                options.seed, options.check_numerics, ranks.current().size, fuse=options.fuse_tables is not False
+            ),
+        ),
         (True, SparseLookups()),
         (True, VariableGathers()),
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),

@@ -1,0 +1,1 @@
+"""Several ranks: what one process among others does, over Horovod."""
