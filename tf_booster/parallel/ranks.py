@@ -67,6 +67,7 @@ def start(options: Options) -> Ranks:
     """
     global _current, _seed, _initialised_here
     stop()
+    _seed = options.seed
     launched = _launched(os.environ)
     if options.horovod is False:
         if launched.size > 1:
@@ -90,7 +91,8 @@ def start(options: Options) -> Ranks:
         hvd.init()
         _initialised_here = True
     _current = Ranks(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size())
-    _seed = _seed_of_job(os.environ) if options.seed is None and _current.size > 1 else options.seed
+    if _seed is None and _current.size > 1:
+        _seed = _seed_of_job(os.environ)
     if _current.size > 1 and _current.rank == 0:
         log.once(f"{_current.size} ranks train together, {_current.local_size} of them on this machine.")
     return _current
