@@ -1,0 +1,154 @@
+"""Collectives as ops of a graph: few and large, because each waits for Horovod's cycle and a negotiation (0.5 to 1.4 ms).
+
+All ranks must make the same ones, in one order: Horovod knows a collective by its op's name, tf_booster/<kind>/<name>. The kinds are those
+of report()["collectives_per_step"]. What goes in and what comes out is pinned: TensorFlow's optimizers would otherwise fold a
+collective of constants, or drop one that only control edges lead from. A graph of one rank may have them too.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterable, List, Sequence, Tuple
+
+import tensorflow as tf
+
+from tf_booster import _native
+from tf_booster.parallel import ranks
+
+KINDS = ("tables", "dense", "sparse", "other")
+
+_SCOPE = "tf_booster"
+_TYPES = ("HorovodAllreduce", "HorovodAllgather", "HorovodAlltoall", "HorovodBroadcast")
+
+for _op in ("TfBoosterPin", "TfBoosterPackRows", "TfBoosterUnpackRows"):
+    tf.no_gradient(_op)
+
+
+def pin(tensor: tf.Tensor, name: str = "pin") -> tf.Tensor:
+    """`tensor` as it is, with what made it kept: TensorFlow's optimizers see neither through it nor leave it out."""
+    return _native.ops().tf_booster_pin(tensor, name=name)
+
+
+def all_reduce_packed(tensors: Sequence[tf.Tensor], kind: str, name: str = "all_reduce") -> List[tf.Tensor]:
+    """The sums over all ranks of `tensors`, by one all-reduce for each dtype among them.
+
+    Args:
+      tensors: numbers, of shapes that are the same on all ranks.
+      kind: one of KINDS.
+      name: of the collective; with several dtypes, the second and further ones are called <name>_<dtype>.
+
+    Returns:
+      A tensor for each of `tensors`, of its shape. They are parts of one buffer.
+    """
+    summed: List[tf.Tensor] = [None] * len(tensors)
+    for place, dtype in enumerate(dict.fromkeys(tensor.dtype.base_dtype for tensor in tensors)):
+        members = [i for i, tensor in enumerate(tensors) if tensor.dtype.base_dtype == dtype]
+        packed, layout = _pack([tensors[i] for i in members], _scoped(kind, "pack"))
+        of_dtype = tf.bitcast(tf.reshape(packed, [-1, dtype.size]) if dtype.size > 1 else packed, dtype)
+        called = _scoped(kind, f"{name}_{dtype.name}" if place else name)
+        total = pin(ranks.horovod().allreduce(pin(of_dtype), op=ranks.horovod().Sum, name=called))
+        received = tf.reshape(tf.bitcast(total, tf.uint8), [-1])
+        parts = _unpack(received, layout, [tensors[i] for i in members], _scoped(kind, "unpack"))
+        for i, part in zip(members, parts):
+            summed[i] = part
+    return summed
+
+
+def all_gather_packed(tensors: Sequence[tf.Tensor], kind: str, name: str = "all_gather") -> List[tf.Tensor]:
+    """Of each of `tensors` the rows of all ranks, in the order of ranks, by one all-gather.
+
+    Args:
+      tensors: numbers, of any dtypes; the numbers of rows may differ between ranks and be 0, the rest of the shape is static.
+      kind: one of KINDS.
+      name: of the collective.
+
+    Raises:
+      ValueError: of a tensor more than the number of rows is unknown.
+    """
+    rows = [tensor.shape[1:] if tensor.shape.rank else None for tensor in tensors]
+    for tensor, row in zip(tensors, rows):
+        if row is None or not row.is_fully_defined():
+            raise ValueError(
+                f"all_gather_packed: '{tensor.name}' has shape {tensor.shape}; all but the number of rows must be known"
+            )
+    packed = _native.ops().tf_booster_pack_rows(list(tensors), name=_scoped(kind, "pack_rows"))
+    gathered = ranks.horovod().allgather(packed, name=_scoped(kind, name))
+    return list(
+        _native.ops().tf_booster_unpack_rows(
+            gathered,
+            T=[tensor.dtype.base_dtype for tensor in tensors],
+            row_shapes=rows,
+            ranks=ranks.current().size,
+            name=_scoped(kind, "unpack_rows"),
+        )
+    )
+
+
+def broadcast_packed(
+    tensors: Sequence[tf.Tensor], kind: str, root: int = 0, name: str = "broadcast"
+) -> List[tf.Tensor]:
+    """What `tensors` are on rank `root`, by one broadcast.
+
+    Args:
+      tensors: numbers, of any dtypes, and of shapes that are the same on all ranks.
+      kind: one of KINDS.
+      root: the rank that sends.
+      name: of the collective.
+    """
+    packed, layout = _pack(tensors, _scoped(kind, "pack"))
+    sent = pin(ranks.horovod().broadcast(pin(packed), root, name=_scoped(kind, name)))
+    return _unpack(sent, layout, tensors, _scoped(kind, "unpack"))
+
+
+def all_to_all(
+    tensor: tf.Tensor, splits: tf.Tensor, kind: str, name: str = "all_to_all"
+) -> Tuple[tf.Tensor, tf.Tensor]:
+    """Sends the first splits[0] rows of `tensor` to rank 0, the next splits[1] to rank 1, and so on.
+
+    Args:
+      tensor: numbers, rank 1 at least; the shape without the first dimension is the same on all ranks.
+      splits: int32 [size], which adds up to the number of rows.
+      kind: one of KINDS.
+      name: of the collective.
+
+    Returns:
+      (received, received_splits): the rows from rank 0, from rank 1, …, and int32 [size], how many from each.
+    """
+    received, received_splits = ranks.horovod().alltoall(pin(tensor), pin(splits), name=_scoped(kind, name))
+    return pin(received), pin(received_splits)
+
+
+def is_collective(op: tf.Operation) -> bool:
+    """Whether `op` is a collective of this module."""
+    return op.type in _TYPES and op.name.startswith(_SCOPE + "/")
+
+
+def is_users_collective(op: tf.Operation) -> bool:
+    """Whether `op` is a collective that the program made with Horovod itself."""
+    return op.type.startswith("Horovod") and op.type not in _QUESTIONS and not op.name.startswith(_SCOPE + "/")
+
+
+_QUESTIONS = ("HorovodSize", "HorovodRank", "HorovodLocalSize", "HorovodLocalRank", "HorovodProcessSetIncluded")
+
+
+def count_by_kind(ops: Iterable[tf.Operation]) -> Dict[str, int]:
+    """How many collectives of each kind are among `ops`."""
+    counts = dict.fromkeys(KINDS, 0)
+    for op in ops:
+        if is_collective(op):
+            counts[op.name.split("/")[1]] += 1
+    return counts
+
+
+def _scoped(kind: str, name: str) -> str:
+    if kind not in KINDS:
+        raise ValueError(f"a collective's kind is {kind!r}; wanted one of {', '.join(KINDS)}")
+    return f"{_SCOPE}/{kind}/{name}"
+
+
+def _pack(tensors: Sequence[tf.Tensor], name: str) -> Tuple[tf.Tensor, tf.Tensor]:
+    return _native.ops().tf_booster_pack_tensors(list(tensors), name=name)
+
+
+def _unpack(packed: tf.Tensor, layout: tf.Tensor, like: Sequence[tf.Tensor], name: str) -> List[tf.Tensor]:
+    dtypes, shapes = [tensor.dtype.base_dtype for tensor in like], [tensor.shape for tensor in like]
+    return list(_native.ops().tf_booster_unpack_tensors(packed, layout, T=dtypes, shapes=shapes, name=name))
