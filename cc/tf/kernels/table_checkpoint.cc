@@ -1,11 +1,13 @@
 #include "cc/tf/kernels/table_checkpoint.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cc/tf/kernels/tensor_pieces.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -40,11 +42,12 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 }  // namespace
 
 TableCheckpoint::TableCheckpoint(tensorflow::OpKernelContext* ctx, const TableCall& call, std::string prefix,
-                                 std::string name)
+                                 std::string name, const KeyPart& part)
     : ctx_(ctx),
       call_(call),
       prefix_(std::move(prefix)),
       name_(std::move(name)),
+      part_(part),
       reader_(tensorflow::Env::Default(), prefix_) {}
 
 TfStatus TableCheckpoint::Read() {
@@ -68,62 +71,120 @@ TfStatus TableCheckpoint::Read() {
 }
 
 TfStatus TableCheckpoint::ReadRows() {
-  TF_RETURN_IF_ERROR(ReadTensor("keys", DT_INT64, {kAny}, &keys_));
-  const int64_t rows = keys_.NumElements();
-  TF_RETURN_IF_ERROR(ReadTensor("values", DT_FLOAT, {rows, call_.resource().dim()}, &values_));
-  TF_RETURN_IF_ERROR(ReadOptional("frequencies", DT_INT64, {rows}, &frequencies_));
-  TF_RETURN_IF_ERROR(ReadOptional("last_use_steps", DT_INT64, {rows}, &last_use_steps_));
-  TF_RETURN_IF_ERROR(ReadOptional("step", DT_INT64, {}, &step_));
-  return ReadOptional("seed", DT_INT64, {}, &seed_);
+  TF_RETURN_IF_ERROR(ReadKeys("keys", &admitted_, &keys_));
+  const int64_t rows = admitted_.total;
+  TF_RETURN_IF_ERROR(ReadTensor("values", DT_FLOAT, {rows, call_.resource().dim()}, &admitted_, &values_));
+  TF_RETURN_IF_ERROR(ReadOptional("frequencies", DT_INT64, {rows}, &admitted_, &frequencies_));
+  TF_RETURN_IF_ERROR(ReadOptional("last_use_steps", DT_INT64, {rows}, &admitted_, &last_use_steps_));
+  TF_RETURN_IF_ERROR(ReadOptional("step", DT_INT64, {}, nullptr, &step_));
+  return ReadOptional("seed", DT_INT64, {}, nullptr, &seed_);
 }
 
 TfStatus TableCheckpoint::ReadSlots() {
   Tensor optimizer;
-  TF_RETURN_IF_ERROR(ReadOptional("optimizer", DT_STRING, {}, &optimizer));
+  TF_RETURN_IF_ERROR(ReadOptional("optimizer", DT_STRING, {}, nullptr, &optimizer));
   if (IsPresent(optimizer)) optimizer_ = optimizer.scalar<tensorflow::tstring>()();
   const TableConfig& config = call_.resource().config();
   if (optimizer_ != config.optimizer) return tensorflow::OkStatus();
   for (const std::string& slot : config.slot_names) {
     slots_.emplace_back();
     TF_RETURN_IF_ERROR(
-        ReadTensor("slots/" + slot, DT_FLOAT, {keys_.NumElements(), call_.resource().dim()}, &slots_.back()));
+        ReadTensor("slots/" + slot, DT_FLOAT, {admitted_.total, call_.resource().dim()}, &admitted_, &slots_.back()));
   }
   return tensorflow::OkStatus();
 }
 
 TfStatus TableCheckpoint::ReadPending() {
-  TF_RETURN_IF_ERROR(ReadOptional("pending_keys", DT_INT64, {kAny}, &pending_keys_));
-  if (!IsPresent(pending_keys_)) return tensorflow::OkStatus();
-  return ReadTensor("pending_counts", DT_INT64, {pending_keys_.NumElements()}, &pending_counts_);
+  if (!reader_.Contains(FullName("pending_keys"))) return tensorflow::OkStatus();
+  TF_RETURN_IF_ERROR(ReadKeys("pending_keys", &pending_, &pending_keys_));
+  return ReadTensor("pending_counts", DT_INT64, {pending_.total}, &pending_, &pending_counts_);
 }
 
 TfStatus TableCheckpoint::ReadOptional(const std::string& suffix, DataType dtype, const std::vector<int64_t>& shape,
-                                       Tensor* tensor) {
+                                       const Keys* keys, Tensor* tensor) {
   if (!reader_.Contains(FullName(suffix))) return tensorflow::OkStatus();
-  return ReadTensor(suffix, dtype, shape, tensor);
+  return ReadTensor(suffix, dtype, shape, keys, tensor);
 }
 
 TfStatus TableCheckpoint::ReadTensor(const std::string& suffix, DataType dtype, const std::vector<int64_t>& shape,
-                                     Tensor* tensor) {
+                                     const Keys* keys, Tensor* tensor) {
+  const std::string full_name = FullName(suffix);
+  TensorShape found;
+  TF_RETURN_IF_ERROR(CheckEntry(suffix, dtype, shape, &found));
+  if (keys != nullptr && part_.size > 1) {
+    TensorShape own = found;
+    own.set_dim(0, keys->rows.size());
+    TF_RETURN_IF_ERROR(ctx_->allocate_temp(dtype, own, tensor));
+    return Corrupt(full_name, ReadRowsOfPart(full_name, found, *keys, tensor));
+  }
+  TF_RETURN_IF_ERROR(ctx_->allocate_temp(dtype, found, tensor));
+  return Corrupt(full_name, reader_.Lookup(full_name, tensor));
+}
+
+TfStatus TableCheckpoint::ReadKeys(const std::string& suffix, Keys* keys, Tensor* tensor) {
+  TensorShape found;
+  TF_RETURN_IF_ERROR(CheckEntry(suffix, DT_INT64, {kAny}, &found));
+  keys->total = found.dim_size(0);
+  if (part_.size == 1) return ReadTensor(suffix, DT_INT64, {kAny}, nullptr, tensor);
+  return Corrupt(FullName(suffix), ReadKeysOfPart(FullName(suffix), found, keys, tensor));
+}
+
+TfStatus TableCheckpoint::ReadKeysOfPart(const std::string& full_name, const TensorShape& shape, Keys* keys,
+                                         Tensor* tensor) {
+  TensorPieces pieces(&reader_, prefix_, full_name);
+  TF_RETURN_IF_ERROR(pieces.Find(shape, sizeof(int64_t)));
+  std::vector<int64_t> own;
+  TF_RETURN_IF_ERROR(pieces.Read([](const TensorPiece&) { return true; },
+                                 [&](int64_t first, int64_t rows, const char* data) {
+                                   for (int64_t i = 0; i < rows; ++i) {
+                                     int64_t key;
+                                     std::memcpy(&key, data + i * sizeof(key), sizeof(key));
+                                     if (!part_.has(key)) continue;
+                                     own.push_back(key);
+                                     keys->rows.push_back(first + i);
+                                   }
+                                 }));
+  TF_RETURN_IF_ERROR(ctx_->allocate_temp(DT_INT64, {static_cast<int64_t>(own.size())}, tensor));
+  std::copy(own.begin(), own.end(), tensor->flat<int64_t>().data());
+  return tensorflow::OkStatus();
+}
+
+TfStatus TableCheckpoint::ReadRowsOfPart(const std::string& full_name, const TensorShape& shape, const Keys& keys,
+                                         Tensor* tensor) {
+  const int64_t value_bytes = tensorflow::DataTypeSize(tensor->dtype());
+  const int64_t row_bytes = value_bytes * (shape.dims() == 2 ? shape.dim_size(1) : 1);
+  TensorPieces pieces(&reader_, prefix_, full_name);
+  TF_RETURN_IF_ERROR(pieces.Find(shape, value_bytes));
+  char* out = const_cast<char*>(tensor->tensor_data().data());
+  const auto first_from = [&](int64_t row) { return std::lower_bound(keys.rows.begin(), keys.rows.end(), row); };
+  return pieces.Read(
+      [&](const TensorPiece& piece) { return first_from(piece.first_row) != first_from(piece.first_row + piece.rows); },
+      [&](int64_t first, int64_t rows, const char* data) {
+        for (auto row = first_from(first); row != keys.rows.end() && *row < first + rows; ++row) {
+          std::memcpy(out + (row - keys.rows.begin()) * row_bytes, data + (*row - first) * row_bytes, row_bytes);
+        }
+      });
+}
+
+TfStatus TableCheckpoint::CheckEntry(const std::string& suffix, DataType dtype, const std::vector<int64_t>& shape,
+                                     TensorShape* found) {
   const std::string full_name = FullName(suffix);
   if (!reader_.Contains(full_name)) {
     return errors::NotFound(call_.Where(), "checkpoint '", prefix_, "' has '", FullName("keys"), "' but no '",
                             full_name, "'; it is incomplete: restore an earlier checkpoint");
   }
   DataType found_dtype;
-  TensorShape found_shape;
-  TfStatus status = reader_.LookupDtypeAndShape(full_name, &found_dtype, &found_shape);
-  if (status.ok()) {
-    if (found_dtype != dtype) {
-      return errors::InvalidArgument(call_.Where(), "dtype of '", full_name, "' in checkpoint '", prefix_, "' is ",
-                                     DataTypeString(found_dtype), ", but must be ", DataTypeString(dtype),
-                                     "; check that the name is a table's and the table's dtype");
-    }
-    TF_RETURN_IF_ERROR(CheckShape(full_name, found_shape, shape));
-    TF_RETURN_IF_ERROR(ctx_->allocate_temp(dtype, found_shape, tensor));
-    status = reader_.Lookup(full_name, tensor);
+  TF_RETURN_IF_ERROR(Corrupt(full_name, reader_.LookupDtypeAndShape(full_name, &found_dtype, found)));
+  if (found_dtype != dtype) {
+    return errors::InvalidArgument(call_.Where(), "dtype of '", full_name, "' in checkpoint '", prefix_, "' is ",
+                                   DataTypeString(found_dtype), ", but must be ", DataTypeString(dtype),
+                                   "; check that the name is a table's and the table's dtype");
   }
-  if (status.ok()) return status;
+  return CheckShape(full_name, *found, shape);
+}
+
+TfStatus TableCheckpoint::Corrupt(const std::string& full_name, const TfStatus& status) const {
+  if (status.ok() || errors::IsResourceExhausted(status)) return status;
   // A data file that ends early is OutOfRange to the reader; to Estimator that would be the end of the input.
   return errors::DataLoss(call_.Where(), "'", full_name, "' of checkpoint '", prefix_,
                           "' is corrupt or truncated; restore an earlier checkpoint: ", status.ToString());

@@ -18,6 +18,14 @@ class TableRestoreOp : public tensorflow::OpKernel {
   explicit TableRestoreOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("checkpoint_names", &checkpoint_names_));
     OP_REQUIRES_OK(ctx, ReadFields(ctx, "fields", &fields_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("rank", &part_.rank));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("size", &part_.size));
+    std::string partition;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("partition", &partition));
+    OP_REQUIRES(
+        ctx, ParsePartition(partition, &part_.mode) && part_.rank >= 0 && part_.rank < part_.size,
+        tensorflow::errors::InvalidArgument("TableRestore: rank ", part_.rank, " of ", part_.size, ", partition '",
+                                            partition, "'; wanted a rank below size, and 'hash' or 'mod'"));
     OP_REQUIRES(
         ctx, fields_.size() == checkpoint_names_.size() || (fields_.empty() && checkpoint_names_.size() == 1),
         tensorflow::errors::InvalidArgument("TableRestore: fields has ", fields_.size(), " entries, but there are ",
@@ -35,7 +43,7 @@ class TableRestoreOp : public tensorflow::OpKernel {
     std::vector<ContentsIn> contents;
     for (size_t i = 0; i < fields.size(); ++i) {
       call.SetField(fields[i]);
-      checkpoints.push_back(std::make_unique<TableCheckpoint>(ctx, call, prefix, checkpoint_names_[i]));
+      checkpoints.push_back(std::make_unique<TableCheckpoint>(ctx, call, prefix, checkpoint_names_[i], part_));
       OP_REQUIRES_OK(ctx, checkpoints[i]->Read());
       contents.push_back(checkpoints[i]->Contents());
       contents[i].field = fields[i];
@@ -68,6 +76,7 @@ class TableRestoreOp : public tensorflow::OpKernel {
   }
 
   std::vector<std::string> checkpoint_names_;
+  KeyPart part_;
   std::vector<uint32_t> fields_;  // Empty: the one that the handle is of.
 };
 

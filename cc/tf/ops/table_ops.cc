@@ -271,6 +271,9 @@ REGISTER_OP("TfBoosterTableRestore")
     .Input("prefix: string")
     .Attr("checkpoint_names: list(string) >= 1")
     .Attr("fields: list(int) = []")
+    .Attr("rank: int = 0")
+    .Attr("size: int >= 1 = 1")
+    .Attr("partition: {'hash', 'mod'} = 'hash'")
     .SetIsStateful()
     .SetShapeFn(shape_inference::NoOutputs)
     .Doc(R"doc(
@@ -279,6 +282,7 @@ Replaces fields of the table by what a V2 checkpoint holds under checkpoint_name
 All is read and checked before the table changes; other fields stay. Slots of another optimizer are left, and the table's own start anew.
 
 prefix: scalar, the checkpoint's path without '.index'. fields: one for each name; empty, for one name: that of the handle.
+rank, size, partition: the table keeps the keys of which this rank of `size` is the owner (cc/core/hash_table/partition.h).
 )doc");
 
 }  // namespace tensorflow
