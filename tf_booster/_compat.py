@@ -1,6 +1,6 @@
 """The only file that touches private TensorFlow or asks for its version. Each function says what it stands on.
 
-Sections: graph surgery, devices and kernels, control flow and functions, Estimator and MonitoredSession, Savers and
+Sections: graph surgery, devices and kernels, gradients and losses, control flow and functions, Estimator and MonitoredSession, Savers and
 checkpoints, SavedModels, feature columns, parsing of Examples. Add a section for another area.
 """
 
@@ -185,6 +185,30 @@ def device_kind(op: tf.Operation) -> str:
         return "CPU"
     wanted = tf.DeviceSpec.from_string(op.device).device_type if op.device else None
     return "CPU" if wanted == "CPU" or gpu_kernel(op) is None else "GPU"
+
+
+# --- Gradients and losses ---
+
+
+def gradients_util() -> Any:
+    """The module whose `_GradientsHelper` tf.gradients and every optimizer that is given a loss end in; it is looked up there."""
+    from tensorflow.python.ops import gradients_util as module  # pylint: disable=import-outside-toplevel
+
+    return module
+
+
+def head_classes() -> List[Any]:
+    """The classes that define `create_estimator_spec(self, features, mode, …)` for heads, v1's and v2's; each head of theirs has
+    `_loss_reduction`, or heads in `_heads`."""
+    try:
+        from tensorflow_estimator.python.estimator.canned import head  # pylint: disable=import-outside-toplevel
+        from tensorflow_estimator.python.estimator.head import (
+            base_head,  # pylint: disable=import-outside-toplevel
+            multi_head,  # pylint: disable=import-outside-toplevel
+        )
+    except ImportError:
+        return []
+    return [head._Head, base_head.Head, multi_head.MultiHead]  # pylint: disable=protected-access
 
 
 # --- Control flow and functions ---

@@ -24,6 +24,7 @@ from tf_booster import _compat
 from tf_booster.checkpoint import warm_start
 from tf_booster.estimator import device_prefetch, resource_variables, saved_model, sessions
 from tf_booster.estimator.table_stats import with_stats_hook
+from tf_booster.parallel import initial_values, loss_reduction, ranks, raw_gradients
 from tf_booster.passes import fetches
 
 Rewrite = Callable[[tf.Graph], Any]
@@ -44,8 +45,18 @@ def install(rewrite: Rewrite) -> None:
         _replace(estimator, "_call_model_fn", lambda original: _call_model_fn(original, rewrite))
         _replace(estimator, "_add_meta_graph_for_mode", _add_meta_graph_for_mode)
         _replace(_compat.estimator_util(), "parse_input_fn_result", device_prefetch.wrap)
+    if ranks.current().size > 1:
+        _install_for_several_ranks()
     _replace(_compat.checkpoint_utils(), "_init_from_checkpoint", _init_from_checkpoint)
     _replace(_compat.warm_starting_util(), "_warm_start_var_with_vocab", _warm_start_var_with_vocab)
+
+
+def _install_for_several_ranks() -> None:
+    _replace(_compat.gradients_util(), "_GradientsHelper", raw_gradients.mark_helper)
+    _replace(tf.GradientTape, "gradient", raw_gradients.mark_tape)
+    for head in _compat.head_classes():
+        _replace(head, "create_estimator_spec", loss_reduction.note_head)
+    _replace(_compat.monitored_session_class(), "__init__", initial_values.with_broadcast_hook)
 
 
 def uninstall() -> None:
