@@ -17,10 +17,11 @@ def feature(seed, kind):
     return rng.randint(-1, 9, (ROWS, 3)).astype(kind)
 
 
-def inputs(kinds, sparse):
-    """Features of one iterator, dense or sparse."""
+def inputs(kinds, sparse, static=False):
+    """Features of one iterator, dense or sparse. static: whether the batch's size is known, so that tf.shape is a constant."""
     data = {name: feature(i, kind) for i, (name, kind) in enumerate(kinds.items())}
-    batch = v1.data.make_one_shot_iterator(tf.data.Dataset.from_tensor_slices(data).repeat().batch(11)).get_next()
+    dataset = tf.data.Dataset.from_tensor_slices(data).repeat().batch(11, drop_remainder=static)
+    batch = v1.data.make_one_shot_iterator(dataset).get_next()
     if sparse:
         for name, x in batch.items():
             missing = "" if x.dtype == tf.string else tf.constant(-1, x.dtype)
@@ -51,14 +52,16 @@ def embedding(column, i):
 
 
 @pytest.mark.parametrize("layer", ["input_layer", "DenseFeatures"])
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    "sparse, static", [(False, False), (True, False), (False, True)], ids=["dense", "sparse", "dense of known size"]
+)
 @pytest.mark.parametrize("kind", CATEGORICAL)
-def test_categorical_columns(kind, sparse, layer):
+def test_categorical_columns(kind, sparse, static, layer):
     dtype, make = CATEGORICAL[kind]
 
     def program():
         columns = [embedding(make(name), i) for i, name in enumerate("abc")]
-        features = inputs(dict.fromkeys("abc", dtype), sparse)
+        features = inputs(dict.fromkeys("abc", dtype), sparse, static)
         return minimized(_layer(layer, features, columns))
 
     outcome = check_same(program)
@@ -99,12 +102,13 @@ def test_linear_models(sparse):
     assert pool.get_attr("combiners") == [b"sqrtn"] * 3
 
 
-def test_a_column_used_twice_is_hashed_once():
+@pytest.mark.parametrize("static", [False, True], ids=["any size", "known size"])
+def test_a_column_used_twice_is_hashed_once(static):
     def program():
         hashed = fc.categorical_column_with_hash_bucket("a", 7)
         columns = [fc.embedding_column(hashed, 3, initializer=v1.ones_initializer())]
         columns += [fc.indicator_column(hashed)]
-        return minimized([v1.feature_column.input_layer(inputs({"a": "string"}, False), columns)])
+        return minimized([v1.feature_column.input_layer(inputs({"a": "string"}, False, static), columns)])
 
     outcome = check_same(program)
     counts = running(outcome.graph, outcome.graph.get_operation_by_name("Adagrad"))

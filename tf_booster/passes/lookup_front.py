@@ -22,7 +22,6 @@ from tf_booster.passes.sparse_source import (
     NotUnderstood,
     Sparse,
     first_column,
-    hash_input,
     picked_from,
     undo_flattening,
     undo_hash,
@@ -38,6 +37,7 @@ class LookupFront:
     unique: the op that makes them distinct, which is last.
     fill, fill_weights: the SparseFillEmptyRows ops; None without.
     values: the ids, sparse [n] (with indices, dense_shape) or dense of any rank; int32, int64 or, with a hash, string.
+    picked: what TensorFlow picked from dense `values`; None for sparse ones.
     """
 
     unique: tf.Operation
@@ -54,6 +54,7 @@ class LookupFront:
     leading_dims: int = 1
     hash_buckets: int = 0
     hash_op: Optional[tf.Operation] = None
+    picked: Optional[Sparse] = None
 
     @property
     def dense(self) -> bool:
@@ -87,19 +88,10 @@ def without_hash(front: LookupFront) -> LookupFront:
     """The same lookup, with the hash left to TensorFlow."""
     if front.hash_op is None:
         return front
-    hashed = front.hash_op.outputs[0]
-    if not front.dense:
-        return dataclasses.replace(front, values=hashed, hash_buckets=0, hash_op=None)
-    gathered = hash_input(front.hash_op)
-    indices = gathered.op.inputs[1]
-    return dataclasses.replace(
-        front,
-        values=hashed,
-        hash_buckets=0,
-        hash_op=None,
-        indices=indices,
-        dense_shape=_shape_of(gathered.op.inputs[0]),
-    )
+    plain = dataclasses.replace(front, values=front.hash_op.outputs[0], hash_buckets=0, hash_op=None)
+    if front.picked is None:
+        return plain
+    return dataclasses.replace(plain, indices=front.picked.indices, dense_shape=front.picked.shape, picked=None)
 
 
 def _without_fill(unique: tf.Operation, values: tf.Tensor, segment_ids: tf.Tensor) -> LookupFront:
@@ -148,7 +140,8 @@ def _undo_sparse(front: LookupFront) -> LookupFront:
             picked = skip_identity(picked.op.inputs[0])
         dense = picked_from(picked, front.indices, front.dense_shape)
         if dense is not None:
-            return dataclasses.replace(found, values=dense, indices=None, dense_shape=None)
+            sparse = Sparse(front.indices, picked, front.dense_shape)
+            return dataclasses.replace(found, values=dense, indices=None, dense_shape=None, picked=sparse)
     if found.values.dtype not in (tf.int32, tf.int64, tf.string):
         raise NotUnderstood(f"its ids are {found.values.dtype.name}")
     return found
@@ -202,8 +195,3 @@ def _is_mask(mask: tf.Tensor, rule: str, ids: Sparse, weights: Optional[Sparse])
         and same(mask.op.inputs[0], ids.values)
         and uniform_value(mask.op.inputs[1]) == 0.0
     )
-
-
-def _shape_of(dense: tf.Tensor) -> tf.Tensor:
-    """The int64 shape of `dense` that the front was matched with."""
-    return next(op.outputs[0] for op in dense.consumers() if op.type == "Shape" and op.outputs[0].dtype == tf.int64)

@@ -96,12 +96,20 @@ def picked_from(values: tf.Tensor, indices: tf.Tensor, shape: tf.Tensor) -> Opti
         return None
     differs = where.inputs[0].op
     dense = gather.inputs[0]
-    if differs.type != "NotEqual" or not same(differs.inputs[0], dense) or not same(shape_source(shape), dense):
+    if differs.type != "NotEqual" or not same(differs.inputs[0], dense) or not _is_shape_of(shape, dense):
         return None
     missing = skip_identity(differs.inputs[1])
     if dense.dtype == tf.string:
         return dense if _string(missing) == b"" else None
     return dense if dense.dtype in (tf.int32, tf.int64) and uniform_value(missing) == -1.0 else None
+
+
+def _is_shape_of(shape: tf.Tensor, dense: tf.Tensor) -> bool:
+    """Whether `shape` is tf.shape(dense), which is a constant where the static shape is known."""
+    if same(shape_source(shape), dense):
+        return True
+    known = tf.get_static_value(shape) if dense.shape.is_fully_defined() else None
+    return known is not None and list(known) == dense.shape.as_list()
 
 
 def shape_source(shape: tf.Tensor) -> tf.Tensor:
