@@ -22,7 +22,7 @@ from tf_booster.parsing import parse_example
 from tf_booster.passes.base import RewriteError
 from tf_booster.report import report
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "HashTable",

@@ -18,6 +18,8 @@ from tensorflow.python.data.util import random_seed as _data_random_seed
 from tensorflow.python.feature_column import feature_column as _fc_v1
 from tensorflow.python.feature_column import feature_column_v2 as _fc_v2
 from tensorflow.python.feature_column import serialization as _fc_serialization
+from tensorflow.python.framework import function_def_to_graph as _function_def_to_graph
+from tensorflow.python.framework import graph_to_function_def as _graph_to_function_def
 from tensorflow.python.framework import kernels as _kernels
 from tensorflow.python.framework import op_def_registry as _op_def_registry
 from tensorflow.python.ops import parsing_ops as _parsing_ops
@@ -64,6 +66,13 @@ def string_list_attr(op: tf.Operation, name: str) -> List[str]:
         return [tf.compat.as_str(value) for value in op.get_attr(name)]
     except ValueError:
         return []
+
+
+def set_function_attr(op: tf.Operation, attr: str, function: str) -> None:
+    """Has `op` call another function of its graph. Sessions that ran the graph do not see it."""
+    value = tf.compat.v1.AttrValue()
+    value.func.name = function
+    op._set_attr(attr, value)  # pylint: disable=protected-access
 
 
 def set_xla_scope(op: tf.Operation, scope: Optional[str]) -> None:
@@ -376,6 +385,44 @@ def compute_as(dataset: tf.data.Dataset, other: tf.data.Dataset) -> None:
 def variant_of_dataset(dataset: tf.data.Dataset) -> tf.Tensor:
     """The scalar that stands for `dataset` among ops."""
     return dataset._variant_tensor  # pylint: disable=protected-access
+
+
+def graph_of_function(definition: Any, library: Sequence[Any], outer: tf.Graph) -> Tuple[tf.Graph, tf.Tensor]:
+    """The body of a function without arguments and with one result, as a graph, and an Identity of the result.
+
+    `library`: the FunctionDefs that it calls, in `outer` or anywhere.
+    """
+    with outer.as_default():
+        graph_def, names = _function_def_to_graph.function_def_to_graph_def(definition)
+    graph_def.library.function.extend(library)
+    result = names[next(iter(definition.ret.values()))]
+    graph = tf.Graph()
+    with graph.as_default():
+        tensor = tf.graph_util.import_graph_def(graph_def, return_elements=[result], name="")[0]
+        return graph, tf.identity(tensor, name="tf_booster_result")
+
+
+def function_of_graph(graph: tf.Graph, result: tf.Tensor, like: Any) -> Any:
+    """What `graph` needs for `result`, as a function without arguments that returns `result`. Name and attributes are those of `like`."""
+    operations = _ops_before(result.op)
+    made = _graph_to_function_def.graph_to_function_def(graph, operations, [], [result])
+    made.signature.name = like.signature.name
+    made.signature.is_stateful = like.signature.is_stateful
+    for name in like.attr:
+        made.attr[name].CopyFrom(like.attr[name])
+    return made
+
+
+def _ops_before(op: tf.Operation) -> List[tf.Operation]:
+    """`op` and all that it needs, in the order of the graph."""
+    needed, stack = {op}, [op]
+    while stack:
+        last = stack.pop()
+        for before in [*(tensor.op for tensor in last.inputs), *last.control_inputs]:
+            if before not in needed:
+                needed.add(before)
+                stack.append(before)
+    return [o for o in op.graph.get_operations() if o in needed]
 
 
 def op_seeds(seed: Any) -> Tuple[Any, Any]:

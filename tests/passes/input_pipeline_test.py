@@ -10,10 +10,9 @@ import pytest
 import tensorflow as tf
 
 import tf_booster
-from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.input_pipeline import InputPipeline
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "data"))
+from pipeline_pairs import assert_refused, assert_replaced  # noqa: E402
 from record_files import FEATURES, write_files  # noqa: E402
 
 v1 = tf.compat.v1
@@ -36,44 +35,6 @@ def split_label(serialized):
     return features, label / 2
 
 
-def outcome(make, rewrite):
-    """What an iterator over make() gives in a graph of version 1, then the error it ends with; and the pass's result."""
-    with tf.Graph().as_default() as graph, v1.Session() as session:
-        tf.compat.v1.set_random_seed(5)
-        iterator = v1.data.make_initializable_iterator(make())
-        element = tf.nest.flatten(iterator.get_next(), expand_composites=True)
-        shapes = [tensor.shape.as_list() if tensor.shape.rank is not None else None for tensor in element]
-        view = GraphView(graph)
-        result = InputPipeline().run(view) if rewrite else None
-        if rewrite and result.modified:
-            again = InputPipeline().run(GraphView(graph))
-            assert not again.modified and not again.skipped
-        session.run(iterator.initializer)
-        found = []
-        while True:
-            try:
-                found.append(session.run(element))
-            except tf.errors.OpError as error:
-                return found, type(error), shapes, result
-
-
-def assert_replaced(make):
-    ours, ours_end, ours_shapes, result = outcome(make, True)
-    theirs, theirs_end, theirs_shapes, _ = outcome(make, False)
-    assert result.modified and not result.skipped, result
-    assert (ours_end, ours_shapes, len(ours)) == (theirs_end, theirs_shapes, len(theirs))
-    for a, b in zip(ours, theirs):
-        for x, y in zip(a, b):
-            np.testing.assert_array_equal(x, y)
-    return result
-
-
-def assert_refused(make, reason):
-    _, _, _, result = outcome(make, True)
-    assert not result.modified
-    assert [r for _, r in result.skipped if reason in r], result.skipped
-
-
 @pytest.mark.parametrize("function", [parse, split_label])
 @pytest.mark.parametrize("calls", [None, 2, tf.data.AUTOTUNE])
 def test_the_plain_pipeline(files, function, calls):
@@ -82,7 +43,7 @@ def test_the_plain_pipeline(files, function, calls):
 
 
 def test_shuffle_repeat_shard_take_skip(files):
-    assert_replaced(lambda: Records(files).shuffle(10, seed=3).repeat(3).batch(4).map(parse).prefetch(2))
+    assert_replaced(lambda: Records(files).shuffle(10, seed=3).repeat(3).batch(4).prefetch(2).map(parse).prefetch(2))
     assert_replaced(lambda: Records(files).repeat(2).shuffle(7).batch(4, drop_remainder=True).map(split_label))
     assert_replaced(lambda: Records(files).shard(2, 1).skip(2).take(9).prefetch(3).batch(4).map(parse).repeat(2))
 
@@ -95,6 +56,17 @@ def test_interleaved_files(files):
     assert_replaced(interleaved(cycle_length=3, block_length=2))
     assert_replaced(interleaved(cycle_length=2, num_parallel_calls=2))
     assert_replaced(interleaved(cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True))
+
+
+@pytest.mark.parametrize("reads", [1, 2, 3, 8, tf.data.AUTOTUNE])
+def test_parallel_reads(files, reads):
+    assert_replaced(lambda: Records(files, num_parallel_reads=reads).batch(4).map(parse))
+
+
+@pytest.mark.parametrize("calls", [None, 1, 2, tf.data.AUTOTUNE])
+def test_a_cycle_length_that_is_left_to_tf_data(files, calls):
+    names = lambda: tf.data.Dataset.from_tensor_slices(files)
+    assert_replaced(lambda: names().interleave(Records, num_parallel_calls=calls, block_length=2).batch(3).map(parse))
 
 
 def test_what_a_map_takes_from_outside(files):
@@ -122,12 +94,13 @@ def test_errors_stay(tmp_path, files):
         cut.write_bytes(source.read()[:-2])
     assert_replaced(lambda: Records([files[0], str(cut)]).batch(4).map(parse))
     assert_replaced(lambda: Records([files[0], str(tmp_path / "none")]).batch(4).map(parse))
+    damaged = [files[0], str(cut), files[3], str(tmp_path / "none"), files[4]]
+    for reads in (1, 2, 5):
+        assert_replaced(lambda: Records(damaged, num_parallel_reads=reads).batch(3).map(parse), errors=True)  # noqa: B023
 
 
 def test_refusals(files):
-    assert_refused(
-        lambda: Records(files).map(lambda s: tf.io.parse_single_example(s, FEATURES)).take(1), "batch records first"
-    )
+    assert_refused(lambda: Records(files).map(lambda s: tf.strings.join([s, ""])).batch(4).map(parse), "changed by")
     assert_refused(lambda: Records(files).cache().batch(4).map(parse), "CacheDataset")
     assert_refused(
         lambda: Records(files).filter(lambda s: tf.strings.length(s) > 3).batch(4).map(parse), "FilterDataset"
@@ -135,23 +108,20 @@ def test_refusals(files):
     assert_refused(lambda: Records(files).batch(4).map(lambda s: (s, parse(s))), "beside parsing")
     assert_refused(lambda: Records(files).batch(4).map(lambda s: parse(tf.strings.join([s, ""]))), "records themselves")
     assert_refused(lambda: Records(files).batch(4).map(lambda s: (parse(s), parse(s))), "parses 2 times")
-    assert_refused(lambda: Records(files, num_parallel_reads=2).batch(4).map(parse), "ParallelInterleaveDataset")
-    assert_refused(lambda: Records(files).batch(4).prefetch(1).map(parse), "not a batch")
+    assert_refused(lambda: Records(files).batch(4).take(2).map(parse), "not to a batch")
     assert_refused(
         lambda: tf.data.Dataset.from_tensor_slices(files)
-        .interleave(Records, num_parallel_calls=-1)
+        .interleave(Records, cycle_length=v1.placeholder_with_default(np.int64(2), []))
         .batch(4)
         .map(parse),
         "cycle_length",
     )
+    parallel = tf.data.experimental.parallel_interleave(Records, cycle_length=2, block_length=3)
+    assert_refused(
+        lambda: tf.data.Dataset.from_tensor_slices(files).apply(parallel).batch(4).map(parse),
+        "as threads happen to run",
+    )
     assert_refused(lambda: tf.data.TextLineDataset(files).take(0).batch(4).map(parse), "TFRecord files")
-
-
-def test_a_one_shot_iterator_is_reported(files):
-    with tf.Graph().as_default() as graph:
-        v1.data.make_one_shot_iterator(Records(files).batch(4).map(parse)).get_next()
-        result = InputPipeline().run(GraphView(graph))
-    assert not result.modified and "make_initializable_iterator" in result.skipped[0][1]
 
 
 def test_a_second_branch_keeps_what_it_reads(files):

@@ -32,6 +32,7 @@ class Batching:
     drop_remainder: Any = False
     num_parallel_calls: Any = tf.data.AUTOTUNE
     deterministic: bool = True
+    single_examples: bool = False  # Whether odd and broken records are read as by parse_single_example.
     shards: Tuple[int, int] = (1, 0)  # Of the batches, those whose number modulo the first is the second.
 
 
@@ -78,6 +79,7 @@ def record_batches_op(files: tf.Tensor, params: Any, reading: Reading, batching:
         verify_crc=reading.verify_crc,
         errors_count=reading.errors_count,
         deterministic=batching.deterministic,
+        single_examples=batching.single_examples,
         sparse_keys=params.sparse_keys,
         sparse_types=params.sparse_types,
         dense_keys=params.dense_keys,

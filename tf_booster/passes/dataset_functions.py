@@ -62,3 +62,16 @@ class DatasetFunction:
 def data_inputs(node: Any) -> List[str]:
     """A node's inputs without those that only say when it runs."""
     return [name for name in node.input if not name.startswith("^")]
+
+
+class Refused(Exception):
+    """Why a pipeline stays TensorFlow's."""
+
+
+def function_of(op: Any, functions: Dict[str, Any]) -> DatasetFunction:
+    """The function of a dataset op, or of a node. Raises Refused."""
+    attr = op.attr["f"] if hasattr(op, "attr") else op.get_attr("f")
+    name = attr.func.name if hasattr(attr, "func") else attr.name
+    if name not in functions:
+        raise Refused(f"its function {name} is not in the graph")
+    return DatasetFunction(functions[name])

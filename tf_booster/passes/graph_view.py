@@ -158,6 +158,20 @@ class GraphView:
         names = list(dict.fromkeys(name for op in old_ops for name in originals(op) or [op.name]))
         _compat.set_string_list_attr(new_op, ORIGINALS, names)
 
+    def add_functions(self, definitions: Sequence[Any]) -> None:
+        """Adds FunctionDefs to the graph's library."""
+        graph_def = tf.compat.v1.GraphDef()
+        graph_def.versions.CopyFrom(self.graph.graph_def_versions)
+        graph_def.library.function.extend(definitions)
+        with self.graph.as_default():
+            tf.graph_util.import_graph_def(graph_def, name="")
+
+    def set_function(self, op: tf.Operation, attr: str, name: str) -> None:
+        """Has `op` call the function `name` of the graph for its attr."""
+        before = op.get_attr(attr)
+        _compat.set_function_attr(op, attr, name)
+        self._journal.add(functools.partial(_compat.set_function_attr, op, attr, before.name))
+
     def mark_for_compilation(self, op: tf.Operation, scope: str) -> None:
         """Has XLA compile `op` together with the others of `scope`."""
         _compat.set_xla_scope(op, scope)

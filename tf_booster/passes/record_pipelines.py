@@ -1,65 +1,114 @@
-"""Finds files → records → batch → map(parse) among the ops of datasets, and says why one cannot be replaced."""
+"""Finds files → records → batch → map(parse), or → map(parse) → batch, among the ops of datasets, and says why one cannot be
+replaced."""
 
 from __future__ import annotations
 
 import dataclasses
 import types
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-import numpy as np
 import tensorflow as tf
 
 from tf_booster.data import record_stages
 from tf_booster.data.record_batches import Batching, Reading
-from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs
+from tf_booster.passes import file_readers, live_datasets, parsed_functions, row_functions
+from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs, function_of
 
 MAPS = ("MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2")
-_READERS = ("TFRecordDataset", "TFRecordDatasetV2")
-_INTERLEAVES = {"InterleaveDataset": 3, "ParallelInterleaveDatasetV3": 4, "ParallelInterleaveDatasetV4": 6}  # Inputs.
+BATCHES = {"BatchDatasetV2": (1, 2), "ParallelBatchDataset": (1, 3)}  # Inputs: batch_size, drop_remainder.
 # A dataset that changes no record and no order.
 _PASSES_ON = ("PrefetchDataset",)
 
 
-class Refused(Exception):
-    """Why a pipeline stays TensorFlow's."""
+@dataclasses.dataclass(frozen=True)
+class BatchMap:
+    """A map of batches behind the parse. definition: its function."""
+
+    like: tf.Operation
+    definition: Any
+    output_shapes: Optional[List[tf.TensorShape]] = None  # None: the map is `like` but for its function.
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordPipeline:
-    """A pipeline that TFRecordExampleDataset can stand in for."""
+    """A pipeline that TFRecordExampleDataset can stand in for. `end` gives what the last of `maps` will give."""
 
-    map_op: tf.Operation
-    function: DatasetFunction
-    parse: Any  # The function's ParseExampleV2.
-    params: Any  # Its features, as record_batches_op takes them.
+    end: tf.Operation
+    maps: Sequence[BatchMap]
+    params: Any  # The features, as record_batches_op takes them.
     files: tf.Tensor
     reading: Reading
     batching: Batching
 
+    def describe(self) -> str:
+        """The steps that become one op."""
+        stages = [stage.name for stage in self.reading.stages]
+        steps = ["parse", *stages, "batch"] if self.batching.single_examples else [*stages, "batch", "parse"]
+        return f"files, {', '.join(steps[:-1])} and {steps[-1]} are one op, TFRecordExampleDataset"
 
-def match(map_op: tf.Operation, functions: Dict[str, Any]) -> RecordPipeline:
-    """The pipeline that ends in `map_op`, whose function parses. Raises Refused."""
+
+def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[RecordPipeline]:
+    """The pipelines that parse in `map_op`: one, or one for each batch of what it parses one by one. Raises Refused."""
+    batch = map_op.inputs[0].op
+    while batch.type in _PASSES_ON:
+        batch = batch.inputs[0].op
+    if batch.type in BATCHES:
+        return [_batches_parsed(map_op, batch, functions)]
+    return [_parsed_batched(batch, functions) for batch in live_datasets.batches_of(map_op, tuple(BATCHES))]
+
+
+def _batches_parsed(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any]) -> RecordPipeline:
+    live_datasets.check_above(map_op)
     function = function_of(map_op, functions)
     parse, params = _parse(function)
-    batch = map_op.inputs[0].op
-    batching = _batching(batch)
+    files, reading, maps = _records(batch.inputs[0].op, functions)
+    if maps:
+        raise Refused(f"records are changed by '{maps[0].name}' before they are parsed")
+    definition = parsed_functions.of_parsed(function, parse, params)
+    return RecordPipeline(map_op, [BatchMap(map_op, definition)], params, files, reading, _batching(batch))
+
+
+def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPipeline:
+    files, reading, maps = _records(batch.inputs[0].op, functions)
+    parse, params = _parse(function_of(maps[0], functions))
+    for key, shape in zip(params.dense_keys, params.dense_shapes):
+        if not shape.is_fully_defined():
+            raise Refused(f"rows of feature '{key}' have no fixed length; parse batches of records, which pads them")
+    if params.ragged_keys:
+        raise Refused(f"feature '{params.ragged_keys[0]}' is ragged; single rows of different lengths make no batch")
+    live_datasets.check_above(batch, single_records=True, sparse=bool(params.sparse_keys))
+    made = []
+    for map_op in maps:
+        function = function_of(map_op, functions)
+        if map_op is maps[0]:
+            definition = parsed_functions.of_parsed(function, parse, params)
+            shapes = dict(zip(params.dense_keys, params.dense_shapes))
+            values = [_row(shapes.get(key)) for key in sorted([*params.dense_keys, *params.sparse_keys])]
+        else:
+            definition = function.definition
+            values = [_row(shape) for shape in _element(map_op.inputs[0].op)]
+        outside = [row_functions.Outside(_static(tensor.shape)) for tensor in _captured(map_op)]
+        try:
+            definition = row_functions.batched(definition, [*values, *outside])
+        except row_functions.NotByRow as error:
+            raise Refused(f"the function of '{map_op.name}' is left for single records: {error}") from error
+        parsed_functions.forward(definition)
+        made.append(BatchMap(map_op, definition, _batched_shapes(map_op if map_op is not maps[-1] else batch)))
+    batching = dataclasses.replace(_batching(batch), single_examples=True)
+    return RecordPipeline(batch, made, params, files, reading, batching)
+
+
+def _records(op: tf.Operation, functions: Dict[str, Any]) -> Tuple[tf.Tensor, Reading, List[tf.Operation]]:
+    """Files, what happens to records from there to `op`, and the maps in between, first the one nearest to the files."""
     stages: List[record_stages.Stage] = []
-    op = batch.inputs[0].op
-    while op.type not in _INTERLEAVES and op.type != "FlatMapDataset":
-        if op.type not in _PASSES_ON:
+    maps: List[tf.Operation] = []
+    while op.type not in file_readers.TYPES:
+        if op.type in MAPS:
+            maps.insert(0, op)
+        elif op.type not in _PASSES_ON:
             stages.insert(0, _stage(op))
         op = op.inputs[0].op
-    reading = dataclasses.replace(_interleave(op, functions), stages=tuple(stages))
-    return RecordPipeline(map_op, function, parse, params, op.inputs[0], reading, batching)
-
-
-def function_of(op: Any, functions: Dict[str, Any]) -> DatasetFunction:
-    """The function of a dataset op, or of a node."""
-    attr = op.attr["f"] if hasattr(op, "attr") else op.get_attr("f")
-    name = attr.func.name if hasattr(attr, "func") else attr.name
-    if name not in functions:
-        raise Refused(f"its function {name} is not in the graph")
-    return DatasetFunction(functions[name])
+    return op.inputs[0], dataclasses.replace(file_readers.reading(op, functions), stages=tuple(stages)), maps
 
 
 def _parse(function: DatasetFunction) -> Tuple[Any, Any]:
@@ -101,19 +150,12 @@ def _dtypes(attr: Any) -> List[tf.DType]:
 
 
 def _batching(op: tf.Operation) -> Batching:
-    if op.type == "BatchDatasetV2":
-        _, size, drop = op.inputs
-    elif op.type == "ParallelBatchDataset":
-        _, size, _, drop = op.inputs
-    else:
-        raise Refused(
-            f"in front of the parse stands {op.type}, not a batch; batch records first, then tf.io.parse_example"
-        )
+    size, drop = (op.inputs[i] for i in BATCHES[op.type])
     return Batching(batch_size=size, drop_remainder=drop)
 
 
 def _stage(op: tf.Operation) -> record_stages.Stage:
-    if op.type == "ShuffleDataset":
+    if op.type in ("ShuffleDataset", "ShuffleDatasetV3"):
         size = tf.get_static_value(op.inputs[1])
         if size is None or size < 1:
             raise Refused("the size of the shuffle's buffer is not known")
@@ -126,37 +168,33 @@ def _stage(op: tf.Operation) -> record_stages.Stage:
     return record_stages.Stage(simple[op.type], tuple(op.inputs[1:]))
 
 
-def _interleave(op: tf.Operation, functions: Dict[str, Any]) -> Reading:
-    if len(op.inputs) != _INTERLEAVES.get(op.type, 1):
-        raise Refused(f"the function of {op.type} uses tensors from outside")
-    reading = Reading(compression=_compression(function_of(op, functions), functions))
-    if op.type == "FlatMapDataset":
-        return reading
-    cycle = tf.get_static_value(op.inputs[1])
-    if cycle is None or cycle < 1:
-        raise Refused("the cycle_length of its interleave is left to tf.data, or not known; give a number")
-    parallel = op.type != "InterleaveDataset"
-    return dataclasses.replace(reading, cycle_length=op.inputs[1], block_length=op.inputs[2], errors_count=parallel)
+# --- Elements of single records ---
 
 
-def _compression(function: DatasetFunction, functions: Dict[str, Any]) -> str:
-    """How the files are compressed that the function reads, one for each name."""
-    node = function.result()
-    if node is None or len(function.arguments) != 1:
-        raise Refused("what it reads is not files of records one by one")
-    inputs = data_inputs(node)
-    if node.op == "FlatMapDataset" and len(inputs) == 1:
-        names = function.producer(inputs[0])
-        if names is not None and names.op == "TensorSliceDataset" and len(data_inputs(names)) == 1:
-            reshape = function.producer(data_inputs(names)[0])
-            if reshape is not None and reshape.op == "Reshape" and function.is_argument(reshape.input[0], 0):
-                return _compression(function_of(node, functions), functions)
-    if node.op not in _READERS or not function.is_argument(inputs[0], 0):
-        raise Refused(f"what it reads is not TFRecord files but {node.op}")
-    compression = function.constant(inputs[1])
-    offsets = function.constant(inputs[3]) if len(inputs) > 3 else np.zeros(0)
-    if compression is None or compression.item().decode() not in ("", "GZIP", "ZLIB"):
-        raise Refused("the compression of its files is not known")
-    if offsets is None or offsets.size:
-        raise Refused("it reads files from offsets")
-    return compression.item().decode()
+def _row(shape: Optional[tf.TensorShape]) -> row_functions.Row:
+    return row_functions.Row(None if shape is None else _static(shape))
+
+
+def _static(shape: tf.TensorShape) -> Optional[Tuple[int, ...]]:
+    return tuple(shape.as_list()) if shape.is_fully_defined() else None
+
+
+def _element(op: tf.Operation) -> List[Optional[tf.TensorShape]]:
+    """The shape of each component; None for a variant."""
+    return [
+        None if dtype == tf.variant else tf.TensorShape(shape)
+        for dtype, shape in zip(op.get_attr("output_types"), op.get_attr("output_shapes"))
+    ]
+
+
+def _batched_shapes(op: tf.Operation) -> List[tf.TensorShape]:
+    single = op.type in MAPS
+    shapes = [tf.TensorShape(None) if shape is None else shape for shape in _element(op)]
+    return [
+        tf.TensorShape([None]).concatenate(shape) if single and shape.rank is not None else shape for shape in shapes
+    ]
+
+
+def _captured(map_op: tf.Operation) -> List[tf.Tensor]:
+    """What the map's function takes from outside."""
+    return list(map_op.inputs)[1 : 1 + len(map_op.get_attr("Targuments"))]

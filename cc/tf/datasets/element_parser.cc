@@ -16,10 +16,28 @@ using tensorflow::Tensor;
 using tensorflow::tstring;
 using tensorflow::Variant;
 
-Status ElementParser::Make(const Config& config, std::unique_ptr<const ElementParser>* parser) {
+namespace {
+
+Status CheckRowsBatch(const ElementParser::Config& config) {
+  const auto refuse = [](const auto& feature) {
+    return tensorflow::errors::InvalidArgument("TFRecordExampleDataset: feature '", std::string(feature.feature_name),
+                                               "' has rows of different lengths, which single records do not batch");
+  };
+  for (const auto& dense : config.dense) {
+    if (dense.variable_length) return refuse(dense);
+  }
+  return config.ragged.empty() ? OkStatus() : refuse(config.ragged[0]);
+}
+
+}  // namespace
+
+Status ElementParser::Make(const Config& config, ExampleBatchParser::Semantics semantics,
+                           std::unique_ptr<const ElementParser>* parser) {
   std::unique_ptr<ElementParser> made(new ElementParser);
   made->config_ = config;
-  TF_RETURN_IF_ERROR(ExampleBatchParser::Make(config, ExampleBatchParser::Semantics::kBatch, &made->parser_));
+  made->single_ = semantics == ExampleBatchParser::Semantics::kSingle;
+  if (made->single_) TF_RETURN_IF_ERROR(CheckRowsBatch(config));
+  TF_RETURN_IF_ERROR(ExampleBatchParser::Make(config, semantics, &made->parser_));
   std::map<std::string, size_t*> by_name;
   const auto add = [&](const auto& features, std::vector<size_t>* places) {
     places->resize(features.size());
@@ -41,6 +59,14 @@ Status ElementParser::Make(const Config& config, std::unique_ptr<const ElementPa
   return OkStatus();
 }
 
+Status ElementParser::SingleError(const RecordBatch& batch, Status of_batch) const {
+  for (const auto& record : batch.records) {
+    tensorflow::example::Result result;
+    TF_RETURN_IF_ERROR(parser_->ParseSingle(record, &result));
+  }
+  return of_batch;
+}
+
 Status ElementParser::ParseByTensorFlow(const RecordBatch& batch, tensorflow::example::Result* result) const {
   std::vector<tstring> serialized(batch.records.size());
   for (size_t i = 0; i < serialized.size(); ++i) {
@@ -51,8 +77,9 @@ Status ElementParser::ParseByTensorFlow(const RecordBatch& batch, tensorflow::ex
 
 Status ElementParser::Parse(const RecordBatch& batch, std::vector<Tensor>* element) const {
   tensorflow::example::Result result;
-  TF_RETURN_IF_ERROR(parser_ != nullptr ? parser_->Parse(batch.records, {}, nullptr, &result)
-                                        : ParseByTensorFlow(batch, &result));
+  Status parsed = parser_ != nullptr ? parser_->Parse(batch.records, {}, nullptr, &result)
+                                     : ParseByTensorFlow(batch, &result);
+  if (!parsed.ok()) return single_ && parser_ != nullptr ? SingleError(batch, std::move(parsed)) : parsed;
   element->clear();
   element->resize(dense_places_.size() + sparse_places_.size() + ragged_places_.size());
   for (size_t i = 0; i < dense_places_.size(); ++i) (*element)[dense_places_[i]] = std::move(result.dense_values[i]);

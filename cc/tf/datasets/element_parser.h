@@ -18,11 +18,15 @@ class ElementParser {
  public:
   using Config = tensorflow::example::FastParseExampleConfig;
 
-  // InvalidArgument: a feature that is wanted twice.
-  static tensorflow::Status Make(const Config& config, std::unique_ptr<const ElementParser>* parser);
+  // kSingle: records are read, and errors put, as by tf.io.parse_single_example; elements are batches all the same.
+  // InvalidArgument: a feature that is wanted twice, or, of kSingle, one whose rows have no fixed length and are no sparse
+  // ones: rows of different lengths make no batch.
+  static tensorflow::Status Make(const Config& config, ExampleBatchParser::Semantics semantics,
+                                 std::unique_ptr<const ElementParser>* parser);
 
   // Features in the order of their names: dense [n, …]; sparse as a variant [3] of indices, values, shape; ragged as a
-  // scalar variant. Errors are those of tf.io.parse_example. Any number of threads may call.
+  // scalar variant. Errors are those of tf.io.parse_example, or of the first record that tf.io.parse_single_example refuses.
+  // Any number of threads may call.
   tensorflow::Status Parse(const RecordBatch& batch, std::vector<tensorflow::Tensor>* element) const;
 
  private:
@@ -30,7 +34,11 @@ class ElementParser {
 
   tensorflow::Status ParseByTensorFlow(const RecordBatch& batch, tensorflow::example::Result* result) const;
 
+  // The error of the first broken record as it would be alone; `of_batch` if there is none.
+  tensorflow::Status SingleError(const RecordBatch& batch, tensorflow::Status of_batch) const;
+
   Config config_;
+  bool single_ = false;
   std::shared_ptr<const ExampleBatchParser> parser_;                  // Null for a spec that TensorFlow must answer.
   std::vector<size_t> dense_places_, sparse_places_, ragged_places_;  // Of each feature in an element.
 };

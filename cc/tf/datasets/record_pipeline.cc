@@ -10,6 +10,8 @@ namespace tf_booster {
 
 using tensorflow::OkStatus;
 using tensorflow::Status;
+using tensorflow::data::kInfiniteCardinality;
+using tensorflow::data::kUnknownCardinality;
 using tensorflow::errors::InvalidArgument;
 
 namespace {
@@ -96,15 +98,23 @@ int RecordPipeline::ReadThreads() const {
   return static_cast<int>(std::min(interleave.cycle_length + 1, kMaxReadThreads));
 }
 
-bool RecordPipeline::IsInfinite() const {
-  bool infinite = false;
+int64_t RecordPipeline::Cardinality(bool no_files) const {
+  int64_t n = no_files ? 0 : kUnknownCardinality;
   for (const RecordStage& stage : stages) {
-    if (stage.name == "repeat" && stage.arguments[0] < 0) infinite = true;
-    if (stage.name == "repeat" && stage.arguments[0] == 0) infinite = false;
-    if (stage.name == "take" && stage.arguments[0] >= 0) infinite = false;
-    if (stage.name == "skip" && stage.arguments[0] < 0) infinite = false;
+    const int64_t count = stage.arguments[0];
+    if (stage.name == "repeat") {
+      n = count == 0 || n == 0 ? 0 : count < 0 ? kInfiniteCardinality : n < 0 ? n : n * count;
+    } else if (stage.name == "take") {
+      n = count < 0 || n == kUnknownCardinality ? n : n == kInfiniteCardinality ? count : std::min(n, count);
+    } else if (stage.name == "skip") {
+      n = count < 0 ? 0 : n < 0 ? n : std::max<int64_t>(0, n - count);
+    } else if (stage.name == "shard" && n >= 0) {
+      n = n / count + (stage.arguments[1] < n % count ? 1 : 0);
+    }
   }
-  return infinite;
+  if (n < 0) return n;
+  n = n / batch.batch_size + (n % batch.batch_size != 0 && !batch.drop_remainder ? 1 : 0);
+  return n / batch.num_shards + (batch.shard < n % batch.num_shards ? 1 : 0);
 }
 
 std::unique_ptr<RecordBatcher> RecordPipeline::MakeBatcher(const ReadOptions* read, MakeFileNames make_names) const {

@@ -40,8 +40,8 @@ struct RecordPipeline {
   size_t BlockBytes() const;
   // Threads that are worth having for reading: one for each open file and one for the next.
   int ReadThreads() const;
-  // Whether it never ends, if the files are not empty.
-  bool IsInfinite() const;
+  // Of batches, as tf.data counts its own transformations of files, whose records are not counted.
+  int64_t Cardinality(bool no_files) const;
 
   // `read` outlives the batcher.
   std::unique_ptr<RecordBatcher> MakeBatcher(const ReadOptions* read, MakeFileNames make_names) const;

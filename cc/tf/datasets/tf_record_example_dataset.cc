@@ -35,9 +35,7 @@ std::unique_ptr<IteratorBase> TFRecordExampleDataset::MakeIteratorInternal(const
 }
 
 int64_t TFRecordExampleDataset::CardinalityInternal(tensorflow::data::CardinalityOptions options) const {
-  if (files_->Cardinality(options) == 0) return 0;
-  return options_.pipeline.IsInfinite() ? tensorflow::data::kInfiniteCardinality
-                                        : tensorflow::data::kUnknownCardinality;
+  return options_.pipeline.Cardinality(/*no_files=*/files_->Cardinality(options) == 0);
 }
 
 Status TFRecordExampleDataset::InputDatasets(std::vector<const DatasetBase*>* inputs) const {
@@ -97,6 +95,7 @@ Status TFRecordExampleDataset::AsGraphDefInternal(SerializationContext* ctx, Dat
                         {"verify_crc", b->BuildAttrValue(pipeline.verify_crc)},
                         {"errors_count", b->BuildAttrValue(pipeline.interleave.errors_count)},
                         {"deterministic", b->BuildAttrValue(options_.deterministic)},
+                        {"single_examples", b->BuildAttrValue(options_.single_examples)},
                         {"sparse_keys", b->BuildAttrValue(sparse_keys)},
                         {"sparse_types", b->BuildAttrValue(sparse_types)},
                         {"dense_keys", b->BuildAttrValue(dense_keys)},

@@ -18,6 +18,7 @@ struct TFRecordExampleOptions {
   int64_t num_parallel_calls = 1;
   bool deterministic = true;
   ElementParser::Config features;
+  bool single_examples = false;
   tensorflow::DataTypeVector output_types;
   std::vector<tensorflow::PartialTensorShape> output_shapes;
 };

@@ -30,6 +30,7 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("verify_crc", &options_.pipeline.verify_crc));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("errors_count", &options_.pipeline.interleave.errors_count));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("deterministic", &options_.deterministic));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("single_examples", &options_.single_examples));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("output_types", &options_.output_types));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("output_shapes", &options_.output_shapes));
     OP_REQUIRES_OK(ctx, GetFeatures(ctx));
@@ -53,7 +54,9 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
                                 "; wanted at least 1, or tf.data.AUTOTUNE"));
     OP_REQUIRES_OK(ctx, GetDefaults(ctx, &options.features));
     std::unique_ptr<const ElementParser> parser;
-    OP_REQUIRES_OK(ctx, ElementParser::Make(options.features, &parser));
+    using Semantics = ExampleBatchParser::Semantics;
+    OP_REQUIRES_OK(ctx, ElementParser::Make(options.features,
+                                            options.single_examples ? Semantics::kSingle : Semantics::kBatch, &parser));
     *output = new TFRecordExampleDataset(ctx, files, std::move(options), std::move(parser));
   }
 

@@ -21,6 +21,7 @@ REGISTER_OP("TfBoosterTFRecordExampleDataset")
     .Attr("verify_crc: bool = true")
     .Attr("errors_count: bool = false")
     .Attr("deterministic: bool = true")
+    .Attr("single_examples: bool = false")
     .Attr("sparse_keys: list(string) = []")
     .Attr("sparse_types: list({float, int64, string}) = []")
     .Attr("dense_keys: list(string) = []")
@@ -49,6 +50,8 @@ batch_shards: [2]: of the batches, only those whose number modulo the first is t
 num_parallel_calls: batches that are parsed at once; 1: in the caller's thread, with none ahead; -1: tuned by tf.data.
 errors_count: whether an error counts as a record of the block, as in tf.data's parallel interleave.
 deterministic: whether batches keep their order.
+single_examples: whether records are read as by parse_single_example: odd records, and the texts of errors, differ from
+  parse_example's. Features must be of fixed length or sparse.
 The features are described as for ParseExampleV2. An element has its features in the order of their names: a dense one as its
 tensor, a sparse one as a variant [3] of indices, values and shape, a ragged one as a scalar variant.
 )doc");

@@ -1,0 +1,61 @@
+"""A dataset as TensorFlow makes it beside the same dataset rewritten, in graphs of version 1."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.input_pipeline import InputPipeline
+
+v1 = tf.compat.v1
+
+
+def outcome(make, rewrite, go_on=False, one_shot=False, seed=5):
+    """What an iterator over make() gives in a graph of version 1, the error it ends with, static shapes, what the pass
+    said, and what it said when it ran again.
+
+    `go_on`: errors are noted by name among the elements, and only the end ends it.
+    """
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        v1.set_random_seed(seed)
+        iterator = (v1.data.make_one_shot_iterator if one_shot else v1.data.make_initializable_iterator)(make())
+        element = tf.nest.flatten(iterator.get_next(), expand_composites=True)
+        shapes = [tensor.shape.as_list() if tensor.shape.rank is not None else None for tensor in element]
+        view = GraphView(graph)
+        result = InputPipeline().run(view) if rewrite else None
+        again = InputPipeline().run(GraphView(graph)) if rewrite else None
+        assert again is None or not again.modified
+        if not one_shot:
+            session.run(iterator.initializer)
+        found, errors = [], 0
+        while True:
+            try:
+                found.append(session.run(element))
+            except tf.errors.OpError as error:
+                if not go_on or isinstance(error, tf.errors.OutOfRangeError) or errors == 9:
+                    return found, type(error), shapes, result, again
+                found.append([type(error).__name__])
+                errors += 1
+
+
+def assert_replaced(make, errors=False, one_shot=False, rest=False):
+    """The pass replaces make(), and all elements stay as they were. `errors`: what comes after an error is compared, too. `rest`: TensorFlow
+    goes on parsing for another reader."""
+    ours, ours_end, ours_shapes, result, again = outcome(make, True, errors, one_shot)
+    theirs, theirs_end, theirs_shapes, *_ = outcome(make, False, errors, one_shot)
+    assert result.modified and not result.skipped, result
+    assert bool(again.skipped) == rest, again
+    assert (ours_end, ours_shapes, len(ours)) == (theirs_end, theirs_shapes, len(theirs))
+    for a, b in zip(ours, theirs):
+        for x, y in zip(a, b):
+            np.testing.assert_array_equal(x, y)
+            assert getattr(x, "dtype", None) == getattr(y, "dtype", None)
+    return result
+
+
+def assert_refused(make, reason):
+    """The pass leaves make() alone and says why."""
+    _, _, _, result, _ = outcome(make, True)
+    assert not result.modified
+    assert [r for _, r in result.skipped if reason in r], result.skipped

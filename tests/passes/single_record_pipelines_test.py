@@ -1,0 +1,185 @@
+"""Records parsed one by one and then batched: the same batches from parsed batches, or a reason."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "data"))
+from pipeline_pairs import assert_refused, assert_replaced, outcome  # noqa: E402
+from record_files import FEATURES, write_files  # noqa: E402
+
+v1 = tf.compat.v1
+Records = tf.data.TFRecordDataset
+FIXED = {key: FEATURES[key] for key in ("id", "pair")}
+SPARSE = {key: FEATURES[key] for key in ("id", "pair", "clicks", "words")}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return write_files(tmp_path_factory.mktemp("records"), (5, 0, 17, 9, 1))
+
+
+def parse(serialized, features=None):
+    return tf.io.parse_single_example(serialized, features or SPARSE)
+
+
+def split_label(serialized):
+    features = parse(serialized)
+    return features, tf.cast(features.pop("id"), tf.float32)
+
+
+def computed(serialized):
+    features = parse(serialized)
+    number = features["id"]
+    return {
+        "pair": features["pair"] * [2.0, 0.5] + 1.0,
+        "column": tf.expand_dims(number, -1),
+        "first": tf.expand_dims(features["pair"], 0),
+        "row": tf.reshape(features["pair"], [1, -1]),
+        "flat": tf.squeeze(tf.reshape(number, [1]), 0),
+        "both": tf.stack([number, number // 3], axis=-1),
+        "bucket": tf.strings.to_hash_bucket_fast(tf.strings.as_string(number), 7),
+        "odd": tf.where(number % 2 > 0, 1.0, 0.0 * tf.cast(number, tf.float32)),
+        "clicks": tf.SparseTensor(
+            features["clicks"].indices, features["clicks"].values % 100, features["clicks"].dense_shape
+        ),
+        "words": features["words"],
+    }
+
+
+@pytest.mark.parametrize("function", [parse, split_label, computed])
+@pytest.mark.parametrize("calls", [None, 2, tf.data.AUTOTUNE])
+def test_the_plain_pipeline(files, function, calls):
+    result = assert_replaced(lambda: Records(files).map(function, num_parallel_calls=calls).batch(4))
+    assert "files, parse and batch are one op" in result.changes[0]
+
+
+def test_shuffle_repeat_shard_take_skip_on_either_side(files):
+    assert_replaced(lambda: Records(files).map(parse).shuffle(10, seed=3).repeat(3).batch(4).prefetch(2))
+    assert_replaced(lambda: Records(files).repeat(2).map(parse).shuffle(7).batch(4, drop_remainder=True))
+    assert_replaced(lambda: Records(files).shard(2, 1).map(split_label).skip(2).take(9).prefetch(3).batch(4).repeat(2))
+    assert_replaced(lambda: Records(files).shuffle(6, seed=1).map(parse).shuffle(7, 2).batch(3).take(2))
+
+
+def test_several_maps_in_a_row(files):
+    def make():
+        scale = tf.constant([3.0, 2.0])
+        parsed = Records(files).map(parse).map(lambda f: (f, f["id"])).shuffle(9, seed=1)
+        return (
+            parsed.map(lambda f, y: (dict(f, pair=f["pair"] / scale), y + 1))
+            .batch(4)
+            .map(lambda f, y: (f["clicks"], y))
+        )
+
+    assert_replaced(make)
+
+
+def test_a_branch_of_single_records_stays(files):
+    def make():
+        parsed = Records(files).map(lambda s: parse(s, FIXED))
+        return tf.data.Dataset.zip((parsed, parsed.batch(2)))
+
+    assert_replaced(make, rest=True)
+
+
+def test_an_unseeded_shuffle_gives_each_record_once_an_epoch_from_the_buffer(files):
+    def make():
+        return Records(files).map(lambda s: parse(s, FIXED)).shuffle(5).repeat(2).batch(8)
+
+    epochs = []
+    for _ in range(2):
+        found, _, _, result, _ = outcome(make, True, seed=None)
+        assert result.modified
+        ids = np.concatenate([batch[0] for batch in found]).tolist()
+        epochs += [ids[:32], ids[32:]]
+    for epoch in epochs:
+        assert sorted(epoch) == list(range(32))
+        assert all(number <= place + 4 for place, number in enumerate(epoch))
+    assert len(set(map(tuple, epochs))) == 4
+
+
+def test_odd_records_are_read_as_single_ones(tmp_path):
+    """A sparse feature that comes twice, the last time without values, has those of the first in parse_single_example only."""
+    entry = (
+        lambda key, feature: b"\x0a"
+        + bytes([len(key) + 4 + len(feature)])
+        + b"\x0a"
+        + bytes([len(key)])
+        + key
+        + b"\x12"
+        + bytes([len(feature)])
+        + feature
+    )
+    entries = entry(b"x", b"\x1a\x03\x0a\x01\x07") + entry(b"x", b"")
+    path = str(tmp_path / "odd")
+    with tf.io.TFRecordWriter(path) as writer:
+        writer.write(b"\x0a" + bytes([len(entries)]) + entries)
+    features = {"x": tf.io.VarLenFeature(tf.int64)}
+    result = assert_replaced(lambda: Records(path).map(lambda s: parse(s, features)).batch(2))
+    assert result.modified
+    with tf.Graph().as_default():
+        (batch,), *_ = outcome(lambda: Records(path).map(lambda s: parse(s, features)).batch(2), True)
+    assert batch[1].tolist() == [7]
+
+
+def test_broken_records_have_the_error_of_single_ones(tmp_path, files):
+    path = str(tmp_path / "broken")
+    with tf.io.TFRecordWriter(path) as writer:
+        for record in [*Records(files[0]).take(3).as_numpy_iterator(), tf.train.Example().SerializeToString()]:
+            writer.write(record)
+    make = lambda: Records(path).map(lambda s: parse(s, FIXED)).batch(3)
+    assert_replaced(make, errors=True)
+    messages = []
+    for rewrite in (True, False):
+        with pytest.raises(tf.errors.InvalidArgumentError) as error, tf.Graph().as_default() as graph:
+            import tf_booster
+
+            iterator = v1.data.make_initializable_iterator(make())
+            element = iterator.get_next()
+            if rewrite:
+                assert "input_pipeline" in str(tf_booster.rewrite_graph(graph))
+            with v1.Session() as session:
+                session.run(iterator.initializer)
+                session.run(element)
+                session.run(element)
+        messages.append(error.value.message)
+    assert "Feature: id (data type: int64) is required" in messages[0] and "Name:" not in messages[0]
+    assert messages[0].split("\n")[0].split("}}")[-1].strip() in messages[1]
+
+
+def test_refusals(files):
+    def refused(function, reason):
+        assert_refused(lambda: Records(files).map(function).batch(4), reason)
+
+    refused(lambda s: parse(s, FEATURES), "no fixed length")
+    refused(lambda s: parse(s, {"weights": FEATURES["weights"]}), "ragged")
+    refused(lambda s: tf.math.log1p(parse(s)["pair"]), "Log1p")
+    refused(lambda s: tf.reduce_sum(parse(s)["pair"]), "Sum")
+    refused(lambda s: parse(s)["pair"] + tf.ones([3, 2]), "shapes at its AddV2")
+    refused(lambda s: (parse(s)["pair"], tf.constant(1.0)), "not made of the record alone")
+    refused(lambda s: parse(s)["pair"] + tf.random.uniform([]), "state or effects")
+    refused(lambda s: tf.sparse.to_dense(parse(s)["clicks"])[:1], "not")
+    refused(lambda s: tf.cast(parse(s)["id"], tf.float32) * parse(s)["pair"], "parses 2 times")
+
+    def scaled(s):
+        features = parse(s)
+        return tf.cast(features["id"], tf.float32) * features["pair"]
+
+    refused(scaled, "shapes at its Mul")
+    assert_refused(lambda: Records(files).map(parse).take(1), "batch records first")
+    assert_refused(lambda: Records(files).map(parse).filter(lambda f: f["id"] > 3).batch(4), "FilterDataset")
+    assert_refused(lambda: Records(files).map(parse).cache().batch(4), "CacheDataset")
+    assert_refused(
+        lambda: Records(files).map(parse).batch(4).apply(tf.data.experimental.ignore_errors()), "broken record"
+    )
+    assert_refused(lambda: Records(files).map(parse).batch(2).batch(2), "SparseTensors apart")
+
+
+def test_dense_batches_may_be_taken_apart(files):
+    assert_replaced(lambda: Records(files).map(lambda s: parse(s, FIXED)).batch(4).unbatch().batch(3))
+    assert_replaced(lambda: Records(files).map(lambda s: parse(s, FIXED)).batch(4).batch(2, drop_remainder=True))

@@ -1,0 +1,81 @@
+"""How the dataset op at the start of a pipeline reads TFRecord files: one after another, or several in turns."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any, Dict
+
+import numpy as np
+import tensorflow as tf
+
+from tf_booster.data.record_batches import Reading
+from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs, function_of
+
+_READERS = ("TFRecordDataset", "TFRecordDatasetV2")
+_INTERLEAVES = {"InterleaveDataset": 3, "ParallelInterleaveDatasetV3": 4, "ParallelInterleaveDatasetV4": 6}  # Inputs.
+_NUM_PARALLEL_CALLS = {"ParallelInterleaveDatasetV3": 3, "ParallelInterleaveDatasetV4": 5}  # Their places.
+# What num_parallel_reads and tf.data.experimental.parallel_interleave make.
+_LEGACY = {"ParallelInterleaveDataset": 6, "LegacyParallelInterleaveDatasetV2": 5}
+TYPES = (*_INTERLEAVES, *_LEGACY, "FlatMapDataset")
+# Files of each thread that tf.data opens, where it chooses both numbers: the one being read and two to come.
+_FILES_A_THREAD = 3
+
+
+def reading(op: tf.Operation, functions: Dict[str, Any]) -> Reading:
+    """How `op`, of TYPES, reads the files that its first input names. Raises Refused."""
+    inputs = {**_INTERLEAVES, **_LEGACY}.get(op.type, 1)
+    if len(op.inputs) != inputs:
+        raise Refused(f"the function of {op.type} uses tensors from outside")
+    found = Reading(compression=_compression(function_of(op, functions), functions))
+    if op.type == "FlatMapDataset":
+        return found
+    cycle, block = op.inputs[1], op.inputs[2]
+    static_cycle = tf.get_static_value(cycle)
+    if static_cycle is None:
+        raise Refused("the cycle_length of its interleave is not known")
+    if op.type in _LEGACY and tf.get_static_value(block) != 1:
+        raise Refused(
+            "at the ends of files, parallel_interleave with a block_length takes records as threads happen to run"
+        )
+    if static_cycle == tf.data.AUTOTUNE:
+        cycle = _chosen_cycle(op)
+    elif static_cycle < 1:
+        raise Refused(f"the cycle_length of its interleave is {static_cycle}")
+    return dataclasses.replace(
+        found, cycle_length=cycle, block_length=block, errors_count=op.type != "InterleaveDataset"
+    )
+
+
+def _chosen_cycle(op: tf.Operation) -> int:
+    """The cycle_length that tf.data chooses in this process, by the processors that it may run on."""
+    processors = len(os.sched_getaffinity(0))
+    if op.type not in _NUM_PARALLEL_CALLS:
+        return processors
+    calls = tf.get_static_value(op.inputs[_NUM_PARALLEL_CALLS[op.type]])
+    if calls is None:
+        raise Refused("the num_parallel_calls of its interleave, by which tf.data chooses cycle_length, is not known")
+    return -(-processors // _FILES_A_THREAD) if calls == tf.data.AUTOTUNE else min(int(calls), processors)
+
+
+def _compression(function: DatasetFunction, functions: Dict[str, Any]) -> str:
+    """How the files are compressed that the function reads, one for each name."""
+    node = function.result()
+    if node is None or len(function.arguments) != 1:
+        raise Refused("what it reads is not files of records one by one")
+    inputs = data_inputs(node)
+    if node.op == "FlatMapDataset" and len(inputs) == 1:
+        names = function.producer(inputs[0])
+        if names is not None and names.op == "TensorSliceDataset" and len(data_inputs(names)) == 1:
+            reshape = function.producer(data_inputs(names)[0])
+            if reshape is not None and reshape.op == "Reshape" and function.is_argument(reshape.input[0], 0):
+                return _compression(function_of(node, functions), functions)
+    if node.op not in _READERS or not function.is_argument(inputs[0], 0):
+        raise Refused(f"what it reads is not TFRecord files but {node.op}")
+    compression = function.constant(inputs[1])
+    offsets = function.constant(inputs[3]) if len(inputs) > 3 else np.zeros(0)
+    if compression is None or compression.item().decode() not in ("", "GZIP", "ZLIB"):
+        raise Refused("the compression of its files is not known")
+    if offsets is None or offsets.size:
+        raise Refused("it reads files from offsets")
+    return compression.item().decode()

@@ -1,0 +1,54 @@
+"""One-shot iterators: their dataset is the result of a function, which is made a graph, changed there, and made a function again."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List
+
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.passes.base import PassResult
+from tf_booster.passes.graph_view import GraphView
+
+_FACTORY = "dataset_factory"
+
+_CHANGED = "_by_tf_booster"  # The end of the names of functions that were made here.
+
+
+def iterators(view: GraphView) -> List[tf.Operation]:
+    """The one-shot iterators of the graph, but for those that were changed here."""
+    return [op for op in view.ops("OneShotIterator") if not op.get_attr(_FACTORY).name.endswith(_CHANGED)]
+
+
+def change_dataset(view: GraphView, op: tf.Operation, change: Callable[[GraphView], PassResult]) -> PassResult:
+    """Has the iterator `op` make its dataset as `change` left it, if it changed something.
+
+    The op stays, because Python's iterator makes more ops that read it. Before a session runs, that is: an iterator that ran keeps
+    its dataset.
+    """
+    functions = {f.signature.name: f for f in _compat.function_definitions(view.graph)}
+    factory = functions.get(op.get_attr(_FACTORY).name)
+    if factory is None or factory.signature.input_arg or len(factory.signature.output_arg) != 1:
+        return PassResult("", skipped=[("dataset_factory", "it is not in the graph, or takes arguments")])
+    body, dataset = _compat.graph_of_function(factory, _used_by(factory, functions), view.graph)
+    result = change(GraphView(body))
+    if result.modified:
+        new = _compat.function_of_graph(body, dataset, factory)
+        new.signature.name = factory.signature.name + _CHANGED
+        view.add_functions([new, *(f for f in _compat.function_definitions(body) if f.signature.name not in functions)])
+        view.set_function(op, _FACTORY, new.signature.name)
+    return result
+
+
+def _used_by(factory: Any, functions: Dict[str, Any]) -> List[Any]:
+    """The functions that `factory` calls, and those that they call."""
+    used: Dict[str, Any] = {}
+    stack = [factory]
+    while stack:
+        for node in stack.pop().node_def:
+            for attr in node.attr.values():
+                for name in [attr.func.name, *(f.name for f in attr.list.func)]:
+                    if name in functions and name not in used:
+                        used[name] = functions[name]
+                        stack.append(functions[name])
+    return list(used.values())

@@ -1,0 +1,225 @@
+"""Functions of single records, made to functions of batches, where each row of the result is what its record alone would give.
+
+Only for ops that are known: those that move values, and those that compute each by itself, to the same bits whether one is
+computed or many. So nothing here is a logarithm, whose last bit differs between vectors and single numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs
+
+_ANY = ("LogicalNot", "Neg", "Abs", "Square", "Floor", "Ceil", "Rint", "IsNan", "IsInf", "IsFinite",
+        "ZerosLike", "OnesLike", "StringToNumber", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToHashBucket",
+        "AsString", "StringLower", "StringUpper", "StringStrip", "StringLength", "StaticRegexReplace", "Add", "AddV2",
+        "Sub", "Mul", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr",
+        "SelectV2", "StringJoin")  # fmt: skip
+# Of numbers with a fraction, vectors treat NaN another way, or divide by a product.
+_OF_INTEGERS = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv", "Maximum", "Minimum", "BitwiseAnd", "BitwiseOr",
+                "BitwiseXor", "LeftShift", "RightShift", "Invert")  # fmt: skip
+_DIVISIONS = ("RealDiv",)  # Rounded as IEEE says, in vectors too.
+
+
+class NotByRow(Exception):
+    """Why a function of single records cannot be one of batches."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A tensor that the record decides. shape: without the batch; None: the variant of a SparseTensor."""
+
+    shape: Optional[Tuple[int, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Outside:
+    """A tensor that is the same for all records."""
+
+    shape: Optional[Tuple[int, ...]]
+    value: Optional[np.ndarray] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SparsePart:
+    """ "indices", "values" or "shape" of the SparseTensor in a variant; values may have been computed, each by itself."""
+
+    variant: str
+    part: str
+
+
+def batched(definition: Any, arguments: Sequence[Any]) -> Any:
+    """A FunctionDef of batches that gives for each row what `definition` gives for its record alone.
+
+    `arguments`: a Row or Outside for each of its arguments. Raises NotByRow.
+    """
+    made = type(definition)()
+    made.CopyFrom(definition)
+    made.signature.name += "_of_batch"
+    made.arg_attr.clear()
+    _Batching(DatasetFunction(made), arguments).run()
+    return made
+
+
+class _Batching:
+    """Goes through a function, which is changed on the way."""
+
+    def __init__(self, function: DatasetFunction, arguments: Sequence[Any]) -> None:
+        self._function = function
+        self._known: Dict[str, Any] = dict(zip(function.arguments, arguments))
+        self._new: List[Any] = []
+
+    def run(self) -> None:
+        definition = self._function.definition
+        for node in definition.node_def:
+            if _compat.is_stateful(node.op):
+                raise NotByRow(f"its {node.op} ('{node.name}') has a state or effects")
+        for name, tensor in definition.ret.items():
+            found = self.kind(tensor)
+            if not isinstance(found, Row):
+                raise NotByRow(f"its result '{name}' is not made of the record alone")
+        definition.node_def.extend(self._new)
+
+    def kind(self, tensor: str) -> Any:
+        """What `tensor` is, and on the way whatever its op needs to compute it of batches."""
+        if tensor not in self._known:
+            node = self._function.nodes.get(tensor.split(":")[0])
+            if node is None:
+                raise NotByRow(f"'{tensor}' is unknown")
+            self._known[tensor] = self._result(node, tensor)
+        return self._known[tensor]
+
+    def _result(self, node: Any, tensor: str) -> Any:
+        if node.op == "Const":
+            value = tf.make_ndarray(node.attr["value"].tensor)
+            return Outside(value.shape, value)
+        names = data_inputs(node)
+        inputs = [self.kind(name) for name in names]
+        if node.op == "Identity":
+            return inputs[0]
+        if node.op == "DeserializeSparse" and isinstance(inputs[0], Row):
+            return SparsePart(names[0], tensor.split(":")[1][len("sparse_") :])
+        if node.op == "SerializeSparse":
+            return self._sparse(node, inputs)
+        if all(isinstance(i, Outside) for i in inputs):
+            return Outside(None)
+        special = {"ExpandDims": self._expand, "Squeeze": self._squeeze, "Reshape": self._reshape, "Pack": self._pack}
+        if node.op in special:
+            return special[node.op](node, inputs)
+        _check_op(node)
+        parts = [i for i in inputs if isinstance(i, SparsePart)]
+        if parts:
+            same = all(p == parts[0] and p.part == "values" for p in parts)
+            if same and all(isinstance(i, SparsePart) or getattr(i, "shape", None) == () for i in inputs):
+                if all(isinstance(i, (SparsePart, Outside)) for i in inputs):
+                    return parts[0]
+            raise NotByRow(f"its {node.op} ('{node.name}') mixes values of a SparseTensor with others")
+        return self._by_value(node, inputs)
+
+    def _sparse(self, node: Any, inputs: List[Any]) -> Row:
+        parts = [(i.variant, i.part) if isinstance(i, SparsePart) else None for i in inputs]
+        variant = parts[0][0] if parts[0] else ""
+        if parts != [(variant, part) for part in ("indices", "values", "shape")]:
+            raise NotByRow(f"the SparseTensor of '{node.name}' is put together anew")
+        return Row(None)
+
+    def _by_value(self, node: Any, inputs: List[Any]) -> Row:
+        shapes = {i.shape for i in inputs if isinstance(i, Row)}
+        shape = next(iter(shapes))
+        fits = len(shapes) == 1 and shape is not None
+        for i in inputs:
+            if isinstance(i, Outside):
+                # More dimensions than the record's would meet those of other rows.
+                fits = fits and i.shape is not None and len(i.shape) <= len(shape) and _broadcasts(i.shape, shape)
+        if not fits:
+            raise NotByRow(
+                f"the shapes at its {node.op} ('{node.name}') are not those of one value for each of the record"
+            )
+        return Row(shape)
+
+    def _expand(self, node: Any, inputs: List[Any]) -> Row:
+        shape, axis = _row_shape(node, inputs[0]), _constant(node, inputs[1])
+        at = int(axis)
+        if at < 0:
+            at += len(shape) + 1
+        else:
+            self._set_constant(node, 1, np.asarray(axis + 1, axis.dtype))
+        return Row((*shape[:at], 1, *shape[at:]))
+
+    def _squeeze(self, node: Any, inputs: List[Any]) -> Row:
+        shape, axes = _row_shape(node, inputs[0]), list(node.attr["squeeze_dims"].list.i)
+        axes = [axis + len(shape) if axis < 0 else axis for axis in axes] or [i for i, d in enumerate(shape) if d == 1]
+        if any(not 0 <= axis < len(shape) or shape[axis] != 1 for axis in axes):
+            raise NotByRow(f"its Squeeze ('{node.name}') does not fit")
+        if not axes:
+            raise NotByRow(f"its Squeeze ('{node.name}') has nothing to take away; of a batch of one record it would")
+        node.attr["squeeze_dims"].list.i[:] = [axis + 1 for axis in axes]
+        return Row(tuple(d for i, d in enumerate(shape) if i not in axes))
+
+    def _reshape(self, node: Any, inputs: List[Any]) -> Row:
+        shape, wanted = _row_shape(node, inputs[0]), _constant(node, inputs[1])
+        try:
+            new = tuple(np.zeros(shape, np.bool_).reshape(wanted.tolist()).shape)
+        except ValueError:
+            raise NotByRow(f"its Reshape ('{node.name}') does not fit") from None
+        # A row without elements would leave the number of rows open.
+        if int(np.prod(new)) == 0:
+            raise NotByRow(f"its Reshape ('{node.name}') is of nothing")
+        self._set_constant(node, 1, np.asarray([-1, *new], wanted.dtype))
+        return Row(new)
+
+    def _pack(self, node: Any, inputs: List[Any]) -> Row:
+        shapes = {_row_shape(node, i) for i in inputs}
+        if len(shapes) != 1:
+            raise NotByRow(f"its Pack ('{node.name}') is of different shapes")
+        shape, axis = shapes.pop(), node.attr["axis"].i
+        at = axis if axis >= 0 else axis + len(shape) + 1
+        node.attr["axis"].i = at + 1
+        return Row((*shape[:at], len(inputs), *shape[at:]))
+
+    def _set_constant(self, node: Any, index: int, value: np.ndarray) -> None:
+        constant = tf.compat.v1.NodeDef(name=f"tf_booster_constant_{len(self._new)}", op="Const")
+        constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
+        constant.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
+        self._new.append(constant)
+        node.input[index] = f"{constant.name}:output:0"
+
+
+def _check_op(node: Any) -> None:
+    if node.op in _ANY:
+        return
+    floats = {tf.as_dtype(node.attr[name].type).is_floating for name in ("T", "SrcT") if name in node.attr}
+    if node.op in _OF_INTEGERS and floats == {False}:
+        return
+    if node.op in _DIVISIONS and floats == {True}:
+        return
+    if node.op == "Cast":
+        source, target = (tf.as_dtype(node.attr[name].type) for name in ("SrcT", "DstT"))
+        # What does not fit a small integer is cut off, by vectors at another place.
+        if source in (tf.bool, tf.int32, tf.int64) or target in (tf.float32, tf.float64, tf.int32, tf.int64):
+            return
+    raise NotByRow(f"its {node.op} ('{node.name}') is not known to compute each row by itself, to the last bit")
+
+
+def _broadcasts(shape: Tuple[int, ...], target: Tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, target) == tuple(target)
+    except ValueError:
+        return False
+
+
+def _row_shape(node: Any, found: Any) -> Tuple[int, ...]:
+    if not isinstance(found, Row) or found.shape is None:
+        raise NotByRow(f"its {node.op} ('{node.name}') is not of dense values of the record")
+    return found.shape
+
+
+def _constant(node: Any, found: Any) -> np.ndarray:
+    if not isinstance(found, Outside) or found.value is None:
+        raise NotByRow(f"the shape or axis of its {node.op} ('{node.name}') is not constant")
+    return found.value
