@@ -77,8 +77,8 @@ Status ElementParser::ParseByTensorFlow(const RecordBatch& batch, tensorflow::ex
 
 Status ElementParser::Parse(const RecordBatch& batch, std::vector<Tensor>* element) const {
   tensorflow::example::Result result;
-  Status parsed = parser_ != nullptr ? parser_->Parse(batch.records, {}, nullptr, &result)
-                                     : ParseByTensorFlow(batch, &result);
+  Status parsed =
+      parser_ != nullptr ? parser_->Parse(batch.records, {}, nullptr, &result) : ParseByTensorFlow(batch, &result);
   if (!parsed.ok()) return single_ && parser_ != nullptr ? SingleError(batch, std::move(parsed)) : parsed;
   element->clear();
   element->resize(dense_places_.size() + sparse_places_.size() + ragged_places_.size());

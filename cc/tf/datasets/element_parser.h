@@ -19,14 +19,14 @@ class ElementParser {
   using Config = tensorflow::example::FastParseExampleConfig;
 
   // kSingle: records are read, and errors put, as by tf.io.parse_single_example; elements are batches all the same.
-  // InvalidArgument: a feature that is wanted twice, or, of kSingle, one whose rows have no fixed length and are no sparse
-  // ones: rows of different lengths make no batch.
+  // InvalidArgument: a feature that is wanted twice, or, of kSingle, one whose rows have no fixed length and are no
+  // sparse ones: rows of different lengths make no batch.
   static tensorflow::Status Make(const Config& config, ExampleBatchParser::Semantics semantics,
                                  std::unique_ptr<const ElementParser>* parser);
 
   // Features in the order of their names: dense [n, …]; sparse as a variant [3] of indices, values, shape; ragged as a
-  // scalar variant. Errors are those of tf.io.parse_example, or of the first record that tf.io.parse_single_example refuses.
-  // Any number of threads may call.
+  // scalar variant. Errors are those of tf.io.parse_example, or of the first record that tf.io.parse_single_example
+  // refuses. Any number of threads may call.
   tensorflow::Status Parse(const RecordBatch& batch, std::vector<tensorflow::Tensor>* element) const;
 
  private:
