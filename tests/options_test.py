@@ -51,7 +51,6 @@ def test_an_unknown_value_names_what_is_wanted(name):
 NOT_YET = {
     "device": "gpu",
     "pipeline": "exact",
-    "gradient_reduction": "sum",
     "lr_scaling": "linear",
     "warmup_steps": 5,
     "partition": "mod",

@@ -77,7 +77,7 @@ _RULES: Dict[str, _Rule] = {
     "pipeline": _Rule(("off", "exact", "async"), honoured=("off",)),
     "prefetch_to_device": _Rule(_SWITCH),
     "xla": _Rule(("off", "auto")),
-    "gradient_reduction": _Rule(("average", "sum"), honoured=("average",)),
+    "gradient_reduction": _Rule(("average", "sum")),
     "lr_scaling": _Rule((None, "linear"), honoured=(None,)),
     "warmup_steps": _Rule(kind=lambda v: _is_int(v) and v >= 0, wanted="an integer of at least 0", honoured=(0,)),
     "shard_input": _Rule(("auto", False)),

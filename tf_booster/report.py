@@ -13,6 +13,7 @@ from tf_booster import report_html, report_text
 from tf_booster.checkpoint import layout
 from tf_booster.embedding.registry import RewrittenTable
 from tf_booster.parallel import ranks
+from tf_booster.parallel.collectives import count_by_kind
 from tf_booster.passes.base import PassResult
 from tf_booster.passes.graph_summary import GraphSummary
 
@@ -26,7 +27,8 @@ class Report:
 
     passes: what each pass did. tables: one entry a table, as in to_dict(). device: where tables live.
     before, after: what one step ran and runs. counted_from: which fetches these steps are.
-    memory: of Variables, see passes/variable_memory.py. rank, size: which process of how many made the report.
+    memory: of Variables, see passes/variable_memory.py. collectives: of one step, by kind.
+    rank, size: which process of how many made the report.
     """
 
     passes: List[PassResult] = dataclasses.field(default_factory=list)
@@ -37,6 +39,7 @@ class Report:
     after: Optional[GraphSummary] = None
     counted_from: str = ""
     memory: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    collectives: Dict[str, int] = dataclasses.field(default_factory=lambda: count_by_kind(()))
     rank: int = dataclasses.field(default_factory=lambda: ranks.current().rank)
     size: int = dataclasses.field(default_factory=lambda: ranks.current().size)
 
@@ -65,7 +68,7 @@ class Report:
             ],
             "tables": [dict(table) for table in self.tables],
             "variables": [dict(variable) for variable in self.variables],
-            "collectives_per_step": {"tables": 0, "dense": 0, "sparse": 0, "other": 0},
+            "collectives_per_step": dict(self.collectives),
             "device": self.device,
             "rank": self.rank,
             "size": self.size,

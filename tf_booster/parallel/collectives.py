@@ -7,7 +7,7 @@ collective of constants, or drop one that only control edges lead from. A graph 
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -28,6 +28,13 @@ def pin(tensor: tf.Tensor, name: str = "pin") -> tf.Tensor:
     return _native.ops().tf_booster_pin(tensor, name=name)
 
 
+def scope(kind: str) -> Any:
+    """The name scope of collectives of `kind`, one of KINDS, and of the ops around them, whatever scope the caller is in."""
+    if kind not in KINDS:
+        raise ValueError(f"a collective's kind is {kind!r}; wanted one of {', '.join(KINDS)}")
+    return tf.name_scope(f"{_SCOPE}/{kind}/")
+
+
 def all_reduce_packed(tensors: Sequence[tf.Tensor], kind: str, name: str = "all_reduce") -> List[tf.Tensor]:
     """The sums over all ranks of `tensors`, by one all-reduce for each dtype among them.
 
@@ -40,17 +47,44 @@ def all_reduce_packed(tensors: Sequence[tf.Tensor], kind: str, name: str = "all_
       A tensor for each of `tensors`, of its shape. They are parts of one buffer.
     """
     summed: List[tf.Tensor] = [None] * len(tensors)
-    for place, dtype in enumerate(dict.fromkeys(tensor.dtype.base_dtype for tensor in tensors)):
-        members = [i for i, tensor in enumerate(tensors) if tensor.dtype.base_dtype == dtype]
-        packed, layout = _pack([tensors[i] for i in members], _scoped(kind, "pack"))
-        of_dtype = tf.bitcast(tf.reshape(packed, [-1, dtype.size]) if dtype.size > 1 else packed, dtype)
-        called = _scoped(kind, f"{name}_{dtype.name}" if place else name)
-        total = pin(ranks.horovod().allreduce(pin(of_dtype), op=ranks.horovod().Sum, name=called))
-        received = tf.reshape(tf.bitcast(total, tf.uint8), [-1])
-        parts = _unpack(received, layout, [tensors[i] for i in members], _scoped(kind, "unpack"))
-        for i, part in zip(members, parts):
+    for place, (dtype, members) in enumerate(by_dtype(tensors).items()):
+        vector, unpack = pack_vector([tensors[i] for i in members], kind)
+        total = all_reduce_vector(vector, kind, f"{name}_{dtype.name}" if place else name)
+        for i, part in zip(members, unpack(total)):
             summed[i] = part
     return summed
+
+
+def by_dtype(tensors: Sequence[tf.Tensor]) -> Dict[tf.DType, List[int]]:
+    """The places of the tensors of each dtype, float32 first: what is packed together."""
+    found: Dict[tf.DType, List[int]] = {}
+    for i, tensor in enumerate(tensors):
+        found.setdefault(tensor.dtype.base_dtype, []).append(i)
+    return dict(sorted(found.items(), key=lambda entry: entry[0] != tf.float32))
+
+
+def pack_vector(tensors: Sequence[tf.Tensor], kind: str) -> Tuple[tf.Tensor, Callable[[tf.Tensor], List[tf.Tensor]]]:
+    """Tensors of one dtype in one vector, and the function that makes such a vector tensors of their shapes again.
+
+    Each begins at a multiple of 64 bytes, with zeros between, so that they are parts of the vector and not copies.
+    """
+    dtype = tensors[0].dtype.base_dtype
+    with scope(kind):
+        packed, layout = _pack(tensors)
+        vector = tf.bitcast(tf.reshape(packed, [-1, dtype.size]) if dtype.size > 1 else packed, dtype)
+
+    def unpack(received: tf.Tensor) -> List[tf.Tensor]:
+        with scope(kind):
+            return _unpack(tf.reshape(tf.bitcast(received, tf.uint8), [-1]), layout, tensors)
+
+    return vector, unpack
+
+
+def all_reduce_vector(vector: tf.Tensor, kind: str, name: str = "all_reduce") -> tf.Tensor:
+    """The sum over all ranks of `vector`, numbers of a shape that is the same on all of them."""
+    hvd = ranks.horovod()
+    with scope(kind):
+        return pin(hvd.allreduce(pin(vector), op=hvd.Sum, name=name))
 
 
 def all_gather_packed(tensors: Sequence[tf.Tensor], kind: str, name: str = "all_gather") -> List[tf.Tensor]:
@@ -70,17 +104,13 @@ def all_gather_packed(tensors: Sequence[tf.Tensor], kind: str, name: str = "all_
             raise ValueError(
                 f"all_gather_packed: '{tensor.name}' has shape {tensor.shape}; all but the number of rows must be known"
             )
-    packed = _native.ops().tf_booster_pack_rows(list(tensors), name=_scoped(kind, "pack_rows"))
-    gathered = ranks.horovod().allgather(packed, name=_scoped(kind, name))
-    return list(
-        _native.ops().tf_booster_unpack_rows(
-            gathered,
-            T=[tensor.dtype.base_dtype for tensor in tensors],
-            row_shapes=rows,
-            ranks=ranks.current().size,
-            name=_scoped(kind, "unpack_rows"),
-        )
-    )
+    dtypes = [tensor.dtype.base_dtype for tensor in tensors]
+    with scope(kind):
+        packed = _native.ops().tf_booster_pack_rows(list(tensors), name="pack_rows")
+        gathered = ranks.horovod().allgather(packed, name=name)
+        size = ranks.current().size
+        unpack = _native.ops().tf_booster_unpack_rows
+        return list(unpack(gathered, T=dtypes, row_shapes=rows, ranks=size, name="unpack_rows"))
 
 
 def broadcast_packed(
@@ -94,9 +124,10 @@ def broadcast_packed(
       root: the rank that sends.
       name: of the collective.
     """
-    packed, layout = _pack(tensors, _scoped(kind, "pack"))
-    sent = pin(ranks.horovod().broadcast(pin(packed), root, name=_scoped(kind, name)))
-    return _unpack(sent, layout, tensors, _scoped(kind, "unpack"))
+    with scope(kind):
+        packed, layout = _pack(tensors)
+        sent = pin(ranks.horovod().broadcast(pin(packed), root, name=name))
+        return _unpack(sent, layout, tensors)
 
 
 def all_to_all(
@@ -113,8 +144,9 @@ def all_to_all(
     Returns:
       (received, received_splits): the rows from rank 0, from rank 1, …, and int32 [size], how many from each.
     """
-    received, received_splits = ranks.horovod().alltoall(pin(tensor), pin(splits), name=_scoped(kind, name))
-    return pin(received), pin(received_splits)
+    with scope(kind):
+        received, received_splits = ranks.horovod().alltoall(pin(tensor), pin(splits), name=name)
+        return pin(received), pin(received_splits)
 
 
 def is_collective(op: tf.Operation) -> bool:
@@ -139,16 +171,10 @@ def count_by_kind(ops: Iterable[tf.Operation]) -> Dict[str, int]:
     return counts
 
 
-def _scoped(kind: str, name: str) -> str:
-    if kind not in KINDS:
-        raise ValueError(f"a collective's kind is {kind!r}; wanted one of {', '.join(KINDS)}")
-    return f"{_SCOPE}/{kind}/{name}"
+def _pack(tensors: Sequence[tf.Tensor]) -> Tuple[tf.Tensor, tf.Tensor]:
+    return _native.ops().tf_booster_pack_tensors(list(tensors), name="pack")
 
 
-def _pack(tensors: Sequence[tf.Tensor], name: str) -> Tuple[tf.Tensor, tf.Tensor]:
-    return _native.ops().tf_booster_pack_tensors(list(tensors), name=name)
-
-
-def _unpack(packed: tf.Tensor, layout: tf.Tensor, like: Sequence[tf.Tensor], name: str) -> List[tf.Tensor]:
+def _unpack(packed: tf.Tensor, layout: tf.Tensor, like: Sequence[tf.Tensor]) -> List[tf.Tensor]:
     dtypes, shapes = [tensor.dtype.base_dtype for tensor in like], [tensor.shape for tensor in like]
-    return list(_native.ops().tf_booster_unpack_tensors(packed, layout, T=dtypes, shapes=shapes, name=name))
+    return list(_native.ops().tf_booster_unpack_tensors(packed, layout, T=dtypes, shapes=shapes, name="unpack"))

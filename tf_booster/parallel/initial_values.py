@@ -28,7 +28,7 @@ def add_broadcast(graph: tf.Graph, variables: List[tf.Variable]) -> tf.Operation
         assigns = [variable.assign(value, read_value=False) for variable, value in zip(part, received)]
         assigns = [assign.op if isinstance(assign, tf.Tensor) else assign for assign in assigns]
     with tf.control_dependencies(assigns):
-        done = tf.no_op(name="tf_booster/other/initial_values_done")
+        done = tf.no_op(name="initial_values_done")
     graph.add_to_collection(_COLLECTION, done)
     return done
 

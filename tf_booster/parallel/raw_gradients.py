@@ -6,8 +6,9 @@ reads: a gradient itself may be read by the rest of the backward pass too. Witho
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
@@ -15,6 +16,7 @@ from tf_booster import _compat
 
 _COLLECTION = ("tf_booster", "raw_gradients")
 _NAME = "raw_gradient"
+_marking = True
 
 
 class RawGradient(NamedTuple):
@@ -38,6 +40,17 @@ class RawGradient(NamedTuple):
 def raw_gradients(graph: tf.Graph) -> List[RawGradient]:
     """The marked gradients of `graph`, in the order in which they were made."""
     return graph.get_collection(_COLLECTION)
+
+
+@contextlib.contextmanager
+def unmarked() -> Iterator[None]:
+    """Gradients that are taken inside are not marked; not for use by several threads at once."""
+    global _marking
+    was, _marking = _marking, False
+    try:
+        yield
+    finally:
+        _marking = was
 
 
 def is_mark(op: tf.Operation) -> bool:
@@ -76,7 +89,7 @@ def _leaves(structure: Any) -> List[Any]:
 def _marked(gradients: Sequence[Any], ys: Any, xs: Any) -> List[Any]:
     graph = tf.compat.v1.get_default_graph()
     xs = list(xs) if isinstance(xs, (list, tuple)) else [xs]
-    if _compat.is_function_graph(graph) or len(xs) != len(gradients):
+    if not _marking or _compat.is_function_graph(graph) or len(xs) != len(gradients):
         return gradients
     losses = tuple(y for y in tf.nest.flatten(ys) if isinstance(y, tf.Tensor))
     return [_mark(graph, gradient, x, losses) for gradient, x in zip(gradients, xs)]

@@ -1,14 +1,16 @@
 """Which passes a finished graph goes through, in which order, and why.
 
 1. hash_tables: first, because it takes Variables out of the graph that no other pass should see.
-2. sparse_lookups: knows TensorFlow's whole chain around a gather, so before anything changes a part of it; after hash_tables,
+2. dense_collectives: sums gradients over ranks where they leave the backward pass, which no other pass knows as an end; before the chains
+   of lookups become fused ops, because only those show whether a lookup has made its ids distinct; after hash_tables, whose gradients are not its.
+3. sparse_lookups: knows TensorFlow's whole chain around a gather, so before anything changes a part of it; after hash_tables,
    whose gathers stand in such chains too.
-3. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
-4. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-5. unique: after the passes that take whole chains with their Uniques.
-6. xla: last of these, because it marks what the others leave of the dense part.
-7. input_pipeline: the datasets of the graph, which no other pass looks at.
-8. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+4. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
+5. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
+6. unique: after the passes that take whole chains with their Uniques.
+7. xla: last of these, because it marks what the others leave of the dense part.
+8. input_pipeline: the datasets of the graph, which no other pass looks at.
+9. prefetch_to_device: edits nothing; says what became of the input function's dataset.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ from tf_booster.embedding import registry
 from tf_booster.estimator.device_prefetch import PrefetchToDevice
 from tf_booster.options import Options
 from tf_booster.parallel import ranks
+from tf_booster.parallel.collectives import count_by_kind
 from tf_booster.passes.base import NOTHING_TO_DO, Pass, PassResult, RewriteError
-from tf_booster.passes.fetches import Fetches, fetches_of
+from tf_booster.passes.dense_collectives import DenseCollectives
+from tf_booster.passes.fetches import Fetches, executed, fetches_of
 from tf_booster.passes.graph_summary import GraphSummary, summarize
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.hash_tables import HashTables
@@ -50,6 +54,7 @@ def passes(options: Options) -> List[Pass]:
                 options.seed, options.check_numerics, ranks.current().size, fuse=options.fuse_tables is not False
             ),
         ),
+        (ranks.current().size > 1, DenseCollectives(ranks.current().size, options.gradient_reduction)),
         (True, SparseLookups()),
         (True, VariableGathers()),
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),
@@ -111,7 +116,16 @@ def _rewrite(view: GraphView, chosen: Sequence[Pass]) -> Report:
         # After a second run the report of the first still holds.
         return report_of(graph) or _published(graph, results, _AS_IT_WAS)
     after, memory = _summary(view, fetches), variable_memory(view)
-    made = _published(graph, results, before=before, after=after, counted_from=fetches.said_by, memory=memory)
+    collectives = count_by_kind(view.index().ops[number] for number in executed(view, fetches.names))
+    made = _published(
+        graph,
+        results,
+        before=before,
+        after=after,
+        counted_from=fetches.said_by,
+        memory=memory,
+        collectives=collectives,
+    )
     log.info_once("\n" + str(made))
     return made
 

@@ -1,0 +1,44 @@
+"""Ranks with batch B against one process with the joined batch, in plain TensorFlow."""
+
+import equal_training as equal
+import launch
+import pytest
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+CASES = list(zip(equal.OPTIMIZERS, list(equal.CLIPS) * 3))
+
+
+def program(optimizer, clip):
+    def build(features):
+        logits = equal.logits_of(features)
+        loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=features["label"], logits=logits))
+        return loss, equal.minimize(equal.OPTIMIZERS[optimizer](), clip, loss)
+
+    return build
+
+
+def train_cases(rank, size, cases):
+    tf.enable_gpu_booster()
+    data = equal.records(size)
+    found = {case: equal.train(program(*case), equal.part(data, rank, size)) for case in cases}
+    joined = {}
+    for i, case in enumerate(cases):
+        if i % size == rank:  # Plain TensorFlow knows no ranks: each trains some of the cases.
+            joined[case] = equal.plain(program(*case), data), equal.plain(program(*case), equal.reordered(data))
+    return found, joined
+
+
+@pytest.mark.parametrize("size", [2])
+def test_every_optimizer_and_clipping_trains_as_one_process(size):
+    outcomes = launch.values(train_cases, size, cases=CASES, seconds=400)
+    wrong = {}
+    for i, case in enumerate(CASES):
+        found = [outcome[0][case] for outcome in outcomes]
+        joined, noise = outcomes[i % size][1][case]
+        assert len(set(joined["losses"].tolist())) == equal.STEPS
+        wrong[case] = equal.worst(joined, found, noise)
+        assert found[0]["report"]["collectives_per_step"] == {"tables": 0, "dense": 1, "sparse": 1, "other": 0}
+        assert [f["report"]["rank"] for f in found] == list(range(size)) and found[0]["report"]["size"] == size
+    assert {case: reason for case, reason in wrong.items() if reason} == {}

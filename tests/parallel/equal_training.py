@@ -1,0 +1,177 @@
+"""Trains programs on several ranks with batch B, and plain TensorFlow in one process with their batches joined; compares both."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List
+
+import numpy as np
+import tensorflow as tf
+
+import tf_booster
+from tf_booster.report import report_of
+
+v1 = tf.compat.v1
+keras = tf.keras.optimizers.legacy
+
+BATCH, STEPS = 8, 50  # A rank's batch.
+NUM_IDS, NUM_TAGS, MAX_TAGS = 30, 12, 3
+
+OPTIMIZERS = {
+    "sgd": lambda: v1.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda: v1.train.MomentumOptimizer(0.02, 0.9, use_nesterov=True),
+    "adagrad": lambda: v1.train.AdagradOptimizer(0.1),
+    "adam": lambda: v1.train.AdamOptimizer(0.01),
+    "ftrl": lambda: v1.train.FtrlOptimizer(0.1, l1_regularization_strength=1e-3, l2_regularization_strength=1e-3),
+    "rmsprop": lambda: v1.train.RMSPropOptimizer(0.01, momentum=0.5),
+    "keras sgd": lambda: keras.SGD(0.1),
+    "keras momentum": lambda: keras.SGD(0.02, 0.9),
+    "keras adagrad": lambda: keras.Adagrad(0.1),
+    "keras adam": lambda: keras.Adam(0.01),
+    "keras ftrl": lambda: keras.Ftrl(0.1),
+    "keras rmsprop": lambda: keras.RMSprop(0.01),
+}
+
+
+def by_value(gradient: Any) -> Any:
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(tf.clip_by_value(gradient.values, -0.01, 0.01), gradient.indices, gradient.dense_shape)
+    return tf.clip_by_value(gradient, -0.01, 0.01)
+
+
+CLIPS: Dict[str, Callable[[List[Any]], List[Any]]] = {
+    "none": lambda gradients: gradients,
+    "value": lambda gradients: [by_value(g) for g in gradients],
+    "norm": lambda gradients: [tf.clip_by_norm(g, 0.02) for g in gradients],
+    "global norm": lambda gradients: tf.clip_by_global_norm(gradients, 0.05)[0],
+}
+
+
+def records(ranks: int, steps: int = STEPS) -> Dict[str, np.ndarray]:
+    """[steps, ranks · BATCH, …]: the joined batch of each step; rank r has the r-th part of its rows. Some lists of tags are empty."""
+    rng = np.random.RandomState(3)
+    shape = [steps, ranks * BATCH]
+    lengths = rng.randint(0, MAX_TAGS + 1, [*shape, 1])
+    tags = np.where(np.arange(MAX_TAGS) < lengths, rng.randint(0, NUM_TAGS, [*shape, MAX_TAGS]), -1)
+    ids = rng.zipf(1.4, shape) % NUM_IDS
+    numbers = rng.randn(*shape, 3)
+    labels = rng.rand(*shape) < 1 / (1 + np.exp(-numbers[..., 0] - np.sin(ids)))
+    return {
+        "numbers": numbers.astype(np.float32),
+        "id": ids.astype(np.int64),
+        "other_id": rng.randint(0, NUM_IDS, shape).astype(np.int64),
+        "tags": tags.astype(np.int64),
+        "label": labels.astype(np.float32),
+    }
+
+
+def part(data: Dict[str, np.ndarray], rank: int, size: int) -> Dict[str, np.ndarray]:
+    """The rows of `rank` in each joined batch; all for one of one."""
+    rows = len(data["id"][0]) // size
+    return {name: values[:, rank * rows : (rank + 1) * rows] for name, values in data.items()}
+
+
+def logits_of(features: Dict[str, tf.Tensor]) -> tf.Tensor:
+    """Dense layers over numbers, over two lookups of one Variable, and over lists of tags, whose ids the lookup makes distinct."""
+    ids = v1.get_variable("ids", [NUM_IDS, 5])
+    tags = v1.get_variable("tags", [NUM_TAGS, 5])
+    there = tf.where(features["tags"] >= 0)
+    bag = tf.SparseTensor(there, tf.gather_nd(features["tags"], there), tf.shape(features["tags"], tf.int64))
+    hidden = tf.concat(
+        [
+            features["numbers"],
+            tf.nn.embedding_lookup(ids, features["id"]),
+            tf.nn.embedding_lookup(ids, features["other_id"]),
+            tf.nn.safe_embedding_lookup_sparse(tags, bag, combiner="mean"),
+        ],
+        1,
+    )
+    for width in (13, 7):
+        hidden = v1.layers.dense(hidden, width, tf.tanh)
+    return v1.layers.dense(hidden, 1)[:, 0]
+
+
+def minimize(optimizer: Any, clip: str, loss: tf.Tensor) -> tf.Operation:
+    """The train op of either kind of optimizer, with clipping between gradient and update; counts global_step."""
+    step = v1.train.get_or_create_global_step()
+    variables = v1.trainable_variables()
+    if isinstance(optimizer, v1.train.Optimizer):
+        gradients, variables = zip(*optimizer.compute_gradients(loss))
+        return optimizer.apply_gradients(zip(CLIPS[clip](list(gradients)), variables), global_step=step)
+    optimizer.iterations = step
+    gradients = CLIPS[clip](tf.gradients(loss, variables))
+    return optimizer.apply_gradients(zip(gradients, variables), experimental_aggregate_gradients=False)
+
+
+def train(build: Callable[[Dict[str, tf.Tensor]], Any], data: Dict[str, np.ndarray]) -> Dict[str, Any]:
+    """Trains what `build(features)` -> (loss, train_op) makes, in a MonitoredTrainingSession on one thread.
+
+    Returns {"losses", "variables", "initial", "step", "report"}.
+    """
+    tf.keras.utils.set_random_seed(7)
+    with tf.Graph().as_default() as graph:
+        v1.set_random_seed(5)
+        fed = {name: v1.placeholder(values.dtype, [None, *values.shape[2:]], name) for name, values in data.items()}
+        loss, train_op = build(fed)
+        losses = []
+        config = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+        with v1.train.MonitoredTrainingSession(config=config) as session:
+            variables = {v.op.name: v for v in v1.global_variables()}
+            initial = session.run(variables)
+            for step in range(len(data["id"])):
+                losses.append(session.run([loss, train_op], {fed[name]: data[name][step] for name in fed})[0])
+            found = session.run(variables)
+        report = report_of(graph)
+    return {
+        "losses": np.array(losses),
+        "initial": initial,
+        "variables": found,
+        "step": found["global_step"],
+        "report": report.to_dict() if report else None,
+    }
+
+
+def distance(a: Any, b: Any) -> float:
+    """The norm of a − b over the norm of b."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    difference = np.linalg.norm(a - b)
+    return 0.0 if difference == 0 else float(difference / max(np.linalg.norm(b), 1e-30))
+
+
+def reordered(data: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+    """The same joined batches with their rows in another order: the plain program's sums in another order."""
+    order = np.random.RandomState(99).permutation(data["id"].shape[1])
+    return {name: values[:, order] for name, values in data.items()}
+
+
+def worst(joined: Dict[str, Any], ranks: List[Dict[str, Any]], noise: Dict[str, Any], total: str = "mean") -> str:
+    """ "" if all ranks end with the Variables of the one process, else which is furthest, and how far.
+
+    The bound is 1e-5, or twice what the plain program shows when the rows of its batches come in another order.
+    """
+    for name, want in joined["variables"].items():
+        allowed = max(1e-5, 2 * distance(noise["variables"][name], want))
+        for rank, found in enumerate(ranks):
+            far = distance(found["variables"][name], want)
+            if not far <= allowed:
+                return f"'{name}' of rank {rank}: {far:.2e}, allowed are {allowed:.2e}"
+    for rank, found in enumerate(ranks):
+        for name, value in found["variables"].items():
+            if not np.array_equal(value, ranks[0]["variables"][name]):
+                return f"'{name}' is not the same on ranks 0 and {rank}"
+    losses = np.array([found["losses"] for found in ranks])
+    losses = losses.mean(0) if total == "mean" else losses.sum(0)
+    scale = max(1.0, float(np.abs(joined["losses"]).max()))
+    allowed = max(1e-5 * scale, 2 * float(np.abs(noise["losses"] - joined["losses"]).max()))
+    far = float(np.abs(losses - joined["losses"]).max())
+    return "" if far <= allowed else f"losses: {far:.2e}, allowed are {allowed:.2e}"
+
+
+def plain(build: Callable[[Dict[str, tf.Tensor]], Any], data: Dict[str, np.ndarray]) -> Dict[str, Any]:
+    """train() without tf_booster."""
+    options = tf_booster.enable.enabled_options()
+    tf_booster.disable_gpu_booster()
+    try:
+        return train(build, data)
+    finally:
+        if options is not None:
+            tf.enable_gpu_booster(**vars(options))

@@ -1,0 +1,187 @@
+"""Which marked gradients ranks sum, and which of them together; changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, FrozenSet, Iterable, List, Sequence, Set, Tuple
+
+import tensorflow as tf
+
+from tf_booster.parallel.collectives import is_users_collective
+from tf_booster.parallel.raw_gradients import RawGradient, raw_gradients
+from tf_booster.passes.base import RewriteError
+from tf_booster.passes.fetches import UPDATE, fetches_of
+from tf_booster.passes.graph_index import GraphIndex
+from tf_booster.passes.graph_view import GraphView, removed_variables
+from tf_booster.passes.merging import Unit, merge_groups
+from tf_booster.passes.sources import Sources
+
+# What keeps different ids different: partitions of a Variable take each a part of the ids, and number their own rows.
+_KEEP_APART = (
+    "Identity",
+    "Reshape",
+    "Cast",
+    "DynamicPartition",
+    "FloorDiv",
+    "FloorMod",
+    "Sub",
+    "Select",
+    "SelectV2",
+    "ConcatV2",
+)
+
+_APPLY = ("ResourceApply", "ResourceSparseApply", "Apply", "SparseApply", "TfBoosterMulti")
+
+
+@dataclasses.dataclass
+class GradientPlan:
+    """What the ranks' gradients become.
+
+    dense, sparse: groups of marks that one collective sums. by_user: marks that the program reduces itself. inner: numbers of ops, in
+      view.index(), that lead to another mark: a gradient of a gradient is of this rank's loss, so they go on reading what they read.
+    unmarked: updates whose gradient no mark leads to, although data does.
+    """
+
+    dense: List[List[RawGradient]] = dataclasses.field(default_factory=list)
+    sparse: List[List[RawGradient]] = dataclasses.field(default_factory=list)
+    by_user: List[RawGradient] = dataclasses.field(default_factory=list)
+    inner: Set[int] = dataclasses.field(default_factory=set)
+    unmarked: List[tf.Operation] = dataclasses.field(default_factory=list)
+
+
+def plan_gradients(view: GraphView) -> GradientPlan:
+    """Sorts the marks that lead to an update of a Variable. Linear in the graph, but for the number of fetches.
+
+    Raises RewriteError for a gradient inside of a tf.cond or tf.while_loop.
+    """
+    index = view.index()
+    gone = set(removed_variables(view.graph))
+    marks = [mark for mark in raw_gradients(view.graph) if mark.variable.name not in gone]
+    all_marks = {index.number[mark.values.op] for mark in raw_gradients(view.graph)}
+    all_marks |= {
+        index.number[mark.gradient.indices.op] for mark in marks if isinstance(mark.gradient, tf.IndexedSlices)
+    }
+    initial = view.upstream_of_initializers()
+    updates = [index.number[op] for t in index.types() if UPDATE.fullmatch(t) for op in index.of_types([t])]
+    updates = [number for number in updates if number not in initial]
+    plan = GradientPlan()
+    applied = _upstream(index, updates, stop=all_marks)
+    plan.inner = _upstream(index, [other for number in all_marks for other in index.before[number]])
+    users = [number for number in applied if is_users_collective(index.ops[number])]
+    by_user = _upstream(index, users)
+    kept = [mark for mark in marks if index.number[mark.values.op] in applied]
+    plan.by_user = [mark for mark in kept if index.number[mark.values.op] in by_user]
+    kept = [mark for mark in kept if index.number[mark.values.op] not in by_user]
+    plan.unmarked = _unmarked(view, updates, all_marks, by_user)
+    keys = _keys(view, [mark.values.op for mark in kept])
+    is_sparse = [isinstance(mark.gradient, tf.IndexedSlices) for mark in kept]
+    plan.dense = _groups(view, [mark for mark, sparse in zip(kept, is_sparse) if not sparse], keys)
+    plan.sparse = _groups(view, [mark for mark, sparse in zip(kept, is_sparse) if sparse], keys)
+    return plan
+
+
+def _groups(
+    view: GraphView, marks: Sequence[RawGradient], keys: Dict[tf.Operation, FrozenSet[int]]
+) -> List[List[RawGradient]]:
+    units = []
+    for mark in marks:
+        ops = [mark.values.op]
+        if isinstance(mark.gradient, tf.IndexedSlices):
+            ops.append(mark.gradient.indices.op)
+        # Whatever runs one of them runs them all, since the same fetches need them.
+        units.append(Unit(tuple(ops), keys[mark.values.op], mark, together=True))
+    groups, refused = merge_groups(view, units)
+    for unit, reason in refused:
+        raise RewriteError(
+            f"Gradient '{unit.payload.values.name}' of Variable '{unit.payload.variable.name}' cannot be summed over ranks: {reason}; take "
+            "gradients outside of tf.cond and tf.while_loop, and only apply them inside."
+        )
+    return [[unit.payload for unit in group] for group in groups]
+
+
+def _keys(view: GraphView, marks: Sequence[tf.Operation]) -> Dict[tf.Operation, FrozenSet[int]]:
+    """For each mark the fetches that need it."""
+    index = view.index()
+    needed: Dict[tf.Operation, Set[int]] = {op: set() for op in marks}
+    for root in _roots(view):
+        upstream = index.upstream([index.ops[root]])
+        for op in marks:
+            if index.number[op] in upstream:
+                needed[op].add(root)
+    return {op: frozenset(roots) for op, roots in needed.items()}
+
+
+def _roots(view: GraphView) -> List[int]:
+    """The ops that the program fetches; where only train ops are known, what waits on them last, as a tf.group of two does."""
+    index = view.index()
+    fetches = fetches_of(view)
+    named = [view.graph.get_operation_by_name(name) for name in fetches.names]
+    if fetches.said_by.startswith("the Estimator"):
+        return [index.number[op] for op in named]
+    after = index.after()
+    ends = _downstream(after, [index.number[op] for op in named])
+    ends = [
+        number for number in ends if not after[number] and index.ops[number].type not in ("ReadVariableOp", "Identity")
+    ]
+    return sorted(ends) or [index.number[op] for op in named]
+
+
+def _unmarked(view: GraphView, updates: Iterable[int], marks: Set[int], by_user: Set[int]) -> List[tf.Operation]:
+    index, sources = view.index(), Sources(view.graph)
+    reached = _downstream(index.after(), marks | by_user)
+    found = []
+    for number in updates:
+        op = index.ops[number]
+        if number not in reached and op.type.startswith(_APPLY):
+            if any(sources.is_source(index.ops[other]) for other in index.upstream([op]) if other != number):
+                found.append(op)
+    return found
+
+
+def _upstream(index: GraphIndex, starts: Iterable[int], stop: Set[int] = frozenset()) -> Set[int]:
+    """`starts` and what is before them; nothing before the nodes of `stop`."""
+    seen: Set[int] = set()
+    stack = list(starts)
+    while stack:
+        number = stack.pop()
+        if number not in seen:
+            seen.add(number)
+            if number not in stop:
+                stack.extend(index.before[number])
+    return seen
+
+
+def _downstream(after: List[List[int]], starts: Iterable[int]) -> Set[int]:
+    seen: Set[int] = set()
+    stack = list(starts)
+    while stack:
+        number = stack.pop()
+        if number not in seen:
+            seen.add(number)
+            stack.extend(after[number])
+    return seen
+
+
+def distinct_indices(indices: tf.Tensor) -> bool:
+    """Whether a lookup has made `indices` distinct: they come from a Unique, through what keeps different ones different."""
+    seen: List[Tuple[tf.Operation, int]] = []
+    tensor = indices
+    while (tensor.op, tensor.value_index) not in seen:
+        seen.append((tensor.op, tensor.value_index))
+        if tensor.op.type in ("Unique", "UniqueV2", "TfBoosterUnique"):
+            return tensor.value_index == 0
+        if tensor.op.type not in (
+            "Identity",
+            "Reshape",
+            "Cast",
+            "DynamicPartition",
+            "FloorDiv",
+            "FloorMod",
+            "Sub",
+            "ConcatV2",
+        ):
+            return False
+        if tensor.op.type == "ConcatV2" and len(tensor.op.inputs) > 2:
+            return False
+        tensor = tensor.op.inputs[1 if tensor.op.type.startswith("Select") else 0]
+    return False
