@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorflow.core.framework import variable_pb2 as _variable_pb2
 from tensorflow.python.checkpoint import graph_view as _object_graph_view
 from tensorflow.python.client import pywrap_tf_session as _session_api
+from tensorflow.python.client import session as _session
 from tensorflow.python.data.experimental.ops import parsing_ops as _parsing_datasets
 from tensorflow.python.data.util import random_seed as _data_random_seed
 from tensorflow.python.feature_column import feature_column as _fc_v1
@@ -303,6 +304,54 @@ def name_based_saver(scaffold: Any) -> None:
 def register_shared_resource(handle: tf.Tensor, create: tf.Operation, is_initialized: tf.Tensor) -> None:
     """Makes Scaffold's default init op run `create`, unless the session restores a checkpoint."""
     _resources.register_resource(handle, create, is_initialized)
+
+
+def saver_class() -> Any:
+    """tf.compat.v1.train.Saver; every Saver is built by its `_build`."""
+    return tf.compat.v1.train.Saver
+
+
+def saver_hook_class() -> Any:
+    """The hook by which MonitoredSessions and Estimators save checkpoints."""
+    return tf.compat.v1.train.CheckpointSaverHook
+
+
+def session_with_run(session: Any, fetch: str, run: Any) -> Any:
+    """A session like `session`, whose run(fetch, {…: prefix}), as Saver.save calls it, returns run(session, prefix)."""
+
+    class _Session(_session.SessionInterface):
+        graph = property(lambda self: session.graph)
+        sess_str = property(lambda self: session.sess_str)
+
+        def run(self, fetches: Any, feed_dict: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(fetches, str) and fetches == fetch:
+                return run(session, next(iter(feed_dict.values())))
+            return session.run(fetches, feed_dict, *args, **kwargs)
+
+    return _Session()
+
+
+def leave_graph_unwritten(hook: Any) -> None:
+    """Makes a CheckpointSaverHook write no graph.pbtxt and no .meta files."""
+    hook._save_graph_def = False  # pylint: disable=protected-access
+
+
+def saves_by_seconds(hook: Any) -> bool:
+    """Whether a CheckpointSaverHook saves every n seconds, not every n steps."""
+    return hook._timer._every_secs is not None  # pylint: disable=protected-access
+
+
+def is_time_to_save(hook: Any) -> bool:
+    """Whether the seconds of a CheckpointSaverHook are over."""
+    return hook._timer.should_trigger_for_step(float("inf"))  # pylint: disable=protected-access
+
+
+def save_now(hook: Any, run_context: Any) -> None:
+    """What CheckpointSaverHook.after_run does when it is time."""
+    step = run_context.session.run(hook._global_step_tensor)  # pylint: disable=protected-access
+    hook._timer.update_last_triggered_step(step)  # pylint: disable=protected-access
+    if hook._save(run_context.session, step):  # pylint: disable=protected-access
+        run_context.request_stop()
 
 
 # --- SavedModels ---

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tf_booster import _native, log, parsing
 from tf_booster import options as _options
 from tf_booster.estimator import device_prefetch, patches, sessions
-from tf_booster.parallel import ranks
+from tf_booster.parallel import ranks, shared_graphs
 from tf_booster.passes import pipelines
 from tf_booster.report import Report
 
@@ -34,6 +34,7 @@ def enable_gpu_booster(**options: Any) -> None:
         return
     _native.ops()
     ranks.start(wanted)
+    shared_graphs.set_partition(wanted.partition)
     if _enabled is None:
         _say_device(wanted)
     else:
@@ -78,6 +79,7 @@ def rewrite_graph(graph: Optional[tf.Graph] = None) -> Report:
         served; the message names table, op and remedy, and the graph is as it was.
     """
     graph = graph or tf.compat.v1.get_default_graph()
+    shared_graphs.share(graph)
     open_sessions = sessions.num_open(graph)
     obstacle = _HAS_RUN.format(open_sessions) if open_sessions else ""
     return pipelines.rewrite(graph, _enabled or _options.Options(), obstacle=obstacle)

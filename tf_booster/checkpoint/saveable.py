@@ -9,12 +9,14 @@ and the RestoreV2 is told to read something small in place of the table.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, List, Optional, Sequence
 
 import tensorflow as tf
 
 from tf_booster import _compat, _native
 from tf_booster.checkpoint import layout
+from tf_booster.parallel import shared_graphs
 from tf_booster.passes import graph_view
 
 
@@ -80,9 +82,15 @@ class TableSaveable(_compat.SaveableObject):
 
 
 def restore_op(handle: tf.Tensor, prefix: tf.Tensor, checkpoint_name: str, name: Optional[str] = None) -> tf.Operation:
-    """An op that replaces the table by the one under `checkpoint_name` in the V2 checkpoint `prefix` (string scalar)."""
+    """An op that replaces the table by the one under `checkpoint_name` in the V2 checkpoint `prefix` (string scalar).
+
+    In a graph that several ranks share, by the part of it that this rank owns.
+    """
+    part = dataclasses.asdict(shared_graphs.place(handle.graph))
     with handle.graph.as_default(), tf.device(handle.device):
-        return _native.ops().tf_booster_table_restore(handle, prefix, checkpoint_names=[checkpoint_name], name=name)
+        return _native.ops().tf_booster_table_restore(
+            handle, prefix, checkpoint_names=[checkpoint_name], **part, name=name
+        )
 
 
 def export_fields(resource: tf.Tensor, fields: Sequence[int]) -> List[layout.Exported]:

@@ -21,10 +21,10 @@ from typing import Any, Callable, List, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.checkpoint import warm_start
+from tf_booster.checkpoint import rank_hooks, rank_savers, warm_start
 from tf_booster.estimator import device_prefetch, resource_variables, saved_model, sessions
 from tf_booster.estimator.table_stats import with_stats_hook
-from tf_booster.parallel import initial_values, loss_reduction, ranks, raw_gradients
+from tf_booster.parallel import initial_values, loss_reduction, ranks, raw_gradients, shared_graphs
 from tf_booster.passes import fetches
 
 Rewrite = Callable[[tf.Graph], Any]
@@ -47,6 +47,10 @@ def install(rewrite: Rewrite) -> None:
         _replace(_compat.estimator_util(), "parse_input_fn_result", device_prefetch.wrap)
     if ranks.current().size > 1:
         _install_for_several_ranks()
+    _replace(_compat.saver_class(), "_build", rank_savers.wrap_build)
+    _replace(_compat.saver_class(), "save", rank_savers.wrap_save)
+    _replace(_compat.saver_hook_class(), "begin", rank_hooks.wrap_begin)
+    _replace(_compat.saver_hook_class(), "after_run", rank_hooks.wrap_after_run)
     _replace(_compat.checkpoint_utils(), "_init_from_checkpoint", _init_from_checkpoint)
     _replace(_compat.warm_starting_util(), "_warm_start_var_with_vocab", _warm_start_var_with_vocab)
 
@@ -89,7 +93,11 @@ def _finalize(original: Any, rewrite: Rewrite) -> Any:
         graph = tf.compat.v1.get_default_graph()
         # A session that is made anew after an error finds the graph finalized, and rewritten.
         if not _compat.is_finalized(graph):
+            shared_graphs.share(graph)
             _rewrite(graph, self, rewrite)
+            for saver in [self.saver, *graph.get_collection(tf.compat.v1.GraphKeys.SAVERS)]:
+                if isinstance(saver, tf.compat.v1.train.Saver):
+                    rank_savers.prepare(saver, graph)
         result = original(self)
         warm_start.forget_resources(graph)
         return result

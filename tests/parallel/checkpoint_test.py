@@ -1,0 +1,127 @@
+"""Checkpoints that several ranks write together, and what becomes of them when a rank dies while saving."""
+
+import os
+import signal
+
+import checkpoint_ranks
+import launch
+import pytest
+import tensorflow as tf
+from checkpoint_ranks import Model, joined
+
+from tf_booster.checkpoint import publishing
+
+IDS = [0, 1, 2, 3, 7, 8, -5, -6, 2**40 + 1]
+
+
+def write_and_read(rank, size, folder):
+    """Saves at three steps, one of them twice, and restores."""
+    m = Model(rank, size, max_to_keep=2, sharded=True)
+    paths = []
+    for step in (1, 2, 3, 3):
+        m.train(IDS)
+        m.set([float(rank), 5.0])  # Rank 0's is what counts.
+        paths.append(m.save(folder, step))
+    saved = m.contents()
+    m.train([100, 101, 102])
+    m.set([9.0, 9.0])
+    m.restore(paths[-1])
+    assert m.contents() == saved
+    return saved, paths, m.session.run(m.variable).tolist()
+
+
+def restored(rank, size, prefix):
+    m = Model(rank, size)
+    m.restore(prefix)
+    return m.contents()
+
+
+def test_one_checkpoint_of_all_ranks(tmp_path):
+    results = launch.values(write_and_read, 2, folder=str(tmp_path))
+    whole = joined([saved for saved, _, _ in results])
+    prefix = str(tmp_path / "model.ckpt-3")
+    assert [paths[-1] for _, paths, _ in results] == [prefix, prefix]
+    assert [variable for _, _, variable in results] == [[0.0, 5.0], [0.0, 5.0]]
+    assert tf.train.latest_checkpoint(str(tmp_path)) == prefix
+    # Steps 2 and 3 are kept, with all of their shards; nothing is left of step 1, of the first save of step 3 or of folders.
+    files = sorted(os.listdir(tmp_path))
+    assert [f for f in files if f.startswith("model.ckpt-2")] == [
+        f"model.ckpt-2.{end}" for end in ("data-00000-of-00002", "data-00001-of-00002", "index", "meta")
+    ]
+    assert [f for f in files if f.startswith("model.ckpt-3")] == [
+        f"model.ckpt-3.{end}" for end in ("data-00000-of-00003", "data-00001-of-00003", "index", "meta")
+    ]
+    assert len(files) == 9 and "checkpoint" in files
+    tensors = checkpoint_ranks.read(prefix)
+    assert tensors["weight"].tolist() == [0.0, 5.0]
+    assert tensors["table_0/keys"].tolist() == sorted(IDS) and tensors["table_0/step"] == 4
+    # Without ranks it is an ordinary checkpoint, and restores at another number of ranks.
+    assert restored(0, 1, prefix) == whole
+    assert joined(launch.values(restored, 3, prefix=prefix)) == whole
+
+
+def kill_at(rank, size, folder, stage, victim, count=1):
+    """Saves step 1, then saves it again; `victim` is killed when it comes to `stage` for the `count`th time of the second save."""
+    m = Model(rank, size)
+    m.train(IDS)
+    m.save(folder, 1)
+    m.train(IDS)
+    seen = []
+
+    def at(name):
+        seen.append(name)
+        if rank == victim and seen.count(stage) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    publishing.at = at
+    m.save(folder, 1)
+
+
+@pytest.mark.parametrize(
+    "stage, victim, count, step",
+    [
+        ("begun", 1, 1, 1),
+        ("data renamed", 0, 1, 1),
+        ("index renamed", 0, 1, 2),
+    ],
+)
+def test_a_rank_that_is_killed_while_saving_leaves_a_whole_checkpoint(tmp_path, stage, victim, count, step):
+    ended = launch.outcomes(kill_at, 2, seconds=40, folder=str(tmp_path), stage=stage, victim=victim, count=count)
+    assert ended[victim].status == -signal.SIGKILL, ended[victim].output
+    prefix = tf.train.latest_checkpoint(str(tmp_path))
+    tensors = checkpoint_ranks.read(prefix)
+    assert tensors["table_0/step"] == step and tensors["table_0/keys"].tolist() == sorted(IDS)
+    (rows, _, clock, _), _ = restored(0, 1, prefix)
+    assert clock == step and sorted(rows) == sorted(IDS)
+
+
+def fail_on(rank, size, folder, victim):
+    """The victim's shard cannot be written, as on a full disk; then a save that can."""
+    m = Model(rank, size)
+    m.train(IDS)
+    prefix = os.path.join(folder, "model.ckpt")
+    m.save(folder, 1)
+    m.train(IDS)
+    whole = publishing.shard_prefix
+    if rank == victim:
+        publishing.shard_prefix = lambda folder, rank: "/dev/full/x"
+    error = None
+    try:
+        m.save(folder, 2)
+    except (RuntimeError, tf.errors.OpError) as caught:
+        error = str(caught)
+    assert tf.train.latest_checkpoint(folder) == prefix + "-1"
+    left = [name for name in os.listdir(folder) if "ckpt-2" in name]
+    publishing.shard_prefix = whole
+    m.save(folder, 3)
+    return error, left
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_rank_that_cannot_write_fails_on_all_ranks(tmp_path, victim):
+    results = launch.values(fail_on, 2, folder=str(tmp_path), victim=victim)
+    assert "/dev/full" in results[victim][0]
+    assert f"because rank {victim} failed" in results[1 - victim][0] and "/dev/full" in results[1 - victim][0]
+    assert results[0][1] == []  # Rank 0 has removed what was written, when its own call ends.
+    assert checkpoint_ranks.read(str(tmp_path / "model.ckpt-3"))["table_0/step"] == 2
+    assert not [name for name in os.listdir(tmp_path) if "temp" in name]

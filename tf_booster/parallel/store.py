@@ -1,0 +1,99 @@
+"""A store of small values that all ranks read and write, beside Horovod's collectives: it answers while a collective hangs.
+
+It is the HTTP server that Horovod's launcher runs for its own rendezvous; where ranks were started otherwise (MPI), rank 0 runs one like it.
+A request takes about a millisecond, so nothing here belongs into a training step.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.client
+import json
+import os
+import socket
+import time
+from typing import Any, Optional, Tuple
+
+import tensorflow as tf
+
+from tf_booster import log
+from tf_booster.parallel import ranks
+
+_SCOPE = "tf_booster"
+_REQUEST_SECONDS = 10
+_SAY_AFTER_SECONDS = 30
+# Longer than any rank computes between two meetings; a rank that is dead ends the job long before.
+LIMIT_SECONDS = 3600.0
+
+
+class StoreError(RuntimeError):
+    """The store does not answer, or another rank did not put what was waited for."""
+
+
+class Store:
+    """Values of JSON by keys without slashes."""
+
+    def __init__(self, host: str, port: int):
+        self._address = (host, port)
+
+    def put(self, key: str, value: Any) -> None:
+        """Sets `key`. Raises StoreError."""
+        self._request("PUT", key, json.dumps(value).encode())
+
+    def get(self, key: str) -> Any:
+        """The value of `key`, None if there is none. Raises StoreError."""
+        status, body = self._request("GET", key)
+        return json.loads(body) if status == 200 else None
+
+    def wait(self, key: str, what: str, seconds: float = LIMIT_SECONDS) -> Any:
+        """The value of `key`, once there is one.
+
+        Args:
+          what: "rank 1 to save its shard": what is being waited for, for the log and the error.
+          seconds: StoreError after these.
+        """
+        begin = said = time.monotonic()
+        pause = 0.002
+        while True:
+            value = self.get(key)
+            if value is not None:
+                return value
+            now = time.monotonic()
+            if now - begin > seconds:
+                raise StoreError(f"rank {ranks.current().rank} waited {seconds:.0f} s for {what}, in vain")
+            if now - said > _SAY_AFTER_SECONDS:
+                said = now
+                log.warning(f"rank {ranks.current().rank} has waited {now - begin:.0f} s for {what}")
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.1)
+
+    def _request(self, method: str, key: str, body: Optional[bytes] = None) -> Tuple[int, bytes]:
+        # Not by urllib, which would go through the proxy that the environment names.
+        connection = http.client.HTTPConnection(*self._address, timeout=_REQUEST_SECONDS)
+        try:
+            headers = {} if body is None else {"Content-Length": str(len(body))}
+            connection.request(method, f"/{_SCOPE}/{key}", body, headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException) as error:
+            host, port = self._address
+            raise StoreError(
+                f"rank {ranks.current().rank}: the launcher's store at {host}:{port} does not answer ({error}); it ended, or the network is cut"
+            ) from error
+        finally:
+            connection.close()
+
+
+@functools.cache
+def store() -> Store:
+    """The job's store, for use where current().size is above 1. Without a launcher's, the first call is a broadcast over all ranks."""
+    host, port = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR"), os.environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT")
+    if host and port:
+        return Store(host, int(port))
+    from horovod.runner.http.http_server import KVStoreServer  # pylint: disable=import-outside-toplevel
+
+    address = None
+    if ranks.current().rank == 0:
+        address = (socket.gethostbyname(socket.gethostname()), KVStoreServer(verbose=0).start_server())
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        return Store(*ranks.horovod().broadcast_object(address, root_rank=0, session=session))
