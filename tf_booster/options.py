@@ -81,7 +81,7 @@ _RULES: Dict[str, _Rule] = {
     "lr_scaling": _Rule((None, "linear"), honoured=(None,)),
     "warmup_steps": _Rule(kind=lambda v: _is_int(v) and v >= 0, wanted="an integer of at least 0", honoured=(0,)),
     "shard_input": _Rule(("auto", False)),
-    "partition": _Rule(("hash", "mod"), honoured=("hash",)),
+    "partition": _Rule(("hash", "mod")),
     "lazy_adam": _Rule(_ON_OFF),
     "deterministic": _Rule(_ON_OFF),  # On the CPU tables sum and insert in an order that no thread can change, always.
     "check_numerics": _Rule(_ON_OFF),

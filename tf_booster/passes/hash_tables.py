@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Optional
 
 from tf_booster.checkpoint import savers
 from tf_booster.embedding import registry
+from tf_booster.parallel.loss_reduction import loss_reduction
 from tf_booster.passes import table_edit
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, removed_variables, variable_handle_op
-from tf_booster.passes.table_plan import STAND_IN_IDS, STAND_IN_TABLE, RewritePlan, plan_rewrite
+from tf_booster.passes.table_exchange_plan import Partition
+from tf_booster.passes.table_plan import STAND_IN_IDS, STAND_IN_TABLE, plan_rewrite
 
 
 class HashTables(Pass):
@@ -18,15 +21,22 @@ class HashTables(Pass):
     Args:
       seed: of tables that have none of their own; None takes the graph's.
       check_numerics: whether NaN and infinity in a gradient are an error.
-      ranks: how many processes train together; this version's tables train in one.
+      partition: how tables are spread over ranks; None for one process.
       fuse: whether tables that are alike become one, and their lookups and updates one op each.
     """
 
     name = "hash_tables"
     essential = True  # What stands in for a table raises when it runs.
 
-    def __init__(self, seed: Optional[int] = None, check_numerics: bool = False, ranks: int = 1, fuse: bool = True):
-        self._seed, self._check_numerics, self._ranks, self._fuse = seed, check_numerics, ranks, fuse
+    def __init__(
+        self,
+        seed: Optional[int] = None,
+        check_numerics: bool = False,
+        partition: Optional[Partition] = None,
+        fuse: bool = True,
+    ):
+        self._seed, self._check_numerics, self._fuse = seed, check_numerics, fuse
+        self._partition = partition or Partition()
 
     def requires(self, view: GraphView) -> bool:
         """Whether the graph has lookups, or tables, that are not rewritten yet."""
@@ -38,25 +48,17 @@ class HashTables(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Raises RewriteError, before any edit, for what a table cannot serve."""
         result = PassResult(self.name)
-        plan = plan_rewrite(view, self._seed, self._fuse)
-        self._check_ranks(plan)
+        plan = plan_rewrite(view, self._seed, self._fuse, several_ranks=self._partition.size > 1)
         fresh = [table for table in plan.tables if table.existing is None]
         try:
             savers.check_built_savers(view, table_edit.replaced_variables(fresh, [None] * len(fresh)))
         except ValueError as error:
             raise RewriteError(str(error)) from error
-        table_edit.execute(view, plan, self._check_numerics, result)
-        result.skipped.extend(plan.apart)
+        reduction = loss_reduction(view.graph, self._partition.reduction).kind
+        partition = dataclasses.replace(self._partition, reduction=reduction)
+        table_edit.execute(view, plan, self._check_numerics, partition, result)
+        result.skipped.extend(plan.fusion.apart)
         return result
-
-    def _check_ranks(self, plan: RewritePlan) -> None:
-        trained = [table.name for table in plan.tables if table.update is not None]
-        if trained and self._ranks > 1:
-            raise RewriteError(
-                f"Table '{trained[0]}': {self._ranks} ranks were started, and each would train a table of its own, because this "
-                "version does not partition tables over ranks; start one process, or say that this is what you want with "
-                "enable_gpu_booster(horovod=False)."
-            )
 
     def ensures(self, view: GraphView) -> None:
         """No stand-in is used any more, and no Variable of a table is in a collection."""

@@ -13,32 +13,41 @@ from tf_booster.checkpoint.saveable import TableSaveable, export_fields
 from tf_booster.embedding import registry
 from tf_booster.passes.base import PassResult
 from tf_booster.passes.graph_view import GraphView, add_control_input, update_input
-from tf_booster.passes.table_fusion import FusedTable, GatherPlan, ProbePlan
+from tf_booster.passes.table_exchange import ExchangedProbes, GradientExchange
+from tf_booster.passes.table_exchange_plan import Partition
+from tf_booster.passes.table_fusion import FusedTable, GatherPlan
 from tf_booster.passes.table_plan import RewritePlan
+from tf_booster.passes.table_probes import DEVICE, Probes, scope
 from tf_booster.passes.table_uses import TablePlan
 from tf_booster.passes.variable_uses import SummaryInput
 
-DEVICE = "/device:CPU:0"
+AnyProbes = Union[Probes, ExchangedProbes]
 
 
-def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, result: PassResult) -> None:
+def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, partition: Partition, result: PassResult) -> None:
     """Edits the graph; `result` gets a line for each change."""
     entries: Dict[str, registry.RewrittenTable] = {}
-    probes = Probes()
     reads: List[Tuple[tf.Operation, tf.Operation]] = []
-    resources = [_make_resource(view, fused) for fused in plan.fused]
-    for fused, resource in zip(plan.fused, resources):
+    all_fused = plan.fusion.resources
+    resources = [_make_resource(view, fused) for fused in all_fused]
+    for fused, resource in zip(all_fused, resources):
         for entry in _entries(view, fused, resource):
             registry.add_rewritten(view.graph, entry)
             entries[entry.name] = entry
-        for probe in fused.probes:
-            probes.make(view, fused, resource, probe)
+    several = partition.size > 1
+    probes: AnyProbes = (
+        ExchangedProbes(view, plan.fusion, resources, partition) if several else Probes(view, all_fused, resources)
+    )
     for stand_in in dict.fromkeys(stand_in for stand_in, _ in plan.routes):
         _route_codes(view, plan, stand_in, probes)
-    for fused, resource in zip(plan.fused, resources):
-        gathers = [_replace_gathers(view, fused, resource, gather, probes) for gather in fused.gathers]
+    gathers_of = [
+        [_replace_gathers(view, fused, resource, gather, probes) for gather in fused.gathers]
+        for fused, resource in zip(all_fused, resources)
+    ]
+    gradients = GradientExchange(view, plan.fusion, probes, partition).updates if several else {}
+    for fused, resource, gathers in zip(all_fused, resources, gathers_of):
         if fused.trained:
-            update = _replace_updates(view, fused, resource, probes, check_numerics)
+            update = _replace_updates(view, fused, resource, probes, gradients, check_numerics)
             trained = fused.probes[: fused.trained]
             reads += [
                 (update, op)
@@ -88,45 +97,7 @@ def _slot_ops(table: TablePlan) -> List[tf.Operation]:
 
 
 def _scope(table: Union[TablePlan, FusedTable]) -> str:
-    return f"tf_booster/{table.name}"
-
-
-class Probes:
-    """The TableProbe ops, and which of their outputs are whose codes."""
-
-    def __init__(self) -> None:
-        self.ops: Dict[int, Any] = {}  # id of a ProbePlan -> outputs.
-        self._codes: Dict[Tuple[str, tf.Operation], tf.Tensor] = {}
-        self._first: Dict[tf.Operation, tf.Operation] = {}
-
-    def make(self, view: GraphView, fused: FusedTable, resource: tf.Tensor, plan: ProbePlan) -> None:
-        """Makes the op for all ids of `plan`."""
-        stand_ins = list(dict.fromkeys(stand_in for _, stand_in in plan.members))
-        waits = dict.fromkeys(c for stand_in in stand_ins for c in stand_in.control_inputs)
-        fields = {table.name: place for place, table in enumerate(fused.tables)}
-        if fused.existing is not None:
-            fields = {table.name: table.existing.field for table in fused.tables}
-        with view.inserting(DEVICE, list(waits)):
-            probe = _native.ops().tf_booster_table_probe(
-                resource,
-                [stand_in.inputs[0] for _, stand_in in plan.members],
-                fields=[fields[table.name] for table, _ in plan.members],
-                group=plan.group,
-                name=f"{_scope(fused)}/probe_{plan.group}",
-            )
-        view.note_originals(probe.keys.op, stand_ins)
-        self.ops[id(plan)] = probe
-        for (table, stand_in), codes in zip(plan.members, probe.codes):
-            self._codes[table.name, stand_in] = codes
-            self._first.setdefault(stand_in, codes.op)
-
-    def codes(self, table: TablePlan, stand_in: tf.Operation) -> tf.Tensor:
-        """What stands for the output of `stand_in` in lookups of `table`."""
-        return self._codes[table.name, stand_in]
-
-    def first(self, stand_in: tf.Operation) -> tf.Operation:
-        """An op to wait for in the place of `stand_in`."""
-        return self._first[stand_in]
+    return scope(table.name)
 
 
 def _make_resource(view: GraphView, fused: FusedTable) -> tf.Tensor:
@@ -197,7 +168,7 @@ def _with_more_lookups(view: GraphView, fused: FusedTable) -> List[registry.Rewr
     ]
 
 
-def _route_codes(view: GraphView, plan: RewritePlan, stand_in: tf.Operation, probes: Probes) -> None:
+def _route_codes(view: GraphView, plan: RewritePlan, stand_in: tf.Operation, probes: AnyProbes) -> None:
     for consumer in dict.fromkeys(stand_in.outputs[0].consumers()):
         table = plan.routes.get((stand_in, consumer))
         if table is not None:
@@ -206,23 +177,14 @@ def _route_codes(view: GraphView, plan: RewritePlan, stand_in: tf.Operation, pro
 
 
 def _replace_gathers(
-    view: GraphView, fused: FusedTable, resource: tf.Tensor, plan: GatherPlan, probes: Probes
+    view: GraphView, fused: FusedTable, resource: tf.Tensor, plan: GatherPlan, probes: AnyProbes
 ) -> tf.Operation:
     old = [lookup.gather for _, lookup in plan.members]
     for (table, _), gather in zip(plan.members, old):
         _replace_unique(view, table, gather.inputs[1].op)
-    probe = probes.ops[id(plan.probe)]
     waits = dict.fromkeys(c for gather in old for c in gather.control_inputs)
     with view.inserting(DEVICE, list(waits)):
-        values = _native.ops().tf_booster_table_gather(
-            resource,
-            [gather.inputs[1] for gather in old],
-            probe.keys,
-            probe.key_fields,
-            probe.handles,
-            dim=fused.dim,
-            name=f"{_scope(fused)}/gather",
-        )
+        values = probes.gather(fused, resource, plan, [gather.inputs[1] for gather in old])
     view.note_originals(values[0].op, old)
     for gather, value in zip(old, values):
         value.set_shape(gather.outputs[0].shape)
@@ -245,12 +207,21 @@ def _replace_unique(view: GraphView, table: TablePlan, old: tf.Operation) -> Non
 
 
 def _replace_updates(
-    view: GraphView, fused: FusedTable, resource: tf.Tensor, probes: Probes, check_numerics: bool
+    view: GraphView,
+    fused: FusedTable,
+    resource: tf.Tensor,
+    probes: AnyProbes,
+    exchanged: Dict[str, Tuple[tf.Tensor, tf.Tensor]],
+    check_numerics: bool,
 ) -> tf.Operation:
     updates = [(table, table.update) for table in fused.tables]
     first = updates[0][1]
     replaced = dict.fromkeys(op for _, update in updates for op in update.replaced)
-    used = [probes.ops[id(probe)] for probe in fused.probes[: fused.trained]]
+    gradients = [
+        exchanged.get(table.name) or (_codes(view, table, probes), view.current(update.grad))
+        for table, update in updates
+    ]
+    used = [probes.update_inputs(probe) for probe in fused.probes[: fused.trained]]
     waits = dict.fromkeys(c for op in replaced for c in op.control_inputs if c not in replaced)
     apply_op = getattr(_native.ops(), f"tf_booster_table_apply_{_snake(first.op_name)}")
     with view.inserting(DEVICE):
@@ -262,8 +233,8 @@ def _replace_updates(
             [probe.key_fields for probe in used],
             [probe.counts for probe in used],
             [probe.handles for probe in used],
-            [_codes(view, table, probes) for table, _ in updates],
-            [view.current(update.grad) for _, update in updates],
+            [indices for indices, _ in gradients],
+            [grad for _, grad in gradients],
             *inputs,
             check_numerics=check_numerics,
             name=f"{_scope(fused)}/apply",
@@ -286,7 +257,7 @@ def _read_before_update(view: GraphView, pairs: List[Tuple[tf.Operation, tf.Oper
             add_control_input(update, gather)
 
 
-def _codes(view: GraphView, table: TablePlan, probes: Probes) -> tf.Tensor:
+def _codes(view: GraphView, table: TablePlan, probes: AnyProbes) -> tf.Tensor:
     """The update's indices, which may be a lookup's codes themselves."""
     indices = table.update.indices
     return probes.codes(table, indices.op) if indices.op in table.groups else view.current(indices)

@@ -15,6 +15,7 @@ import tensorflow as tf
 from tf_booster.embedding import registry
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.merging import Unit, merge_groups
+from tf_booster.passes.table_exchange_plan import ExchangePlan, ExchangeUnits, exchanges
 from tf_booster.passes.table_updates import Sameness, chain_of, update_key
 from tf_booster.passes.table_uses import Lookup, TablePlan
 
@@ -61,24 +62,35 @@ class FusedTable:
         return self.tables[0].spec.dim
 
 
-def plan_fusion(
-    view: GraphView, tables: Sequence[TablePlan], fuse: bool
-) -> Tuple[List[FusedTable], List[Tuple[str, str]]]:
+@dataclasses.dataclass
+class FusionPlan:
+    """resources: all of them. apart: pairs of a node and the reason why it stays apart from others like it.
+    exchanges, exchange: under several ranks what travels together; exchanges has probes with their resources."""
+
+    resources: List[FusedTable]
+    apart: List[Tuple[str, str]]
+    exchanges: List[List[Tuple[FusedTable, ProbePlan]]] = dataclasses.field(default_factory=list)
+    exchange: ExchangePlan = dataclasses.field(default_factory=ExchangePlan)
+
+
+def plan_fusion(view: GraphView, tables: Sequence[TablePlan], fuse: bool, several_ranks: bool = False) -> FusionPlan:
     """Sorts tables into resources, and their lookups into ops.
 
     Args:
       view: of the graph.
       tables: all that the rewrite is about.
       fuse: False keeps every table and every lookup by itself.
-
-    Returns:
-      The resources, and pairs of a node and the reason why it stays apart from others like it.
+      several_ranks: whether lookups and gradients are exchanged, which is done together all the same.
     """
-    merged = _Merged(view, tables) if fuse else None
-    fused = _resources(tables, merged)
+    units = ExchangeUnits(view, tables) if several_ranks else None
+    merged = _Merged(view, tables, units) if fuse or several_ranks else None
+    fused = _resources(tables, merged if fuse else None)
     for resource in fused:
-        _plan_lookups(resource, merged)
-    return fused, merged.refused if merged else []
+        _plan_lookups(resource, merged if fuse else None)
+    plan = FusionPlan(fused, merged.refused if merged and fuse else [])
+    if units is not None:
+        plan.exchanges, plan.exchange = exchanges(fused, merged.number), units.plan
+    return plan
 
 
 class _Merged:
@@ -87,11 +99,11 @@ class _Merged:
     Each of probe_of, gather_of, update_of: op -> number of its group; ops of one number may become one.
     """
 
-    def __init__(self, view: GraphView, tables: Sequence[TablePlan]):
+    def __init__(self, view: GraphView, tables: Sequence[TablePlan], exchange: Optional[ExchangeUnits]):
         self.refused: List[Tuple[str, str]] = []
         self.number: Dict[tf.Operation, int] = {}
         stand_ins = dict.fromkeys(stand_in for table in tables for stand_in in table.groups)
-        units = [Unit((op,), "probe", op) for op in stand_ins]
+        units = [exchange.lookup_unit(op) if exchange else Unit((op,), "probe", op) for op in stand_ins]
         units += [Unit((k.gather,), "gather", k.gather) for table in tables for k in table.lookups]
         sameness, self._keys = Sameness(), {}
         for table in tables:
@@ -100,7 +112,12 @@ class _Merged:
                 key = update_key(table.spec.dim, table.update, chain, sameness)
                 self._keys[table.name] = key
                 units.append(Unit(chain, key, table))
+        if exchange is not None:
+            units += exchange.gradient_units()
         groups, refused = merge_groups(view, units)
+        if exchange is not None:
+            exchange.check_refused(refused)
+            groups = [group for group in groups if not exchange.take(group)]
         self.updates: List[List[TablePlan]] = []
         for number, group in enumerate(groups):
             if isinstance(group[0].payload, TablePlan):

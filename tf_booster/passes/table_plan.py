@@ -15,7 +15,7 @@ from tf_booster.passes.code_refusals import DENSIFIES, inside_control_flow, name
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.optimizer_matching import UnsupportedUpdate, match_updates
-from tf_booster.passes.table_fusion import FusedTable, plan_fusion
+from tf_booster.passes.table_fusion import FusionPlan, plan_fusion
 from tf_booster.passes.table_settings import check_stand_in, table_of, table_spec
 from tf_booster.passes.table_uses import Lookup, TablePlan
 from tf_booster.passes.variable_uses import SummaryInput, follow, variable_uses
@@ -28,19 +28,20 @@ STAND_IN_TABLE = "TfBoosterStandInTable"
 class RewritePlan:
     """All tables of a graph, and which of a StandInIds op's consumers read the probe of which table.
 
-    fused: the resources that the tables become, each of one table or of several. apart: nodes, and why they are not fused.
+    fusion: the resources that the tables become, each of one table or of several, and what is exchanged between ranks.
     gradient_summaries: inputs of summaries that show a table's gradient as a dense tensor -> the table's name.
     """
 
     tables: List[TablePlan]
-    fused: List[FusedTable]
-    apart: List[Tuple[str, str]]
+    fusion: FusionPlan
     gradient_summaries: Dict[SummaryInput, str]
     routes: Dict[Tuple[tf.Operation, tf.Operation], TablePlan]  # (StandInIds op, consumer of its codes) -> table
     idle: List[tf.Operation]  # StandInIds ops whose codes reach no table; only their shape can matter.
 
 
-def plan_rewrite(view: GraphView, default_seed: Optional[int], fuse: bool = True) -> RewritePlan:
+def plan_rewrite(
+    view: GraphView, default_seed: Optional[int], fuse: bool = True, several_ranks: bool = False
+) -> RewritePlan:
     """Finds the tables of the graph, their lookups and updates, and which of them become one (none if not `fuse`).
 
     Raises RewriteError for whatever a table cannot serve.
@@ -71,8 +72,8 @@ def plan_rewrite(view: GraphView, default_seed: Optional[int], fuse: bool = True
     used = {op for plan in plans for op in plan.groups}
     idle = [op for op in stand_ins if op not in used]
     routes = _routes(flow, plans, stand_ins)
-    fused, apart = plan_fusion(view, plans, fuse)
-    return RewritePlan(plans, fused, apart, gradient_summaries, routes, idle)
+    fusion = plan_fusion(view, plans, fuse, several_ranks)
+    return RewritePlan(plans, fusion, gradient_summaries, routes, idle)
 
 
 class _Planner:

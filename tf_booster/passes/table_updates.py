@@ -102,11 +102,11 @@ def update_key(dim: int, update: SparseUpdate, chain: Tuple[tf.Operation, ...], 
         tuple((slot.name, slot.initial_value) for slot in update.slots),
         tuple(sorted(update.attrs.items())),
         tuple(sameness.of(value) for value in update.inputs),
-        _waiting(chain),
+        waiting(chain),
     )
 
 
-def _waiting(chain: Tuple[tf.Operation, ...]) -> Hashable:
+def waiting(chain: Tuple[tf.Operation, ...]) -> Hashable:
     """The ops that wait for an update. A NoOp that groups nothing but one table's update stands for those behind it."""
     own = set(chain)
     found: Dict[tf.Operation, None] = {}

@@ -1,0 +1,247 @@
+"""The lookups and gradients of tables that are partitioned over ranks. docs/design/several_ranks.md tells how.
+
+A key lives on one rank. Each exchange is two all-to-alls forward, ids to their owners and rows back, and for training one backward,
+gradients to the owners; all tables share them. The ops in between are in cc/tf/ops/table_exchange_ops.cc.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+import tensorflow as tf
+
+from tf_booster import _native
+from tf_booster.parallel import collectives
+from tf_booster.parallel.row_weights import row_weights
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.table_exchange_plan import ExchangePlan, Partition
+from tf_booster.passes.table_fusion import FusedTable, FusionPlan, GatherPlan, ProbePlan
+from tf_booster.passes.table_gradients import TableGradient
+from tf_booster.passes.table_probes import DEVICE, CodesOf, field_of, scope
+from tf_booster.passes.table_uses import TablePlan
+
+
+class OwnedKeys(NamedTuple):
+    """The keys of a probe that this rank owns, of all ranks' batches: what an update takes."""
+
+    keys: tf.Tensor
+    key_fields: tf.Tensor
+    counts: tf.Tensor
+    handles: tf.Tensor
+
+
+@dataclasses.dataclass
+class _Exchanged:
+    """One probe after its exchange.
+
+    number: among the probes of the exchange. fields: of its segments. reply, starts, scales: of the whole exchange.
+    """
+
+    group: int
+    number: int
+    fields: List[int]
+    reply: tf.Tensor
+    starts: tf.Tensor
+    slots: tf.Tensor
+    sent: tf.Tensor
+    owned: OwnedKeys
+    owner_codes: tf.Tensor
+    received: tf.Tensor
+    scales: tf.Tensor
+
+
+class ExchangedProbes(CodesOf):
+    """Makes the exchanges of all lookups; has the interface of Probes."""
+
+    def __init__(self, view: GraphView, fusion: FusionPlan, resources: Sequence[tf.Tensor], partition: Partition):
+        super().__init__()
+        self._view, self._partition = view, partition
+        self._resource_of = {id(fused): resource for fused, resource in zip(fusion.resources, resources)}
+        self._exchanged: Dict[int, _Exchanged] = {}
+        weights = row_weights(view.graph)
+        for members in fusion.exchanges:
+            self._make(members, None if weights is None else weights.rows)
+
+    def update_inputs(self, plan: ProbePlan) -> OwnedKeys:
+        """Has keys, key_fields, counts and handles of a probe."""
+        return self._exchanged[id(plan)].owned
+
+    def exchanged(self, plan: ProbePlan) -> _Exchanged:
+        """A probe after its exchange."""
+        return self._exchanged[id(plan)]
+
+    def gather(self, fused: FusedTable, resource: tf.Tensor, plan: GatherPlan, codes: List[tf.Tensor]) -> Any:
+        """The rows of `codes`, made where the caller's scopes say."""
+        del resource
+        probe = self._exchanged[id(plan.probe)]
+        return _native.ops().tf_booster_table_expand(
+            codes,
+            probe.reply,
+            probe.slots,
+            probe.starts,
+            probe=probe.number,
+            dim=fused.dim,
+            name=f"{scope(fused.name)}/gather",
+        )
+
+    def _make(self, members: List[Tuple[FusedTable, ProbePlan]], rows: Any) -> None:
+        ids, ids_segments, segments = [], [], []
+        for number, (fused, probe) in enumerate(members):
+            fields = list(dict.fromkeys(field_of(fused, table) for table, _ in probe.members))
+            first = len(segments)
+            segments += [(number, field) for field in fields]
+            for table, stand_in in probe.members:
+                ids.append(stand_in.inputs[0])
+                ids_segments.append(first + fields.index(field_of(fused, table)))
+        stand_ins = list(dict.fromkeys(stand_in for _, probe in members for _, stand_in in probe.members))
+        waits = dict.fromkeys(c for stand_in in stand_ins for c in stand_in.control_inputs)
+        attrs = {
+            "dims": [fused.dim for fused, _ in members],
+            "groups": [probe.group for _, probe in members],
+            "counted": [probe in fused.probes[: fused.trained] for fused, probe in members],
+            "segment_probes": [number for number, _ in segments],
+            "segment_fields": [field for _, field in segments],
+            "ranks": self._partition.size,
+            "partition": self._partition.mode,
+        }
+        ops = _native.ops()
+        with self._view.inserting(DEVICE, list(waits)):
+            rows = tf.constant(1.0) if rows is None else rows
+            route = ops.tf_booster_table_route(
+                ids, rows, ids_segments=ids_segments, P=len(members), name="tf_booster/tables/route", **attrs
+            )
+        with self._view.inserting(DEVICE):
+            message, splits = collectives.all_to_all(route.message, route.splits, "tables", "ids")
+            serve = ops.tf_booster_table_serve(
+                [self._resource_of[id(fused)] for fused, _ in members],
+                message,
+                splits,
+                reduction=self._partition.reduction,
+                name="tf_booster/tables/serve",
+                **attrs,
+            )
+            reply, _ = collectives.all_to_all(serve.reply, serve.reply_splits, "tables", "rows")
+        self._view.note_originals(route.message.op, stand_ins)
+        codes = iter(route.codes)
+        for number, (_, probe) in enumerate(members):
+            owned = OwnedKeys(
+                *(outputs[number] for outputs in (serve.keys, serve.key_fields, serve.counts, serve.handles))
+            )
+            fields = [field for of, field in segments if of == number]
+            self._exchanged[id(probe)] = _Exchanged(
+                probe.group, number, fields, reply, route.starts, route.slots[number], route.sent[number], owned,
+                serve.owner_codes[number], serve.received[number], serve.scales,
+            )  # fmt: skip
+            for table, stand_in in probe.members:
+                self.note(table, stand_in, next(codes))
+
+
+class GradientExchange:
+    """Makes the exchange of all gradients, where they leave the backward pass.
+
+    updates: by table's name the indices and the gradient that its update takes then.
+    """
+
+    def __init__(self, view: GraphView, fusion: FusionPlan, probes: ExchangedProbes, partition: Partition):
+        self._view, self._probes, self._partition = view, probes, partition
+        self._plan: ExchangePlan = fusion.exchange
+        self._fused_of = {table.name: fused for fused in fusion.resources for table in fused.tables}
+        self.updates: Dict[str, Tuple[tf.Tensor, tf.Tensor]] = {}
+        for tables in self._plan.gradients:
+            self._exchange(tables)
+        for ops in self._plan.sums:
+            self._add_up(ops)
+
+    def _exchange(self, tables: List[TablePlan]) -> None:
+        probes: Dict[int, _Exchanged] = {}  # id of a ProbePlan -> it.
+        lanes: List[Tuple[int, int, int]] = []  # Stream, probe, segment.
+        parts = [(table, part) for table in tables for part in self._plan.gradient_of[table.name].parts]
+        for stream, (table, _) in enumerate(parts):
+            fused = self._fused_of[table.name]
+            for plan in fused.probes[: fused.trained]:
+                if any(other is table for other, _ in plan.members):
+                    probe = probes.setdefault(id(plan), self._probes.exchanged(plan))
+                    lanes.append((stream, list(probes).index(id(plan)), probe.fields.index(field_of(fused, table))))
+        used = list(probes.values())
+        attrs = {
+            "dims": [table.spec.dim for table, _ in parts],
+            "by_row": [part.by_row for _, part in parts],
+            "lane_streams": [stream for stream, _, _ in lanes],
+            "lane_probes": [probe for _, probe, _ in lanes],
+            "lane_segments": [segment for _, _, segment in lanes],
+            "groups": [probe.group for probe in used],
+            "ranks": self._partition.size,
+        }
+        ops = _native.ops()
+        with self._view.inserting(DEVICE):
+            send = ops.tf_booster_table_send_gradients(
+                [self._codes(table, part.indices) for table, part in parts],
+                [self._view.current(part.values) for _, part in parts],
+                [probe.slots for probe in used],
+                [probe.sent for probe in used],
+                tf.zeros([0], tf.int64),
+                name="tf_booster/tables/send_gradients",
+                **attrs,
+            )
+            message, splits = collectives.all_to_all(send.message, send.splits, "tables", "gradients")
+            receive = ops.tf_booster_table_receive_gradients(
+                message,
+                splits,
+                [probe.owner_codes for probe in used],
+                [probe.received for probe in used],
+                used[0].scales,
+                M=len(parts),
+                name="tf_booster/tables/receive_gradients",
+                **attrs,
+            )
+            for table in tables:
+                places = [place for place, (of, _) in enumerate(parts) if of is table]
+                indices, values = ([out[place] for place in places] for out in (receive.indices, receive.values))
+                self._put(
+                    table,
+                    indices[0] if len(places) == 1 else tf.concat(indices, 0),
+                    values[0] if len(places) == 1 else tf.concat(values, 0),
+                    send.message.op,
+                    used[0].scales,
+                )
+
+    def _put(
+        self, table: TablePlan, indices: tf.Tensor, values: tf.Tensor, send: tf.Operation, scales: tf.Tensor
+    ) -> None:
+        """Makes the program go on with the rows of this rank's keys."""
+        gradient = self._plan.gradient_of[table.name]
+        local = _reads_own_rows(gradient)
+        self._view.redirect(gradient.values, values, lambda op: op is not send and op not in local)
+        self.updates[table.name] = (
+            indices,
+            values if table.update.grad is gradient.values else self._view.current(table.update.grad),
+        )
+        for op in gradient.local_sums:
+            self._weigh(op, scales)
+
+    def _weigh(self, op: tf.Operation, scales: tf.Tensor) -> None:
+        """A sum of squares of this rank's own rows, as they would be in the joined batch; nothing of a batch that does not count."""
+        old = op.outputs[0]
+        weight = tf.square(scales[self._partition.rank])
+        weighed = tf.math.multiply_no_nan(old, weight, name="tf_booster/tables/weighed_sum")
+        self._view.redirect(old, weighed)
+
+    def _add_up(self, ops: List[tf.Operation]) -> None:
+        with self._view.inserting(DEVICE):
+            own = [self._view.current(op.outputs[0]) for op in ops]
+            summed = collectives.all_reduce_packed(own, "other", "sums_over_table_gradients")
+        packs = {
+            consumer for tensor in own for consumer in tensor.consumers() if consumer.type == "TfBoosterPackTensors"
+        }
+        for tensor, total in zip(own, summed):
+            self._view.redirect(tensor, total, lambda op: op not in packs)
+
+    def _codes(self, table: TablePlan, indices: tf.Tensor) -> tf.Tensor:
+        """A lookup's indices, which may be its codes themselves."""
+        return self._probes.codes(table, indices.op) if indices.op in table.groups else self._view.current(indices)
+
+
+def _reads_own_rows(gradient: TableGradient) -> set:
+    """The ops that go on reading this rank's rows: the local sums, and the squares in front of them."""
+    return {*gradient.local_sums, *(op.inputs[0].op for op in gradient.local_sums if op.type != "L2Loss")}

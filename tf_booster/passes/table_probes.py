@@ -1,0 +1,92 @@
+"""The lookups of tables that live in this process as a whole: a TableProbe for the ids, a TableGather for the rows."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence, Tuple
+
+import tensorflow as tf
+
+from tf_booster import _native
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.table_fusion import FusedTable, GatherPlan, ProbePlan
+from tf_booster.passes.table_uses import TablePlan
+
+DEVICE = "/device:CPU:0"
+
+
+def scope(name: str) -> str:
+    """The name scope of the ops on a table."""
+    return f"tf_booster/{name}"
+
+
+def field_of(fused: FusedTable, table: TablePlan) -> int:
+    """Which field of its resource a table is."""
+    if fused.existing is not None:
+        return table.existing.field
+    return next(place for place, other in enumerate(fused.tables) if other is table)
+
+
+class CodesOf:
+    """Which tensor stands for the codes of which lookup."""
+
+    def __init__(self) -> None:
+        self._codes: Dict[Tuple[str, tf.Operation], tf.Tensor] = {}
+        self._first: Dict[tf.Operation, tf.Operation] = {}
+
+    def note(self, table: TablePlan, stand_in: tf.Operation, codes: tf.Tensor) -> None:
+        """`codes` are the codes of the ids of `stand_in` in lookups of `table`."""
+        self._codes[table.name, stand_in] = codes
+        self._first.setdefault(stand_in, codes.op)
+
+    def codes(self, table: TablePlan, stand_in: tf.Operation) -> tf.Tensor:
+        """What stands for the output of `stand_in` in lookups of `table`."""
+        return self._codes[table.name, stand_in]
+
+    def first(self, stand_in: tf.Operation) -> tf.Operation:
+        """An op to wait for in the place of `stand_in`."""
+        return self._first[stand_in]
+
+
+class Probes(CodesOf):
+    """Makes the TableProbe ops of all resources."""
+
+    def __init__(self, view: GraphView, fused: Sequence[FusedTable], resources: Sequence[tf.Tensor]):
+        super().__init__()
+        self._view = view
+        self._ops: Dict[int, Any] = {}  # id of a ProbePlan -> outputs.
+        for each, resource in zip(fused, resources):
+            for probe in each.probes:
+                self._make(each, resource, probe)
+
+    def update_inputs(self, plan: ProbePlan) -> Any:
+        """Has keys, key_fields, counts and handles of a probe."""
+        return self._ops[id(plan)]
+
+    def gather(self, fused: FusedTable, resource: tf.Tensor, plan: GatherPlan, codes: List[tf.Tensor]) -> Any:
+        """The rows of `codes`, made where the caller's scopes say."""
+        probe = self._ops[id(plan.probe)]
+        return _native.ops().tf_booster_table_gather(
+            resource,
+            codes,
+            probe.keys,
+            probe.key_fields,
+            probe.handles,
+            dim=fused.dim,
+            name=f"{scope(fused.name)}/gather",
+        )
+
+    def _make(self, fused: FusedTable, resource: tf.Tensor, plan: ProbePlan) -> None:
+        stand_ins = list(dict.fromkeys(stand_in for _, stand_in in plan.members))
+        waits = dict.fromkeys(c for stand_in in stand_ins for c in stand_in.control_inputs)
+        with self._view.inserting(DEVICE, list(waits)):
+            probe = _native.ops().tf_booster_table_probe(
+                resource,
+                [stand_in.inputs[0] for _, stand_in in plan.members],
+                fields=[field_of(fused, table) for table, _ in plan.members],
+                group=plan.group,
+                name=f"{scope(fused.name)}/probe_{plan.group}",
+            )
+        self._view.note_originals(probe.keys.op, stand_ins)
+        self._ops[id(plan)] = probe
+        for (table, stand_in), codes in zip(plan.members, probe.codes):
+            self.note(table, stand_in, codes)
