@@ -11,7 +11,6 @@ from tensorflow_estimator.python.estimator import estimator as estimator_lib
 import tf_booster
 from tf_booster import enable, log
 from tf_booster.estimator import sessions
-from tf_booster.parallel.ranks import Ranks
 from tf_booster.passes import pipelines
 from tf_booster.passes.base import Pass, PassResult
 

@@ -53,7 +53,6 @@ NOT_YET = {
     "pipeline": "exact",
     "lr_scaling": "linear",
     "warmup_steps": 5,
-    "partition": "mod",
 }
 
 

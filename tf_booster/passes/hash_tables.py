@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Optional
 
 from tf_booster.checkpoint import savers
 from tf_booster.embedding import registry
-from tf_booster.parallel.loss_reduction import loss_reduction
+from tf_booster.parallel import shared_graphs
+from tf_booster.parallel.loss_reduction import AVERAGE, loss_reduction
 from tf_booster.passes import table_edit
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, removed_variables, variable_handle_op
@@ -21,7 +21,7 @@ class HashTables(Pass):
     Args:
       seed: of tables that have none of their own; None takes the graph's.
       check_numerics: whether NaN and infinity in a gradient are an error.
-      partition: how tables are spread over ranks; None for one process.
+      gradient_reduction: "average" or "sum" over ranks, for losses that no canned head made.
       fuse: whether tables that are alike become one, and their lookups and updates one op each.
     """
 
@@ -32,11 +32,10 @@ class HashTables(Pass):
         self,
         seed: Optional[int] = None,
         check_numerics: bool = False,
-        partition: Optional[Partition] = None,
+        gradient_reduction: str = AVERAGE,
         fuse: bool = True,
     ):
-        self._seed, self._check_numerics, self._fuse = seed, check_numerics, fuse
-        self._partition = partition or Partition()
+        self._seed, self._check_numerics, self._reduction, self._fuse = seed, check_numerics, gradient_reduction, fuse
 
     def requires(self, view: GraphView) -> bool:
         """Whether the graph has lookups, or tables, that are not rewritten yet."""
@@ -48,14 +47,15 @@ class HashTables(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Raises RewriteError, before any edit, for what a table cannot serve."""
         result = PassResult(self.name)
-        plan = plan_rewrite(view, self._seed, self._fuse, several_ranks=self._partition.size > 1)
+        place = shared_graphs.place(view.graph)
+        plan = plan_rewrite(view, self._seed, self._fuse, several_ranks=place.size > 1)
         fresh = [table for table in plan.tables if table.existing is None]
         try:
             savers.check_built_savers(view, table_edit.replaced_variables(fresh, [None] * len(fresh)))
         except ValueError as error:
             raise RewriteError(str(error)) from error
-        reduction = loss_reduction(view.graph, self._partition.reduction).kind
-        partition = dataclasses.replace(self._partition, reduction=reduction)
+        reduction = loss_reduction(view.graph, self._reduction).kind
+        partition = Partition(place.rank, place.size, place.partition, reduction)
         table_edit.execute(view, plan, self._check_numerics, partition, result)
         result.skipped.extend(plan.fusion.apart)
         return result

@@ -36,7 +36,6 @@ from tf_booster.passes.hash_tables import HashTables
 from tf_booster.passes.input_pipeline import InputPipeline
 from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.sparse_lookups import SparseLookups
-from tf_booster.passes.table_exchange_plan import Partition
 from tf_booster.passes.variable_gathers import VariableGathers
 from tf_booster.passes.variable_memory import variable_memory
 from tf_booster.passes.variable_updates import VariableUpdates
@@ -52,7 +51,7 @@ def passes(options: Options) -> List[Pass]:
         (
             True,
             HashTables(
-                options.seed, options.check_numerics, _partition(options), fuse=options.fuse_tables is not False
+                options.seed, options.check_numerics, options.gradient_reduction, fuse=options.fuse_tables is not False
             ),
         ),
         (ranks.current().size > 1, DenseCollectives(ranks.current().size, options.gradient_reduction)),
@@ -65,11 +64,6 @@ def passes(options: Options) -> List[Pass]:
         (options.prefetch_to_device is True, PrefetchToDevice()),
     ]
     return [p for on, p in wanted if on and p.name not in options.disable_passes]
-
-
-def _partition(options: Options) -> Partition:
-    here = ranks.current()
-    return Partition(here.rank, here.size, options.partition, options.gradient_reduction)
 
 
 def rewrite(graph: tf.Graph, options: Options, only: Optional[Sequence[Pass]] = None, obstacle: str = "") -> Report:
