@@ -27,6 +27,7 @@ TURN = 25  # Steps of a turn.
 # Steps not measured after a turn begins or a checkpoint was written: the queues of the input pipeline are full then.
 WARM_UP = 5
 PREDICTIONS = 2048
+INPUT_BATCHES = 60  # On which the input pipeline is measured alone.
 
 
 class Turns(tf.estimator.SessionRunHook):
@@ -37,6 +38,12 @@ class Turns(tf.estimator.SessionRunHook):
         self.report, self.report_text = None, ""
         self.speeds: List[Dict] = []
         self._skip, self._last, self._seconds, self._measured, self._steps = WARM_UP, 0.0, 0.0, 0, 0
+        self._last_processor, self._processor, self._processor_steps = 0.0, 0.0, 0
+
+    @property
+    def processor_seconds(self) -> float:
+        """Of a step, over all threads, reading ahead included."""
+        return self._processor / max(1, self._processor_steps)
 
     def skip(self, steps: int) -> None:
         """Leaves the next `steps` steps out of the measurement."""
@@ -60,13 +67,15 @@ class Turns(tf.estimator.SessionRunHook):
         self.wait()
 
     def after_run(self, run_context, run_values) -> None:
-        now = time.perf_counter()
+        now, processor = time.perf_counter(), time.process_time()
         if self._skip:
             self._skip -= 1
         else:
             self._seconds += now - self._last
             self._measured += 1
-        self._last = now
+            self._processor += processor - self._last_processor
+            self._processor_steps += 1
+        self._last, self._last_processor = now, processor
         self._steps += 1
         if self._steps % TURN == 0:
             self._end_turn(self._steps)
@@ -122,6 +131,24 @@ def read_evaluations(model_dir: str) -> List[Dict]:
     return [{"step": step, "auc": found[step]} for step in sorted(found)]
 
 
+def input_processor_seconds(args) -> float:
+    """Processor time of a training batch without the model: read, shuffled, parsed; over all threads."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        dataset = deepfm.input_fn(args.data, args.batch_size, training=True, eval_path=args.eval_data)()
+        iterator = v1.data.make_initializable_iterator(dataset)
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+        _, labels = iterator.get_next()
+        # As Estimator runs it: where the booster is on, the session's graph is rewritten.
+        with v1.train.MonitoredSession() as session:
+            for _ in range(INPUT_BATCHES):  # The shuffle's buffer fills; as much is read ahead then as after the last.
+                session.run(labels.op)
+            begin = time.process_time()
+            for _ in range(INPUT_BATCHES):
+                session.run(labels.op)
+            return (time.process_time() - begin) / INPUT_BATCHES
+
+
 def train(result_path: str, argv: List[str], channel: TextIO) -> None:
     """Trains, evaluates, predicts, exports; writes what it found to `result_path`."""
     args = deepfm.parse_args(argv)
@@ -142,6 +169,8 @@ def train(result_path: str, argv: List[str], channel: TextIO) -> None:
         "loss": float(metrics["loss"]),
         "evaluations": read_evaluations(args.model_dir),
         "speeds": turns.speeds,
+        "step_processor_seconds": turns.processor_seconds,
+        "input_processor_seconds": input_processor_seconds(args),
         "growth": growth.sizes,
         "report": turns.report,
         "report_text": turns.report_text,

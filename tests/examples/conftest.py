@@ -4,9 +4,8 @@ import os
 import sys
 
 import pytest
+from example_programs import EXAMPLES, ROOT
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-EXAMPLES = os.path.join(ROOT, "examples")
 sys.path.insert(0, EXAMPLES)
 
 

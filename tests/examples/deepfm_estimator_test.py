@@ -8,9 +8,9 @@ import sys
 
 import pytest
 import tensorflow as tf
+from example_programs import EXAMPLES
 
 import deepfm_estimator
-from conftest import EXAMPLES
 
 PROGRAM = os.path.join(EXAMPLES, "deepfm_estimator.py")
 SMALL = "--steps 12 --eval_every 6 --batch_size 64 --embedding_dim 3 --hidden 4 --buckets 40 --threads 1".split()

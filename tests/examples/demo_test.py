@@ -8,10 +8,10 @@ import sys
 import time
 
 import pytest
+from example_programs import EXAMPLES
 
 import demo
 import demo_page
-from conftest import EXAMPLES
 
 PROGRAM = [sys.executable, os.path.join(EXAMPLES, "demo.py"), "--quick"]
 
@@ -47,6 +47,9 @@ def test_the_table_and_the_page_say_the_same(quick):
         with open(os.path.join(out, name + ".json")) as f:
             result = json.load(f)
         assert 0.5 < result["auc"] < reachable
+        assert 0 < result["input_processor_seconds"] and 0 < result["step_processor_seconds"]
+        share = "%.1f of %.1f ms" % (1e3 * result["input_processor_seconds"], 1e3 * result["step_processor_seconds"])
+        assert share in printed and share in page
         assert "%.4f" % result["auc"] in printed and "%.4f" % result["auc"] in page
         assert [e["step"] for e in result["evaluations"]] == [39, 78]
         assert [g["step"] for g in result["growth"]] == [0, 39, 78]
