@@ -158,7 +158,12 @@ def worst(joined: Dict[str, Any], ranks: List[Dict[str, Any]], noise: Dict[str, 
         for name, value in found["variables"].items():
             if not np.array_equal(value, ranks[0]["variables"][name]):
                 return f"'{name}' is not the same on ranks 0 and {rank}"
-    losses = np.array([found["losses"] for found in ranks])
+    return _worst_loss(joined, np.array([found["losses"] for found in ranks]), noise, total)
+
+
+def _worst_loss(joined: Dict[str, Any], losses: np.ndarray, noise: Dict[str, Any], total: str) -> str:
+    if total == "none":
+        return ""
     losses = losses.mean(0) if total == "mean" else losses.sum(0)
     scale = max(1.0, float(np.abs(joined["losses"]).max()))
     allowed = max(1e-5 * scale, 2 * float(np.abs(noise["losses"] - joined["losses"]).max()))
@@ -175,3 +180,51 @@ def plain(build: Callable[[Dict[str, tf.Tensor]], Any], data: Dict[str, np.ndarr
     finally:
         if options is not None:
             tf.enable_gpu_booster(**vars(options))
+
+
+class _Recorder(v1.train.SessionRunHook):
+    """Notes the loss at every step, and all global Variables at the beginning and at the end."""
+
+    def begin(self) -> None:
+        self.graph, self.losses = v1.get_default_graph(), []
+        self._loss = v1.get_collection(v1.GraphKeys.LOSSES)[-1]
+        self._variables = {v.op.name: v for v in v1.global_variables()}
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self.initial = session.run(self._variables)
+
+    def before_run(self, run_context: Any) -> Any:
+        return v1.train.SessionRunArgs(self._loss)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self.losses.append(run_values.results)
+
+    def end(self, session: Any) -> None:
+        self.variables = session.run(self._variables)
+
+
+def train_estimator(
+    make: Callable[[Any], tf.estimator.Estimator], data: Dict[str, np.ndarray], folder: str
+) -> Dict[str, Any]:
+    """As train(), of `make(config)`; its input function yields the batches of `data` one by one."""
+    tf.keras.utils.set_random_seed(7)
+    config = tf.estimator.RunConfig(
+        folder,
+        tf_random_seed=7,
+        session_config=v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1),
+        save_summary_steps=None,
+        save_checkpoints_secs=None,
+    )
+    labels = data["label"]
+    features = {name: values for name, values in data.items() if name != "label"}
+    recorder = _Recorder()
+    estimator = make(config)
+    estimator.train(lambda: tf.data.Dataset.from_tensor_slices((features, labels)), hooks=[recorder])
+    report = report_of(recorder.graph)
+    return {
+        "losses": np.array(recorder.losses),
+        "initial": recorder.initial,
+        "variables": recorder.variables,
+        "step": recorder.variables["global_step"],
+        "report": report.to_dict() if report else None,
+    }
