@@ -10,11 +10,11 @@ v1 = tf.compat.v1
 CASES = list(zip(equal.OPTIMIZERS, list(equal.CLIPS) * 3))
 
 
-def program(optimizer, clip):
+def program(optimizer, clip, rate=1.0):
     def build(features):
         logits = equal.logits_of(features)
         loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=features["label"], logits=logits))
-        return loss, equal.minimize(equal.OPTIMIZERS[optimizer](), clip, loss)
+        return loss, equal.minimize(equal.OPTIMIZERS[optimizer](rate), clip, loss)
 
     return build
 

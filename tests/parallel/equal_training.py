@@ -17,18 +17,20 @@ BATCH, STEPS = 8, 50  # A rank's batch.
 NUM_IDS, NUM_TAGS, MAX_TAGS = 30, 12, 3
 
 OPTIMIZERS = {
-    "sgd": lambda: v1.train.GradientDescentOptimizer(0.1),
-    "momentum": lambda: v1.train.MomentumOptimizer(0.02, 0.9, use_nesterov=True),
-    "adagrad": lambda: v1.train.AdagradOptimizer(0.1),
-    "adam": lambda: v1.train.AdamOptimizer(0.01),
-    "ftrl": lambda: v1.train.FtrlOptimizer(0.1, l1_regularization_strength=1e-3, l2_regularization_strength=1e-3),
-    "rmsprop": lambda: v1.train.RMSPropOptimizer(0.01, momentum=0.5),
-    "keras sgd": lambda: keras.SGD(0.1),
-    "keras momentum": lambda: keras.SGD(0.02, 0.9),
-    "keras adagrad": lambda: keras.Adagrad(0.1),
-    "keras adam": lambda: keras.Adam(0.01),
-    "keras ftrl": lambda: keras.Ftrl(0.1),
-    "keras rmsprop": lambda: keras.RMSprop(0.01),
+    "sgd": lambda rate=1.0: v1.train.GradientDescentOptimizer(0.1 * rate),
+    "momentum": lambda rate=1.0: v1.train.MomentumOptimizer(0.02 * rate, 0.9, use_nesterov=True),
+    "adagrad": lambda rate=1.0: v1.train.AdagradOptimizer(0.1 * rate),
+    "adam": lambda rate=1.0: v1.train.AdamOptimizer(0.01 * rate),
+    "ftrl": lambda rate=1.0: v1.train.FtrlOptimizer(
+        0.1 * rate, l1_regularization_strength=1e-3, l2_regularization_strength=1e-3
+    ),
+    "rmsprop": lambda rate=1.0: v1.train.RMSPropOptimizer(0.01 * rate, momentum=0.5),
+    "keras sgd": lambda rate=1.0: keras.SGD(0.1 * rate),
+    "keras momentum": lambda rate=1.0: keras.SGD(0.02 * rate, 0.9),
+    "keras adagrad": lambda rate=1.0: keras.Adagrad(0.1 * rate),
+    "keras adam": lambda rate=1.0: keras.Adam(0.01 * rate),
+    "keras ftrl": lambda rate=1.0: keras.Ftrl(0.1 * rate),
+    "keras rmsprop": lambda rate=1.0: keras.RMSprop(0.01 * rate),
 }
 
 

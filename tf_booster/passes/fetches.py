@@ -58,7 +58,7 @@ def fetches_of(view: GraphView) -> Fetches:
     index = view.index()
     initial = view.upstream_of_initializers()
     updates = [op for t in index.types() if UPDATE.fullmatch(t) for op in index.of_types([t])]
-    updates = [op for op in updates if index.number[op] not in initial and not _restores(op)]
+    updates = [op for op in updates if index.number[op] not in initial and not restores(op)]
     if updates:
         return Fetches(_names(updates), _names(losses), "the ops that write to Variables")
     read = {number for before in index.before for number in before}
@@ -100,7 +100,8 @@ def _in_order(roots: List[int], before: List[Tuple[int, ...]]) -> List[int]:
     return order
 
 
-def _restores(op: tf.Operation) -> bool:
+def restores(op: tf.Operation) -> bool:
+    """Whether `op` writes what a Saver read from a checkpoint."""
     value = op.inputs[1].op if len(op.inputs) > 1 else op
     while value.type in ("Identity", "Reshape"):
         value = value.inputs[0].op

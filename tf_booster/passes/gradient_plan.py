@@ -129,10 +129,11 @@ def _roots(view: GraphView) -> List[int]:
 def _unmarked(view: GraphView, updates: Iterable[int], marks: Set[int], by_user: Set[int]) -> List[tf.Operation]:
     index, sources = view.index(), Sources(view.graph)
     reached = _downstream(index.after(), marks | by_user)
+    gone = set(removed_variables(view.graph))
     found = []
     for number in updates:
         op = index.ops[number]
-        if number not in reached and op.type.startswith(_APPLY):
+        if number not in reached and op.type.startswith(_APPLY) and op.inputs[0].op.name not in gone:
             if any(sources.is_source(index.ops[other]) for other in index.upstream([op]) if other != number):
                 found.append(op)
     return found

@@ -7,10 +7,11 @@
    whose gathers stand in such chains too.
 4. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
 5. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-6. unique: after the passes that take whole chains with their Uniques.
-7. xla: last of these, because it marks what the others leave of the dense part.
-8. input_pipeline: the datasets of the graph, which no other pass looks at.
-9. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+6. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
+7. unique: after the passes that take whole chains with their Uniques.
+8. xla: last of these, because it marks what the others leave of the dense part.
+9. input_pipeline: the datasets of the graph, which no other pass looks at.
+10. prefetch_to_device: edits nothing; says what became of the input function's dataset.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tf_booster.passes.graph_summary import GraphSummary, summarize
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.hash_tables import HashTables
 from tf_booster.passes.input_pipeline import InputPipeline
+from tf_booster.passes.learning_rate import LearningRate
 from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.sparse_lookups import SparseLookups
 from tf_booster.passes.variable_gathers import VariableGathers
@@ -58,6 +60,10 @@ def passes(options: Options) -> List[Pass]:
         (True, SparseLookups()),
         (True, VariableGathers()),
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),
+        (
+            ranks.current().size > 1 and options.lr_scaling == "linear",
+            LearningRate(ranks.current().size, options.warmup_steps),
+        ),
         (True, OrderFreeUnique()),
         (options.xla == "auto", Xla()),
         (options.fast_parser is not False, InputPipeline()),

@@ -1,0 +1,84 @@
+"""lr_scaling against plain TensorFlow whose own rate is multiplied."""
+
+import equal_training as equal
+import launch
+import pytest
+import tensorflow as tf
+from dense_collectives_test import program
+
+import tf_booster
+from tf_booster.parallel import raw_gradients
+from tf_booster.passes.base import RewriteError
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.learning_rate import LearningRate
+
+v1 = tf.compat.v1
+
+WARMUP = 10
+FUSED, APART = (), ("variable_updates",)
+# Each optimizer has forms of its own: one op, a chain of ops for rows, assigns.
+CASES = [
+    ("sgd", FUSED),
+    ("sgd", APART),
+    ("adam", FUSED),
+    ("adam", APART),
+    ("ftrl", FUSED),
+    ("keras momentum", APART),
+    ("keras adam", FUSED),
+    ("keras rmsprop", FUSED),
+    ("keras rmsprop", APART),
+]
+
+
+def warming_up(optimizer, size):
+    def build(features):
+        step = tf.cast(v1.train.get_or_create_global_step(), tf.float32)
+        return program(optimizer, "none", 1.0 + (size - 1.0) * tf.minimum(step / WARMUP, 1.0))(features)
+
+    return build
+
+
+def train_cases(rank, size, cases):
+    data = equal.records(size, steps=20)
+    mine = equal.part(data, rank, size)
+    found, warmed, joined = [], [], []
+    for optimizer, left_out in cases:
+        tf.enable_gpu_booster(lr_scaling="linear", disable_passes=left_out)
+        found.append(equal.train(program(optimizer, "none"), mine))
+    for optimizer in ("sgd", "adam"):
+        tf.enable_gpu_booster(lr_scaling="linear", warmup_steps=WARMUP)
+        warmed.append(equal.train(program(optimizer, "none"), mine))
+    tf_booster.disable_gpu_booster()
+    if rank == 0:
+        builds = {case[0]: program(case[0], "none", float(size)) for case in cases}
+        builds.update({(optimizer, WARMUP): warming_up(optimizer, size) for optimizer in ("sgd", "adam")})
+        joined = {name: (equal.train(b, data), equal.train(b, equal.reordered(data))) for name, b in builds.items()}
+    return found, warmed, joined
+
+
+def test_rates_are_multiplied_by_the_number_of_ranks():
+    (found, warmed, joined), (others, others_warmed, _) = launch.values(train_cases, 2, cases=CASES, seconds=300)
+    for plain, noise in joined.values():
+        for outcome in (plain, noise):
+            outcome["variables"].pop("SGD/learning_rate", None)  # Keras keeps the program's own rate as a Variable.
+            outcome["variables"].pop("Adam/learning_rate", None)
+            outcome["variables"].pop("RMSprop/learning_rate", None)
+    for case, *ranks in zip(CASES, found, others):
+        assert equal.worst(joined[case[0]][0], ranks, joined[case[0]][1]) == "", case
+    for optimizer, *ranks in zip(("sgd", "adam"), warmed, others_warmed):
+        assert equal.worst(joined[optimizer, WARMUP][0], ranks, joined[optimizer, WARMUP][1]) == "", optimizer
+    for report in (each["report"] for each in found):
+        (entry,) = [p for p in report["passes"] if p["name"] == "learning_rate"]
+        assert entry["modified"] and entry["skipped"] == [], entry
+
+
+def test_a_warmup_without_a_global_step_is_refused():
+    with tf.Graph().as_default() as graph:
+        x = v1.get_variable("x", [2], use_resource=True)
+        (mark,) = raw_gradients.mark_helper(lambda ys, xs: [tf.ones([2])])([], [x])
+        v1.train.GradientDescentOptimizer(0.1).apply_gradients([(mark, x)])
+        view = GraphView(graph)
+        with pytest.raises(RewriteError, match="create_global_step"):
+            LearningRate(2, 5).run(view)
+        assert LearningRate(2).run(view).modified
+        assert not LearningRate(2).requires(view)
