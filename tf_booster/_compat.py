@@ -76,6 +76,12 @@ def set_function_attr(op: tf.Operation, attr: str, function: str) -> None:
     op._set_attr(attr, value)  # pylint: disable=protected-access
 
 
+def set_int_list_attr(op: tf.Operation, name: str, values: Sequence[int]) -> None:
+    """Writes an attr of type list(int)."""
+    numbers = tf.compat.v1.AttrValue.ListValue(i=list(values))
+    op._set_attr(name, tf.compat.v1.AttrValue(list=numbers))  # pylint: disable=protected-access
+
+
 def set_xla_scope(op: tf.Operation, scope: Optional[str]) -> None:
     """Writes what tf.xla.experimental.jit_scope writes on ops while they are made; None takes it off."""
     if scope is None:
@@ -334,6 +340,11 @@ def session_with_run(session: Any, fetch: str, run: Any) -> Any:
 def leave_graph_unwritten(hook: Any) -> None:
     """Makes a CheckpointSaverHook write no graph.pbtxt and no .meta files."""
     hook._save_graph_def = False  # pylint: disable=protected-access
+
+
+def saver_hook_folder(hook: Any) -> str:
+    """Where a CheckpointSaverHook saves."""
+    return hook._checkpoint_dir  # pylint: disable=protected-access
 
 
 def saves_by_seconds(hook: Any) -> bool:

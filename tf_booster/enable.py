@@ -9,7 +9,7 @@ import tensorflow as tf
 from tf_booster import _native, log, parsing
 from tf_booster import options as _options
 from tf_booster.estimator import device_prefetch, patches, sessions
-from tf_booster.parallel import ranks, shared_graphs
+from tf_booster.parallel import agreement, ranks, shared_graphs, watchdog
 from tf_booster.passes import pipelines
 from tf_booster.report import Report
 
@@ -35,6 +35,8 @@ def enable_gpu_booster(**options: Any) -> None:
     _native.ops()
     ranks.start(wanted)
     shared_graphs.set_partition(wanted.partition)
+    watchdog.start(wanted.watchdog, wanted.watchdog_abort)
+    agreement.note_options(vars(wanted))
     if _enabled is None:
         _say_device(wanted)
     else:
@@ -51,6 +53,7 @@ def disable_gpu_booster() -> None:
     """Gives TensorFlow back as it was. Graphs that are rewritten stay so."""
     global _enabled
     _enabled = None
+    watchdog.stop()
     ranks.stop()
     patches.uninstall()
     parsing.serve_stock_ops(False)

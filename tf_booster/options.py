@@ -29,6 +29,8 @@ class Options:
     deterministic: bool = False
     check_numerics: bool = False
     seed: Optional[int] = None
+    watchdog: float = 30
+    watchdog_abort: float = 0
     disable_passes: Tuple[str, ...] = ()
 
 
@@ -60,6 +62,10 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
+def _is_seconds(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
 def _is_passes(value: Any) -> bool:
     return isinstance(value, (list, tuple, set, frozenset)) and all(name in PASSES for name in value)
 
@@ -86,6 +92,8 @@ _RULES: Dict[str, _Rule] = {
     "deterministic": _Rule(_ON_OFF),  # On the CPU tables sum and insert in an order that no thread can change, always.
     "check_numerics": _Rule(_ON_OFF),
     "seed": _Rule((None,), lambda v: _is_int(v) and -(2**63) <= v < 2**63, "None or an integer of 64 bits"),
+    "watchdog": _Rule(kind=_is_seconds, wanted="seconds, 0 for none"),
+    "watchdog_abort": _Rule(kind=_is_seconds, wanted="seconds, 0 for never"),
     "disable_passes": _Rule(kind=_is_passes, wanted=f"a list of names out of {', '.join(map(repr, PASSES))}"),
 }
 

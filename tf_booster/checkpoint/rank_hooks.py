@@ -14,7 +14,7 @@ from typing import Any, List
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.parallel import shared_graphs
+from tf_booster.parallel import agreement, ranks, shared_graphs
 from tf_booster.parallel.store import store
 
 _LOOK_SECONDS = 1.0
@@ -27,7 +27,11 @@ def wrap_begin(original: Any) -> Any:
 
     @functools.wraps(original)
     def begin(self: Any) -> None:
-        if shared_graphs.place(tf.compat.v1.get_default_graph()).rank > 0:
+        # The graph is rewritten after all hooks have begun.
+        tables = any(op.type.startswith("TfBoosterStandIn") for op in tf.compat.v1.get_default_graph().get_operations())
+        if ranks.current().size > 1 and tables:
+            agreement.check_folder(_compat.saver_hook_folder(self))
+        if ranks.current().rank > 0:
             _compat.leave_graph_unwritten(self)
         original(self)
 

@@ -12,13 +12,14 @@ from typing import Any, Dict, List, Optional
 
 import tensorflow as tf
 
-from tf_booster import _compat
+from tf_booster import _compat, log
 from tf_booster.checkpoint import publishing
 from tf_booster.parallel import shared_graphs
 from tf_booster.parallel.store import StoreError, store
 
 _TABLE_SAVE = "_tf_booster_table_save"
 _FAILURE_SECONDS = 30
+_ALONE_SECONDS = 60
 _counter: List[int] = [0]  # Saves so far, the same on all ranks.
 
 
@@ -92,10 +93,13 @@ class _Save:
         _counter[0] += 1
         self._saver, self._key = saver, f"save-{_counter[0]}"
         self._folder = ""
+        self._tables: Optional[tf.Operation] = getattr(saver, _TABLE_SAVE)  # None: only rank 0 has something to save.
         self.place = shared_graphs.place(graph)
 
     def write(self, session: Any, prefix: str) -> bytes:
         """In place of the Saver's own save of `prefix`."""
+        if self._tables is None and self.place.rank > 0:
+            return tf.compat.as_bytes(prefix)
         if self.place.rank == 0:
             self._folder = publishing.make_folder(prefix, secrets.token_hex(4))
             store().put(f"{self._key}-begin", {"prefix": prefix, "folder": self._folder})
@@ -103,15 +107,14 @@ class _Save:
             self._join(prefix)
         publishing.at("begun")
         shard = publishing.shard_prefix(self._folder, self.place.rank)
-        op = self._saver.saver_def.save_tensor_name if self.place.rank == 0 else getattr(self._saver, _TABLE_SAVE)
-        if op is not None:
-            session.run(op, {self._saver.saver_def.filename_tensor_name: shard})
+        op = self._saver.saver_def.save_tensor_name if self.place.rank == 0 else self._tables
+        session.run(op, {self._saver.saver_def.filename_tensor_name: shard})
         publishing.at("shard written")
-        store().put(f"{self._key}-{self.place.rank}", {"shard": shard if op is not None else None})
-        if self.place.rank == 0:
-            shards = [self._answer(rank)["shard"] for rank in range(self.place.size)]
-            self._check_seen(shards)
-            publishing.publish(self._folder, [each for each in shards if each], prefix)
+        if self.place.rank > 0:
+            store().put(f"{self._key}-{self.place.rank}", {"shard": shard})
+            return tf.compat.as_bytes(prefix)
+        others = [self._shard_of(rank) for rank in range(1, self.place.size)] if self._tables is not None else []
+        publishing.publish(self._folder, [shard, *others], prefix)
         return tf.compat.as_bytes(prefix)
 
     def finished(self) -> None:
@@ -119,7 +122,15 @@ class _Save:
         if self.place.rank == 0:
             store().put(f"{self._key}-end", {})
             return
-        self._raise_failure(store().wait(f"{self._key}-end", "rank 0 to put the checkpoint in its place"), 0)
+        what = "rank 0 to put the checkpoint in its place"
+        if self._tables is not None:
+            self._raise_failure(store().wait(f"{self._key}-end", what), 0)
+            return
+        # Without tables a program may well save on rank 0 alone, or more often elsewhere.
+        try:
+            self._raise_failure(store().wait(f"{self._key}-end", what, _ALONE_SECONDS), 0)
+        except StoreError as error:
+            log.once(f"{error}; it goes on, since rank 0 alone writes checkpoints of graphs without tables")
 
     def failed(self, error: BaseException) -> None:
         """Tells the other ranks why this one could not save."""
@@ -135,7 +146,7 @@ class _Save:
     def _remove_folder(self) -> None:
         """A full disk gets its room back, once no rank writes any more; what remains goes at the next save."""
         try:
-            for rank in range(1, self.place.size):
+            for rank in range(1, self.place.size if self._tables is not None else 1):
                 store().wait(f"{self._key}-{rank}", f"rank {rank} to end its save", _FAILURE_SECONDS)
             tf.io.gfile.rmtree(self._folder)
         except (StoreError, tf.errors.OpError):
@@ -157,20 +168,17 @@ class _Save:
                 self.place.rank,
             )
 
-    def _answer(self, rank: int) -> Dict[str, Any]:
+    def _shard_of(self, rank: int) -> str:
+        """The shard that another rank has written, as this one sees it."""
         found = store().wait(f"{self._key}-{rank}", f"rank {rank} to save its shard")
         self._raise_failure(found, rank)
-        return found
-
-    def _check_seen(self, shards: List[Optional[str]]) -> None:
-        for rank, shard in enumerate(shards):
-            if shard and not tf.io.gfile.exists(f"{publishing.shard_prefix(self._folder, rank)}.index"):
-                raise RankSaveError(
-                    f"rank 0 does not see the shard that rank {rank} wrote to '{shard}'; give all ranks one shared model_dir",
-                    0,
-                )
-            if shard:
-                shards[rank] = publishing.shard_prefix(self._folder, rank)
+        shard = publishing.shard_prefix(self._folder, rank)
+        if not tf.io.gfile.exists(f"{shard}.index"):
+            raise RankSaveError(
+                f"rank 0 does not see the shard that rank {rank} wrote to '{found['shard']}'; give all ranks one shared model_dir",
+                0,
+            )
+        return shard
 
     @staticmethod
     def _raise_failure(found: Dict[str, Any], rank: int) -> None:

@@ -24,7 +24,7 @@ from tf_booster import _compat
 from tf_booster.checkpoint import rank_hooks, rank_savers, warm_start
 from tf_booster.estimator import device_prefetch, resource_variables, saved_model, sessions
 from tf_booster.estimator.table_stats import with_stats_hook
-from tf_booster.parallel import initial_values, loss_reduction, ranks, raw_gradients, shared_graphs
+from tf_booster.parallel import agreement, initial_values, loss_reduction, ranks, raw_gradients, shared_graphs
 from tf_booster.passes import fetches
 
 Rewrite = Callable[[tf.Graph], Any]
@@ -98,6 +98,7 @@ def _finalize(original: Any, rewrite: Rewrite) -> Any:
             for saver in [self.saver, *graph.get_collection(tf.compat.v1.GraphKeys.SAVERS)]:
                 if isinstance(saver, tf.compat.v1.train.Saver):
                     rank_savers.prepare(saver, graph)
+            agreement.agree(graph)
         result = original(self)
         warm_start.forget_resources(graph)
         return result

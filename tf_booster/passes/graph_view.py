@@ -172,6 +172,12 @@ class GraphView:
         _compat.set_function_attr(op, attr, name)
         self._journal.add(functools.partial(_compat.set_function_attr, op, attr, before.name))
 
+    def set_ints(self, op: tf.Operation, attr: str, values: Sequence[int]) -> None:
+        """Writes a list of integers on `op`."""
+        before = list(op.get_attr(attr))
+        _compat.set_int_list_attr(op, attr, values)
+        self._journal.add(functools.partial(_compat.set_int_list_attr, op, attr, before))
+
     def mark_for_compilation(self, op: tf.Operation, scope: str) -> None:
         """Has XLA compile `op` together with the others of `scope`."""
         _compat.set_xla_scope(op, scope)

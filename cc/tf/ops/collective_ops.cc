@@ -14,6 +14,16 @@ REGISTER_OP("TfBoosterPin")
     .SetShapeFn(shape_inference::UnchangedShape)
     .Doc("x as it is. TensorFlow's optimizers neither see through it nor leave it out.");
 
+REGISTER_OP("TfBoosterCollectiveMark")
+    .Input("x: T")
+    .Output("y: T")
+    .Attr("T: type")
+    .Attr("collective: string")
+    .Attr("entering: bool")
+    .SetIsStateful()
+    .SetShapeFn(shape_inference::UnchangedShape)
+    .Doc("x as it is; counts, for the watchdog, that the collective is entered, or that it has been left.");
+
 REGISTER_OP("TfBoosterPackRows")
     .Input("tensors: T")
     .Output("packed: uint8")

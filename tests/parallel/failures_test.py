@@ -1,0 +1,104 @@
+"""Ranks that hang, and ranks that are not alike: who is told of it, and what."""
+
+import os
+import time
+
+import launch
+import pytest
+import tensorflow as tf
+
+import tf_booster
+from tf_booster import _native
+from tf_booster.parallel import agreement, collectives, progress, ranks, shared_graphs, watchdog
+
+v1 = tf.compat.v1
+
+
+def hang(rank, size):
+    """Rank 1 stays away from the third run; the job ends because of watchdog_abort."""
+    tf_booster.enable_gpu_booster(watchdog=2, watchdog_abort=1)
+    with tf.Graph().as_default():
+        sums = collectives.all_reduce_packed([tf.constant([1.0 + rank])], "dense", "gradients")
+        with v1.train.MonitoredSession() as session:
+            for step in range(3):
+                if rank == 1 and step == 2:
+                    time.sleep(60)
+                assert session.run(sums)[0].tolist() == [3.0]
+
+
+def test_a_rank_that_hangs_is_named_with_its_collective():
+    begin = time.monotonic()
+    ended = launch.outcomes(hang, 2, seconds=100)
+    assert time.monotonic() - begin < 60
+    assert ended[0].status == watchdog.EXIT_CODE, ended[0].output
+    assert "rank 1 of 2" in ended[0].output and "'tf_booster/dense/gradients'" in ended[0].output
+    assert "reached 3 times and it 2 times" in ended[0].output
+    assert "failures_test.py:" in ended[0].output and ", in hang" in ended[0].output
+    assert ended[0].output.count("hangs:") == 1
+
+
+def alike(rank, size, folders):
+    """Several checks of one start: counts, seeds, a difference of Variables, of options, of folders."""
+    tf_booster.enable_gpu_booster()
+    found = {}
+    with tf.Graph().as_default() as graph:
+        total = collectives.all_reduce_packed([tf.constant(1.0)], "other", "counted")
+        shared_graphs.share(graph)
+        handle = _native.ops().tf_booster_hash_table(
+            table_name="t", dim=2, optimizer="", slot_names=[], slot_initial_values=[], field_names=["t"], seeds=[rank],
+            initializers=["uniform"], initializer_args=[-1.0, 1.0], min_frequencies=[0], max_rows=[0], evictions=[""],
+            eviction_args=[0],
+        )  # fmt: skip
+        agreement.agree(graph)
+        agreement_again = progress.mark_collectives(agreement.GraphView(graph))
+        with v1.Session() as session:
+            session.run(total)
+            session.run(total)
+        found["seeds"] = handle.op.get_attr("seeds")
+        found["marked again"] = agreement_again
+        found["counts"] = progress.counts()["tf_booster/other/counted"]
+    for what in ("variables", "order", "options"):
+        with tf.Graph().as_default() as graph:
+            shared_graphs.share(graph)
+            for i in range(2 + (what == "variables" and rank)):
+                v1.get_variable(f"v{i}", [2, 3])
+            names = ["a", "b"] if what != "order" or rank == 0 else ["b", "a"]
+            for name in names:
+                collectives.all_reduce_packed([tf.constant(1.0)], "other", name)
+            agreement.note_options({"fuse_tables": what != "options" or rank == 0})
+            found[what] = _error(lambda graph=graph: agreement.agree(graph))
+    for folder in folders:
+        found[folder] = _error(lambda folder=folder: agreement.check_folder(folder.format(rank=rank)))
+    assert ranks.current().size == size
+    return found
+
+
+def _error(run):
+    try:
+        run()
+    except agreement.RanksDiffer as error:
+        return str(error)
+    return ""
+
+
+def test_ranks_that_are_not_alike_are_told_the_difference(tmp_path, monkeypatch):
+    same, other = str(tmp_path / "one"), str(tmp_path / "of-{rank}")
+    os.mkdir(tmp_path / "of-1")
+    first, second = launch.values(alike, 2, folders=[same, other])
+    assert first["seeds"] == second["seeds"] == [0]
+    assert first["counts"] == second["counts"] == (2, 2)
+    assert first["marked again"] == 0
+    assert first["variables"] == first["order"] == first["options"] == ""  # Rank 0's graph is the measure.
+    assert "Only rank 1 has: Variable v2: float32 (2, 3)." in second["variables"]
+    assert "Only rank 0 has: collective 0: tf_booster/other/a" in second["order"]
+    assert "Only rank 1 has: option fuse_tables=False." in second["options"]
+    assert first[same] == second[same] == ""
+    for found in (first, second):
+        assert f"'{tmp_path}/of-0' is not that of rank 1 ('{tmp_path}/of-1')" in found[other]
+    assert os.listdir(tmp_path / "one") == os.listdir(tmp_path / "of-0") == []
+
+
+@pytest.mark.parametrize("options", [{"watchdog": -1}, {"watchdog_abort": "long"}, {"watchdog": True}])
+def test_seconds_of_the_watchdog_are_checked(options):
+    with pytest.raises(ValueError, match="seconds"):
+        tf_booster.enable_gpu_booster(**options)

@@ -1,0 +1,60 @@
+"""Who holds up whom, and how two ranks differ, without ranks."""
+
+from tf_booster.parallel.agreement import differences
+from tf_booster.parallel.hangs import Beat, Hangs
+
+
+def beats(number, *ranks):
+    return {
+        r: None if c is None else Beat(number, c, at=f"train.py:{r}", process=f"host, pid {r}")
+        for r, c in enumerate(ranks)
+    }
+
+
+IN, OUT = {"ids": (5, 4), "dense": (4, 4)}, {"ids": (4, 4), "dense": (4, 4)}
+
+
+def test_a_rank_that_does_not_come_is_named_once_with_the_collective():
+    hangs = Hangs(3, 30)
+    for now in range(0, 30, 5):
+        assert hangs.update(now, beats(now, IN, OUT, IN)) == []
+    (message,) = hangs.update(30, beats(30, IN, OUT, IN))
+    assert "rank 1 of 3 (host, pid 1) hangs: rank(s) 0, 2 have waited 30 s" in message
+    assert "'ids', which they have reached 5 times and it 4 times" in message and "train.py:1" in message
+    assert hangs.update(35, beats(35, IN, OUT, IN)) == []
+    assert hangs.hanging_since == 0
+    # It comes, and hangs again a step later.
+    assert hangs.update(40, beats(40, OUT, {"ids": (6, 5)}, OUT)) == [] and hangs.hanging_since is None
+    later = {"ids": (6, 5), "dense": (5, 5)}
+    assert [len(hangs.update(now, beats(now, later, {"ids": (5, 5)}, later))) for now in (45, 60, 75)] == [0, 0, 1]
+
+
+def test_ranks_that_move_or_wait_for_nobody_do_not_hang():
+    hangs = Hangs(2, 30)
+    for now in range(0, 300, 5):
+        assert hangs.update(now, beats(now, {"ids": (now, now - 1)}, {"ids": (now - 1, now - 1)})) == []
+    # Both compute, outside of collectives, for as long as they like.
+    for now in range(300, 600, 5):
+        assert hangs.update(now, beats(now, OUT, OUT)) == []
+
+
+def test_a_rank_without_a_sign_of_life():
+    hangs = Hangs(2, 10)
+    stopped = Beat(1, OUT, at="train.py:7")
+    told = [m for now in range(0, 20, 2) for m in hangs.update(now, {0: Beat(now, IN), 1: stopped})]
+    assert len(told) == 1 and "no sign of life" in told[0] and "train.py" not in told[0]
+
+
+def test_a_rank_that_was_never_heard():
+    hangs = Hangs(2, 10)
+    told = [m for now in range(0, 20, 2) for m in hangs.update(now, beats(now, IN, None))]
+    assert len(told) == 1 and "rank 1 of 2 hangs" in told[0] and "it 0 times" in told[0]
+
+
+def test_differences_of_graphs():
+    assert differences(["a", "b"], ["a", "b"], 1) == ""
+    text = differences(["a", "table x"], ["a", "table y", "table z"], 3)
+    assert "Only rank 0 has: table x." in text and "Only rank 3 has: table y; table z." in text
+    assert "in another order" in differences(["a", "b"], ["b", "a"], 1)
+    many = differences([], [str(i) for i in range(25)], 1)
+    assert "and 15 more" in many

@@ -1,0 +1,66 @@
+"""Counts, for the watchdog, the collectives that a graph runs: marks around each, and what this process has counted."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Dict, List, Tuple
+
+import tensorflow as tf
+
+from tf_booster import _native
+from tf_booster.passes.graph_view import GraphView, update_input
+
+_TYPES = (
+    "HorovodAllreduce",
+    "HorovodAllgather",
+    "HorovodAlltoall",
+    "HorovodBroadcast",
+    "HorovodGroupedAllreduce",
+    "HorovodReducescatter",
+)
+
+tf.no_gradient("TfBoosterCollectiveMark")
+
+
+def collectives(graph: tf.Graph) -> List[tf.Operation]:
+    """All collectives of the graph, tf_booster's and the program's own, in the order in which they were made."""
+    return [op for op in graph.get_operations() if op.type in _TYPES]
+
+
+def mark_collectives(view: GraphView) -> int:
+    """Puts marks around all collectives that have none; returns around how many."""
+    marked = 0
+    for op in collectives(view.graph):
+        if op.inputs[0].op.type == "TfBoosterCollectiveMark":
+            continue
+        with view.inserting(op.device):
+            before = _mark(op.inputs[0], op.name, True)
+            after = _mark(op.outputs[0], op.name, False)
+        update_input(op, 0, before)
+        view.redirect(op.outputs[0], after)
+        marked += 1
+    return marked
+
+
+def _mark(tensor: tf.Tensor, collective: str, entering: bool) -> tf.Tensor:
+    name = f"tf_booster/marks/{collective}/{'enter' if entering else 'leave'}"
+    return _native.ops().tf_booster_collective_mark(tensor, collective=collective, entering=entering, name=name)
+
+
+def counts() -> Dict[str, Tuple[int, int]]:
+    """Collective -> how often this process has entered and left it. Needs no session, and may be called from any thread."""
+    library = ctypes.CDLL(_native.shared_object())
+    read = library.tf_booster_collective_progress
+    read.restype, read.argtypes = ctypes.c_int64, [ctypes.c_char_p, ctypes.c_int64]
+    size = 1 << 16
+    while True:
+        buffer = ctypes.create_string_buffer(size)
+        wanted = read(buffer, size)
+        if wanted <= size:
+            break
+        size = wanted
+    found = {}
+    for line in buffer.raw[:wanted].decode().splitlines():
+        entered, left, name = line.split(" ", 2)
+        found[name] = (int(entered), int(left))
+    return found

@@ -1,0 +1,112 @@
+"""A thread in each rank that tells which rank hangs, and at which collective; Horovod's own check of stalls stays silent then.
+
+Every few seconds each rank puts into the store how often it has entered and left each collective, and where its main thread is. Rank 0
+compares them; the others look whether rank 0 is alive. A step costs what the marks cost, some nanoseconds.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import sysconfig
+import threading
+import time
+from typing import Optional
+
+from tf_booster import log
+from tf_booster.parallel import progress, ranks
+from tf_booster.parallel.hangs import Beat, Hangs
+from tf_booster.parallel.store import Store, StoreError, store
+
+EXIT_CODE = 70  # EX_SOFTWARE, of a rank that ends the job because of a hang.
+
+# Python's library, packages, and this one.
+_LIBRARIES = (
+    *(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")),
+    os.path.dirname(os.path.dirname(__file__)),
+)
+
+_running: Optional[Watchdog] = None
+
+
+def start(limit: float, abort: float) -> None:
+    """Starts the thread, once. `limit`: seconds after which a hang is told, 0 for never. `abort`: seconds after which it ends the job, 0 for never."""
+    global _running
+    here = ranks.current()
+    if limit <= 0 or here.size == 1 or _running is not None:
+        return
+    _running = Watchdog(store(), here.rank, here.size, limit, abort)
+    _running.start()
+
+
+def stop() -> None:
+    """Ends the thread."""
+    global _running
+    if _running is not None:
+        _running.stopped.set()
+        _running = None
+
+
+class Watchdog(threading.Thread):
+    """See the module."""
+
+    def __init__(self, channel: Store, rank: int, size: int, limit: float, abort: float):
+        super().__init__(name="tf_booster_watchdog", daemon=True)
+        self.stopped = threading.Event()
+        self._store, self._rank, self._size, self._abort = channel, rank, size, abort
+        self._watched = range(size) if rank == 0 else (0, rank)
+        self._hangs = Hangs(size, limit)
+        self._interval = min(5.0, limit / 4)
+        self._number = 0
+
+    def run(self) -> None:
+        """Until stop() or the end of the process."""
+        while not self.stopped.wait(self._interval):
+            try:
+                self._beat()
+            except StoreError:
+                return  # The launcher has ended, and this process will.
+
+    def _beat(self) -> None:
+        self._number += 1
+        own = Beat(
+            self._number, progress.counts(), where_main_thread_is(), f"{socket.gethostname()}, pid {os.getpid()}"
+        )
+        self._store.put(f"beat-{self._rank}", vars(own))
+        beats = {}
+        for rank in self._watched:
+            found = self._store.get(f"beat-{rank}") if rank != self._rank else vars(own)
+            beats[rank] = _beat_of(found) if found else None
+        for message in self._hangs.update(time.monotonic(), beats):
+            log.warning(message)
+        since = self._hangs.hanging_since
+        if self._abort > 0 and since is not None and time.monotonic() - since > self._abort:
+            log.warning(
+                f"rank {self._rank} ends the job: it has hung for more than {self._abort:.0f} s (watchdog_abort)"
+            )
+            sys.stderr.flush()
+            os._exit(EXIT_CODE)  # No other way out of a collective.
+
+
+def _beat_of(found: dict) -> Beat:
+    found["collectives"] = {name: tuple(pair) for name, pair in found["collectives"].items()}
+    return Beat(**found)
+
+
+def where_main_thread_is() -> str:
+    """The line of the program, outside of Python's library and of packages, that the main thread is in: "train.py:33, in input_fn"."""
+    frame = sys._current_frames().get(
+        threading.main_thread().ident
+    )  # Python's own way. pylint: disable=protected-access
+    innermost = frame
+    while frame is not None and _is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    frame = frame or innermost
+    if frame is None:
+        return ""
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}"
+
+
+def _is_library(path: str) -> bool:
+    return path.startswith(("<", *_LIBRARIES))
