@@ -7,7 +7,7 @@ checkpoints, SavedModels, feature columns, parsing of Examples. Add a section fo
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 from tensorflow.core.framework import variable_pb2 as _variable_pb2
@@ -164,6 +164,14 @@ def gpu_kernel(op: tf.Operation) -> Optional[GpuKernel]:
 def _allowed(value: Any, types: frozenset) -> bool:
     values = value if isinstance(value, (list, tuple)) else [value]
     return all(not isinstance(v, tf.DType) or v.as_datatype_enum in types for v in values)
+
+
+def has_gpu_kernel(op_type: str, types: Mapping[str, tf.DType]) -> bool:
+    """Whether an op of this type, with these dtypes for its attributes, would have a GPU kernel."""
+    return any(
+        all(name in types and types[name].as_datatype_enum in allowed for name, allowed in kernel.types)
+        for kernel in _gpu_kernels(op_type)
+    )
 
 
 def input_in_host_memory(op: tf.Operation, index: int) -> bool:

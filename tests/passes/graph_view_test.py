@@ -277,3 +277,32 @@ def test_device_kind_asks_device_and_kernels(graph, monkeypatch):
     assert not view.runs_on_cpu(tf.negative(1.0).op)
     assert view.runs_on_cpu(pinned) and view.runs_on_cpu(tf.negative(tf.constant(1, tf.int64)).op)
     assert view.runs_on_cpu(tf.unique([1]).y.op)
+
+
+def test_a_fused_op_stands_for_gpu_ops_where_it_has_a_gpu_kernel(graph, monkeypatch):
+    """With a simulated list of devices and kernels."""
+    from tf_booster import _compat
+
+    def kernel(**types):
+        return _compat.GpuKernel(
+            tuple((k, frozenset(t.as_datatype_enum for t in v)) for k, v in types.items()), frozenset()
+        )
+
+    kernels = {
+        "Neg": (kernel(T=[tf.float32]),),
+        "Fused": (kernel(T=[tf.float32], Tindices=[tf.int64]), kernel(T=[tf.float64], Tindices=[tf.int32, tf.int64])),
+    }
+    monkeypatch.setattr(_compat, "_gpu_kernels", lambda op_type: kernels.get(op_type, ()))
+    view = GraphView(graph)
+    op = tf.negative(1.0).op
+    with tf.device("/device:CPU:0"):
+        pinned = tf.negative(1.0).op
+    assert view.can_stand_for(op, "Unknown", T=tf.int8)  # No GPU: everything runs on the CPU.
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["one"])
+    assert view.can_stand_for(op, "Fused", T=tf.float32, Tindices=tf.int64)
+    assert view.can_stand_for(op, "Fused", T=tf.float64, Tindices=tf.int32)
+    assert not view.can_stand_for(op, "Fused", T=tf.float32, Tindices=tf.int32)
+    assert not view.can_stand_for(op, "Fused", T=tf.half, Tindices=tf.int64)
+    assert not view.can_stand_for(op, "Fused", T=tf.float32)  # The kernel is for some index types only.
+    assert not view.can_stand_for(op, "Unknown", T=tf.float32)
+    assert view.can_stand_for(pinned, "Unknown", T=tf.float32)

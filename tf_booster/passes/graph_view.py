@@ -60,6 +60,13 @@ class GraphView:
         """Whether TensorFlow will run `op` on the CPU: see device_kind."""
         return _compat.device_kind(op) == "CPU"
 
+    def can_stand_for(self, op: tf.Operation, fused_type: str, **types: tf.DType) -> bool:
+        """Whether an op of `fused_type` with these dtypes can run where TensorFlow runs `op`: has the GPU a kernel of it?
+
+        Asks TensorFlow's registry of kernels, so what the native library was built with decides.
+        """
+        return self.runs_on_cpu(op) or _compat.has_gpu_kernel(fused_type, types)
+
     def functions_with(self, *types: str) -> Dict[str, tf.compat.v1.NodeDef]:
         """Functions of the graph (tf.function, v2 control flow, tf.data) that hold an op of these types -> one such op."""
         found = {}

@@ -108,7 +108,7 @@ def _find(view: GraphView, result: PassResult) -> List[_Lookup]:
             result.skipped.append((pooling.op.name, reason))
             continue
         try:
-            lookup = _understood(pooling)
+            lookup = _placed(view, _understood(pooling))
         except NotUnderstood as error:
             result.skipped.append((pooling.op.name, str(error)))
             continue
@@ -130,8 +130,9 @@ def _obstacle(view: GraphView, pooling: Pooling, found: Dict[tf.Operation, _Look
         return f"its embeddings are {pooling.rows.dtype.name}; float32 and float64 have fused ops"
     if pooling.rows.shape.rank != 2 or not pooling.rows.shape.as_list()[1]:
         return f"its embeddings have shape {pooling.rows.shape}, not [ids, dim] with a known dim"
-    if not view.runs_on_cpu(pooling.op):
-        return "no GPU kernel yet: it would move from the GPU to the CPU"
+    for fused in ("TfBoosterPoolLookups", "TfBoosterPoolLookupsGrad"):
+        if not view.can_stand_for(pooling.op, fused, T=pooling.rows.dtype):
+            return f"no GPU kernel of {fused}: it would move from the GPU to the CPU"
     return ""
 
 
@@ -145,6 +146,19 @@ def _understood(pooling: Pooling) -> _Lookup:
         if flags is None or front.fill is None or flags is not front.fill.outputs[2]:
             pooling = dataclasses.replace(pooling, result=pooling.op.outputs[0], zeroed_by=None)
     return _Lookup(front, pooling, [])
+
+
+def _placed(view: GraphView, lookup: _Lookup) -> _Lookup:
+    """On the GPU digits are not hashed: that stays on the host, as in TensorFlow. Strings never leave it."""
+    front, unique = lookup.front, lookup.front.unique
+    if view.runs_on_cpu(unique) or front.values.dtype == tf.string:
+        return lookup
+    if front.hash_op is not None:
+        lookup.front = front = without_hash(front)
+    types = {"T": front.values.dtype, "Tids": unique.inputs[0].dtype}
+    if not view.can_stand_for(unique, "TfBoosterPrepareLookups", **types):
+        raise NotUnderstood(f"no GPU kernel for ids of {types['T'].name}: they would move from the GPU to the CPU")
+    return lookup
 
 
 def _read_by_others(hashed: tf.Tensor) -> bool:

@@ -75,8 +75,9 @@ def _obstacle(view: GraphView, op: tf.Operation) -> str:
         return f"its Variable comes from op '{op.inputs[0].op.name}' ({op.inputs[0].op.type})"
     if tf.as_dtype(op.get_attr("dtype")) not in _DTYPES:
         return f"its rows are {tf.as_dtype(op.get_attr('dtype')).name}"
-    if not view.runs_on_cpu(op):
-        return "no GPU kernel yet: it would move from the GPU to the CPU"
+    types = {"dtype": tf.as_dtype(op.get_attr("dtype")), "Tindices": op.inputs[1].dtype}
+    if not view.can_stand_for(op, "TfBoosterMultiGather", **types):
+        return f"no GPU kernel for rows of {types['dtype'].name}: it would move from the GPU to the CPU"
     if _is_written(op.inputs[0]) and any(consumer.type != "Identity" for consumer in op.outputs[0].consumers()):
         # Fetched beside the train op, the old op would read the Variable before or after the update, as it happens.
         return "its result itself may be fetched, while its Variable is trained; tf.nn.embedding_lookup gives a copy to fetch"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import Any, Dict, FrozenSet, Hashable, Iterable, List, Sequence, Tuple
+from typing import Dict, FrozenSet, Hashable, Iterable, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -29,7 +29,7 @@ def plan_updates(view: GraphView, updates: Sequence[VariableUpdate]) -> UpdatePl
     waiting: Dict[int, FrozenSet[tf.Operation]] = {}
     units = []
     for update in updates:
-        reason = unfit(update) or _not_on_cpu(view, update)
+        reason = unfit(update) or _misplaced(view, update)
         waiters = _waiters(update)
         if reason is None and not waiters:
             reason = "no op waits on its update, so a fetch may want it alone"
@@ -70,8 +70,12 @@ def _waiting_on(ops: Iterable[tf.Operation]) -> List[tf.Operation]:
     return [op for o in inside for op in GraphView.control_outputs(o) if op not in inside]
 
 
-def _not_on_cpu(view: GraphView, update: VariableUpdate) -> Any:
-    return None if view.runs_on_cpu(update.anchor) else "it is updated on the GPU, where the fused op has no kernel yet"
+def _misplaced(view: GraphView, update: VariableUpdate) -> Optional[str]:
+    types = {"T": update.dtype}
+    types.update(("Tindices", tensor.dtype) for name, tensor in update.tensors if name == "indices")
+    if view.can_stand_for(update.anchor, update.fused_type, **types):
+        return None
+    return f"it is updated on the GPU, where the fused op has no kernel for {update.dtype.name}"
 
 
 def _written_once(updates: List[VariableUpdate]) -> Tuple[List[VariableUpdate], List[VariableUpdate]]:

@@ -8,24 +8,29 @@
 
 namespace tf_booster {
 
-struct AdagradOptions {
-  float lr = 0.0f;
+template <class T>
+struct BasicAdagradOptions {
+  T lr = 0;
   bool update_slots = true;
 };
 
-struct Adagrad {
+template <class T>
+struct BasicAdagrad {
   static constexpr int kNumSlots = 1;
   static constexpr const char* kName = "Adagrad";
 
-  AdagradOptions options;
+  BasicAdagradOptions<T> options;
 
   // A true square root and division: TensorFlow's own reciprocal square root is an approximation that differs from one
   // processor to another, by up to 2 ulp.
-  TFB_HOST_DEVICE void operator()(float grad, float& value, float& accumulator) const {
+  TFB_HOST_DEVICE void operator()(T grad, T& value, T& accumulator) const {
     if (options.update_slots) accumulator += grad * grad;
-    value -= options.lr * grad / sqrtf(accumulator);
+    value -= options.lr * grad / std::sqrt(accumulator);
   }
 };
+
+using AdagradOptions = BasicAdagradOptions<float>;
+using Adagrad = BasicAdagrad<float>;
 
 }  // namespace tf_booster
 

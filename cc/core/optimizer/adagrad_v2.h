@@ -8,23 +8,28 @@
 
 namespace tf_booster {
 
-struct AdagradV2Options {
-  float lr = 0.0f;
-  float epsilon = 0.0f;
+template <class T>
+struct BasicAdagradV2Options {
+  T lr = 0;
+  T epsilon = 0;
   bool update_slots = true;
 };
 
-struct AdagradV2 {
+template <class T>
+struct BasicAdagradV2 {
   static constexpr int kNumSlots = 1;
   static constexpr const char* kName = "AdagradV2";
 
-  AdagradV2Options options;
+  BasicAdagradV2Options<T> options;
 
-  TFB_HOST_DEVICE void operator()(float grad, float& value, float& accumulator) const {
+  TFB_HOST_DEVICE void operator()(T grad, T& value, T& accumulator) const {
     if (options.update_slots) accumulator += grad * grad;
-    value -= options.lr * grad / (sqrtf(accumulator) + options.epsilon);
+    value -= options.lr * grad / (std::sqrt(accumulator) + options.epsilon);
   }
 };
+
+using AdagradV2Options = BasicAdagradV2Options<float>;
+using AdagradV2 = BasicAdagradV2<float>;
 
 }  // namespace tf_booster
 

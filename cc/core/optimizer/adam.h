@@ -10,33 +10,38 @@
 
 namespace tf_booster {
 
-struct AdamOptions {
-  float beta1_power = 0.0f;  // beta1 to the power of the step; 0 where lr holds the bias correction already.
-  float beta2_power = 0.0f;
-  float lr = 0.0f;
-  float beta1 = 0.0f;
-  float beta2 = 0.0f;
-  float epsilon = 0.0f;
+template <class T>
+struct BasicAdamOptions {
+  T beta1_power = 0;  // beta1 to the power of the step; 0 where lr holds the bias correction already.
+  T beta2_power = 0;
+  T lr = 0;
+  T beta1 = 0;
+  T beta2 = 0;
+  T epsilon = 0;
   bool use_nesterov = false;
 };
 
-struct Adam {
+template <class T>
+struct BasicAdam {
   static constexpr int kNumSlots = 2;
   static constexpr const char* kName = "Adam";
 
-  explicit Adam(const AdamOptions& o)
-      : options(o), alpha(o.lr * sqrtf(1.0f - o.beta2_power) / (1.0f - o.beta1_power)) {}
+  TFB_HOST_DEVICE explicit BasicAdam(const BasicAdamOptions<T>& o)
+      : options(o), alpha(o.lr * std::sqrt(T(1) - o.beta2_power) / (T(1) - o.beta1_power)) {}
 
-  AdamOptions options;
-  float alpha;  // The learning rate with the bias correction.
+  BasicAdamOptions<T> options;
+  T alpha;  // The learning rate with the bias correction.
 
-  TFB_HOST_DEVICE void operator()(float grad, float& value, float& m, float& v) const {
-    m += (grad - m) * (1.0f - options.beta1);
-    v += (grad * grad - v) * (1.0f - options.beta2);
-    const float direction = options.use_nesterov ? grad * (1.0f - options.beta1) + options.beta1 * m : m;
-    value -= direction * alpha / (sqrtf(v) + options.epsilon);
+  TFB_HOST_DEVICE void operator()(T grad, T& value, T& m, T& v) const {
+    m += (grad - m) * (T(1) - options.beta1);
+    v += (grad * grad - v) * (T(1) - options.beta2);
+    const T direction = options.use_nesterov ? grad * (T(1) - options.beta1) + options.beta1 * m : m;
+    value -= direction * alpha / (std::sqrt(v) + options.epsilon);
   }
 };
+
+using AdamOptions = BasicAdamOptions<float>;
+using Adam = BasicAdam<float>;
 
 }  // namespace tf_booster
 

@@ -9,30 +9,35 @@
 
 namespace tf_booster {
 
-struct CenteredRMSPropOptions {
-  float lr = 0.0f;
-  float rho = 0.0f;
-  float momentum = 0.0f;
-  float epsilon = 0.0f;
+template <class T>
+struct BasicCenteredRMSPropOptions {
+  T lr = 0;
+  T rho = 0;
+  T momentum = 0;
+  T epsilon = 0;
   bool epsilon_outside_sqrt = false;  // Keras without momentum: sqrt(ms - mg²) + epsilon in place of sqrt(… + epsilon).
 };
 
-struct CenteredRMSProp {
+template <class T>
+struct BasicCenteredRMSProp {
   static constexpr int kNumSlots = 3;
   static constexpr const char* kName = "CenteredRMSProp";
 
-  CenteredRMSPropOptions options;
+  BasicCenteredRMSPropOptions<T> options;
 
-  TFB_HOST_DEVICE void operator()(float grad, float& value, float& mg, float& ms, float& momentum) const {
-    ms = ms * options.rho + grad * grad * (1.0f - options.rho);
-    mg = mg * options.rho + grad * (1.0f - options.rho);
+  TFB_HOST_DEVICE void operator()(T grad, T& value, T& mg, T& ms, T& momentum) const {
+    ms = ms * options.rho + grad * grad * (T(1) - options.rho);
+    mg = mg * options.rho + grad * (T(1) - options.rho);
     // The order of the sum is TensorFlow's: it decides the bits where ms and mg² nearly cancel.
-    const float root =
-        options.epsilon_outside_sqrt ? sqrtf(ms - mg * mg) + options.epsilon : sqrtf(ms + options.epsilon - mg * mg);
+    const T root = options.epsilon_outside_sqrt ? std::sqrt(ms - mg * mg) + options.epsilon
+                                                : std::sqrt(ms + options.epsilon - mg * mg);
     momentum = momentum * options.momentum + options.lr * grad / root;
     value -= momentum;
   }
 };
+
+using CenteredRMSPropOptions = BasicCenteredRMSPropOptions<float>;
+using CenteredRMSProp = BasicCenteredRMSProp<float>;
 
 }  // namespace tf_booster
 

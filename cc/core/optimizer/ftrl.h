@@ -8,52 +8,57 @@
 
 namespace tf_booster {
 
-struct FtrlOptions {
-  float lr = 0.0f;
-  float l1 = 0.0f;
-  float l2 = 0.0f;
-  float l2_shrinkage = 0.0f;
-  float lr_power = -0.5f;
+template <class T>
+struct BasicFtrlOptions {
+  T lr = 0;
+  T l1 = 0;
+  T l2 = 0;
+  T l2_shrinkage = 0;
+  T lr_power = T(-0.5);
   bool multiply_linear_by_lr = false;  // The linear slot holds lr times what it holds otherwise.
 };
 
 // kSquareRoot: lr_power is -0.5, the default and the vectorised case.
 // kOneColumn: rows of one column (linear models) take another kernel in TensorFlow, which adds the terms of the linear
 // slot in another order. Where they nearly cancel the orders differ by more than 4 ulp.
-template <bool kSquareRoot, bool kOneColumn>
-struct Ftrl {
+template <class T, bool kSquareRoot, bool kOneColumn>
+struct BasicFtrl {
   static constexpr int kNumSlots = 2;
   static constexpr const char* kName = "Ftrl";
 
-  FtrlOptions options;
+  BasicFtrlOptions<T> options;
 
-  TFB_HOST_DEVICE float Power(float x) const { return kSquareRoot ? sqrtf(x) : powf(x, -options.lr_power); }
+  TFB_HOST_DEVICE T Power(T x) const { return kSquareRoot ? std::sqrt(x) : std::pow(x, -options.lr_power); }
 
-  TFB_HOST_DEVICE static float Clamp(float x, float limit) {
+  TFB_HOST_DEVICE static T Clamp(T x, T limit) {
     x = x < limit ? x : limit;
     return x > -limit ? x : -limit;
   }
 
-  TFB_HOST_DEVICE static float Sum(float linear, float grad, float shift) {
+  TFB_HOST_DEVICE static T Sum(T linear, T grad, T shift) {
     return kOneColumn ? (linear + grad) - shift : linear + (grad - shift);
   }
 
-  TFB_HOST_DEVICE void operator()(float grad, float& value, float& accumulator, float& linear) const {
-    const float lr = options.lr;
-    const float shrunk_grad = grad + 2.0f * options.l2_shrinkage * value;
-    const float new_accumulator = accumulator + grad * grad;
-    const float power = Power(new_accumulator);
-    const float growth = power - Power(accumulator);
+  TFB_HOST_DEVICE void operator()(T grad, T& value, T& accumulator, T& linear) const {
+    const T lr = options.lr;
+    const T shrunk_grad = grad + T(2) * options.l2_shrinkage * value;
+    const T new_accumulator = accumulator + grad * grad;
+    const T power = Power(new_accumulator);
+    const T growth = power - Power(accumulator);
     if (options.multiply_linear_by_lr) {
       linear = Sum(linear, shrunk_grad * lr, growth * value);
-      value = (Clamp(linear, options.l1 * lr) - linear) / (power + 2.0f * options.l2 * lr);
+      value = (Clamp(linear, options.l1 * lr) - linear) / (power + T(2) * options.l2 * lr);
     } else {
       linear = Sum(linear, shrunk_grad, growth / lr * value);
-      value = (Clamp(linear, options.l1) - linear) / (power / lr + 2.0f * options.l2);
+      value = (Clamp(linear, options.l1) - linear) / (power / lr + T(2) * options.l2);
     }
     accumulator = new_accumulator;
   }
 };
+
+using FtrlOptions = BasicFtrlOptions<float>;
+template <bool kSquareRoot, bool kOneColumn>
+using Ftrl = BasicFtrl<float, kSquareRoot, kOneColumn>;
 
 }  // namespace tf_booster
 

@@ -6,18 +6,23 @@
 
 namespace tf_booster {
 
-struct GradientDescentOptions {
-  float lr = 0.0f;
+template <class T>
+struct BasicGradientDescentOptions {
+  T lr = 0;
 };
 
-struct GradientDescent {
+template <class T>
+struct BasicGradientDescent {
   static constexpr int kNumSlots = 0;
   static constexpr const char* kName = "GradientDescent";
 
-  GradientDescentOptions options;
+  BasicGradientDescentOptions<T> options;
 
-  TFB_HOST_DEVICE void operator()(float grad, float& value) const { value -= grad * options.lr; }
+  TFB_HOST_DEVICE void operator()(T grad, T& value) const { value -= grad * options.lr; }
 };
+
+using GradientDescentOptions = BasicGradientDescentOptions<float>;
+using GradientDescent = BasicGradientDescent<float>;
 
 }  // namespace tf_booster
 

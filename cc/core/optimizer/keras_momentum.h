@@ -7,19 +7,21 @@
 
 namespace tf_booster {
 
-struct KerasMomentumOptions {
-  float lr = 0.0f;
-  float momentum = 0.0f;
+template <class T>
+struct BasicKerasMomentumOptions {
+  T lr = 0;
+  T momentum = 0;
   bool use_nesterov = false;
 };
 
-struct KerasMomentum {
+template <class T>
+struct BasicKerasMomentum {
   static constexpr int kNumSlots = 1;
   static constexpr const char* kName = "KerasMomentum";
 
-  KerasMomentumOptions options;
+  BasicKerasMomentumOptions<T> options;
 
-  TFB_HOST_DEVICE void operator()(float grad, float& value, float& momentum) const {
+  TFB_HOST_DEVICE void operator()(T grad, T& value, T& momentum) const {
     momentum = momentum * options.momentum - grad * options.lr;
     if (options.use_nesterov) {
       value += momentum * options.momentum - grad * options.lr;
@@ -28,6 +30,9 @@ struct KerasMomentum {
     }
   }
 };
+
+using KerasMomentumOptions = BasicKerasMomentumOptions<float>;
+using KerasMomentum = BasicKerasMomentum<float>;
 
 }  // namespace tf_booster
 

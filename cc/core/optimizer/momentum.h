@@ -6,19 +6,21 @@
 
 namespace tf_booster {
 
-struct MomentumOptions {
-  float lr = 0.0f;
-  float momentum = 0.0f;
+template <class T>
+struct BasicMomentumOptions {
+  T lr = 0;
+  T momentum = 0;
   bool use_nesterov = false;
 };
 
-struct Momentum {
+template <class T>
+struct BasicMomentum {
   static constexpr int kNumSlots = 1;
   static constexpr const char* kName = "Momentum";
 
-  MomentumOptions options;
+  BasicMomentumOptions<T> options;
 
-  TFB_HOST_DEVICE void operator()(float grad, float& value, float& momentum) const {
+  TFB_HOST_DEVICE void operator()(T grad, T& value, T& momentum) const {
     momentum = momentum * options.momentum + grad;
     if (options.use_nesterov) {
       value -= options.lr * grad + options.lr * options.momentum * momentum;
@@ -27,6 +29,9 @@ struct Momentum {
     }
   }
 };
+
+using MomentumOptions = BasicMomentumOptions<float>;
+using Momentum = BasicMomentum<float>;
 
 }  // namespace tf_booster
 

@@ -8,27 +8,32 @@
 
 namespace tf_booster {
 
-struct RMSPropOptions {
-  float lr = 0.0f;
-  float rho = 0.0f;
-  float momentum = 0.0f;
-  float epsilon = 0.0f;
+template <class T>
+struct BasicRMSPropOptions {
+  T lr = 0;
+  T rho = 0;
+  T momentum = 0;
+  T epsilon = 0;
   bool epsilon_outside_sqrt = false;  // Keras without momentum: sqrt(ms) + epsilon in place of sqrt(ms + epsilon).
 };
 
-struct RMSProp {
+template <class T>
+struct BasicRMSProp {
   static constexpr int kNumSlots = 2;
   static constexpr const char* kName = "RMSProp";
 
-  RMSPropOptions options;
+  BasicRMSPropOptions<T> options;
 
-  TFB_HOST_DEVICE void operator()(float grad, float& value, float& ms, float& momentum) const {
-    ms = ms * options.rho + grad * grad * (1.0f - options.rho);
-    const float root = options.epsilon_outside_sqrt ? sqrtf(ms) + options.epsilon : sqrtf(ms + options.epsilon);
+  TFB_HOST_DEVICE void operator()(T grad, T& value, T& ms, T& momentum) const {
+    ms = ms * options.rho + grad * grad * (T(1) - options.rho);
+    const T root = options.epsilon_outside_sqrt ? std::sqrt(ms) + options.epsilon : std::sqrt(ms + options.epsilon);
     momentum = momentum * options.momentum + options.lr * grad / root;
     value -= momentum;
   }
 };
+
+using RMSPropOptions = BasicRMSPropOptions<float>;
+using RMSProp = BasicRMSProp<float>;
 
 }  // namespace tf_booster
 

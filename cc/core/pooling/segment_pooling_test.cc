@@ -1,53 +1,16 @@
 #include "cc/core/pooling/segment_pooling.h"
 
 #include <cmath>
-#include <memory>
-#include <random>
 #include <vector>
 
 #include "cc/core/base/test.h"
 #include "cc/core/base/thread_for.h"
+#include "cc/core/pooling/testing/random_lookup.h"
 
 namespace tf_booster {
 namespace {
 
-struct Lookup {
-  std::vector<int32_t> splits, idx;
-  std::vector<float> weights;
-  std::unique_ptr<bool[]> zero;
-  int64_t distinct, dim;
-  std::vector<float> embeddings, upstream;
-
-  Lookup(int seed, int64_t rows, int64_t longest, int64_t distinct, int64_t dim) : distinct(distinct), dim(dim) {
-    std::mt19937 random(seed);
-    std::normal_distribution<float> normal;
-    zero = std::make_unique<bool[]>(rows);
-    splits.push_back(0);
-    for (int64_t r = 0; r < rows; ++r) {
-      zero[r] = random() % 7 == 0;
-      for (int64_t i = random() % (longest + 1); i > 0; --i) {
-        idx.push_back(static_cast<int32_t>(random() % distinct));
-        weights.push_back(normal(random));
-      }
-      splits.push_back(static_cast<int32_t>(idx.size()));
-    }
-    for (int64_t i = 0; i < distinct * dim; ++i) embeddings.push_back(normal(random));
-    for (int64_t i = 0; i < rows * dim; ++i) upstream.push_back(normal(random));
-  }
-
-  PoolingSegments Segments(Combiner combiner, bool weighted, bool zeroed) const {
-    PoolingSegments s;
-    s.combiner = combiner;
-    s.rows = static_cast<int64_t>(splits.size()) - 1;
-    s.row_splits = splits.data();
-    s.idx = idx.data();
-    s.zero_rows = zeroed ? zero.get() : nullptr;
-    s.weights = weighted ? weights.data() : nullptr;
-    s.distinct = distinct;
-    s.dim = dim;
-    return s;
-  }
-};
+using Lookup = testing::RandomLookup<float>;
 
 double Divisor(const PoolingSegments& s, int64_t row) {
   double sum = 0;

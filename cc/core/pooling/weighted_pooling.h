@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cc/core/base/host_device.h"
 #include "cc/core/pooling/segment_pooling.h"
 
 namespace tf_booster {
@@ -18,7 +19,7 @@ inline constexpr int64_t kEigenUnrolledRows = 16;
 
 // What the sum of a row is divided by; 1 for kSum. One weight is copied, more are added to zero.
 template <class T>
-T WeightDivisor(const float* weights, int64_t n, Combiner combiner) {
+TFB_HOST_DEVICE T WeightDivisor(const float* weights, int64_t n, Combiner combiner) {
   if (combiner == Combiner::kSum) return T(1);
   const bool squares = combiner == Combiner::kSqrtN;
   const auto term = [&](int64_t i) {

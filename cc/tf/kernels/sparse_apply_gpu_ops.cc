@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "cc/core/optimizer/sparse_apply_gpu.h"
-#include "cc/tf/kernels/gpu_stream.h"
+#include "cc/tf/kernels/gpu_memory.h"
 #include "cc/tf/kernels/variable_access.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/register_types.h"
@@ -20,11 +20,6 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using TfStatus = tensorflow::Status;
 namespace errors = tensorflow::errors;
-
-TfStatus CopyOnCard(OpKernelContext* ctx, const Tensor& from, Tensor* to) {
-  const char* error = gpu::CopyAsync(to->data(), from.data(), static_cast<int64_t>(from.TotalBytes()), GpuStream(ctx));
-  return error == nullptr ? tensorflow::OkStatus() : errors::Internal("copying a variable on the GPU: ", error);
-}
 
 // What follows the Variables in the op's inputs: scalars, then grad and indices, but for Momentum's last scalar.
 struct MomentumOp {
@@ -77,7 +72,7 @@ class SparseApplyGpuOp final : public OpKernel {
     const gpu::RowGradients<Index> gradients = {indices.template flat<Index>().data(), grad.flat<float>().data(),
                                                 indices.NumElements()};
     const char* error = gpu::SparseApplyAsync(op_.Make(scalars), rows, gradients, GpuStream(ctx));
-    OP_REQUIRES(ctx, error == nullptr, errors::Internal(type_string(), " '", name(), "': ", error));
+    OP_REQUIRES_OK(ctx, GpuStatus(*this, error));
   }
 
  private:

@@ -56,16 +56,28 @@ TfStatus LockedVariables::CopyOnHost(OpKernelContext*, const Tensor& from, Tenso
   return tensorflow::OkStatus();
 }
 
+TfStatus LockedVariables::OwnBuffer(OpKernelContext* ctx, tensorflow::Var* var, CopyBytes copy_bytes) {
+  // A read shares the buffer or, in copy-on-read mode, copies it under the lock. Where no second reference is left,
+  // nobody else looks at it, so that in copy-on-read mode too no copy is needed here.
+  Tensor* value = var->tensor();
+  if (value->RefCountIsOne()) return tensorflow::OkStatus();
+  Tensor copy;
+  TF_RETURN_IF_ERROR(ctx->allocate_temp(value->dtype(), value->shape(), &copy));
+  if (value->TotalBytes() > 0) TF_RETURN_IF_ERROR(copy_bytes(ctx, *value, &copy));
+  *value = copy;
+  return tensorflow::OkStatus();
+}
+
 TfStatus LockedVariables::PrepareToUpdate(OpKernelContext* ctx, CopyBytes copy_bytes) {
+  for (auto& var : vars_) TF_RETURN_IF_ERROR(OwnBuffer(ctx, var.get(), copy_bytes));
+  return tensorflow::OkStatus();
+}
+
+TfStatus LockedVariables::PrepareToGather(OpKernelContext* ctx, CopyBytes copy_bytes) {
   for (auto& var : vars_) {
-    // A read shares the buffer or, in copy-on-read mode, copies it under the lock. Where no second reference is left,
-    // nobody else looks at it, so that in copy-on-read mode too no copy is needed here.
-    Tensor* value = var->tensor();
-    if (value->RefCountIsOne()) continue;
-    Tensor copy;
-    TF_RETURN_IF_ERROR(ctx->allocate_temp(value->dtype(), value->shape(), &copy));
-    if (value->TotalBytes() > 0) TF_RETURN_IF_ERROR(copy_bytes(ctx, *value, &copy));
-    *value = copy;
+    if (var->copy_on_read_mode.load()) continue;
+    TF_RETURN_IF_ERROR(OwnBuffer(ctx, var.get(), copy_bytes));
+    var->copy_on_read_mode.store(true);
   }
   return tensorflow::OkStatus();
 }

@@ -23,6 +23,7 @@ class LockedVariables {
   tensorflow::Status Lock(tensorflow::OpKernelContext* ctx, int first, int count, tensorflow::DataType dtype);
 
   const tensorflow::TensorShape& shape(int i) const { return vars_[i]->tensor()->shape(); }
+  const tensorflow::Tensor& value(int i) const { return *vars_[i]->tensor(); }
 
   // Copies the bytes of a tensor into another as large.
   using CopyBytes = tensorflow::Status (*)(tensorflow::OpKernelContext*, const tensorflow::Tensor& from,
@@ -33,6 +34,10 @@ class LockedVariables {
   // Gives every Variable a buffer that nobody else reads, by copying those that a read still holds. Call it when all is
   // checked.
   tensorflow::Status PrepareToUpdate(tensorflow::OpKernelContext* ctx, CopyBytes copy_bytes = CopyOnHost);
+
+  // Gives every Variable whose dense reads still share its buffer one of its own, and lets reads copy from now on: what
+  // ResourceGather does before it reads rows.
+  tensorflow::Status PrepareToGather(tensorflow::OpKernelContext* ctx, CopyBytes copy_bytes);
 
   // From now on reads copy, in place of every update: for Variables that are updated row by row.
   void CopyOnRead();
@@ -46,6 +51,8 @@ class LockedVariables {
   bool HasDuplicates(int count) const;
 
  private:
+  static tensorflow::Status OwnBuffer(tensorflow::OpKernelContext* ctx, tensorflow::Var* var, CopyBytes copy_bytes);
+
   std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>> vars_;
   std::vector<tensorflow::mutex_lock> locks_;  // Behind vars_: released before the references are.
 };

@@ -1,0 +1,77 @@
+// Runs bodies on a CUDA stream. Nothing here waits for the card but ToHost.
+#ifndef TF_BOOSTER_CC_CORE_GPU_CUDA_QUEUE_CUH_
+#define TF_BOOSTER_CC_CORE_GPU_CUDA_QUEUE_CUH_
+
+#include <cuda_runtime.h>
+
+#include "cc/core/gpu/device_primitives.h"
+#include "cc/core/gpu/launch.h"
+
+namespace tf_booster {
+namespace gpu {
+
+inline constexpr int kThreads = 256;
+// More blocks than keep a card busy only queue: 132 multiprocessors (H100) of 8 such blocks.
+inline constexpr int64_t kMaxBlocks = 132 * 8;
+
+template <class Kernel>
+__global__ void __launch_bounds__(kThreads) RunChunks(const __grid_constant__ Kernel kernel, int64_t chunks) {
+  for (int64_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
+    kernel(Lane{threadIdx.x, kThreads}, chunk);
+  }
+}
+
+// After an error nothing more is started.
+class CudaQueue {
+ public:
+  explicit CudaQueue(void* stream) : stream_(static_cast<cudaStream_t>(stream)) {}
+
+  // Null, or CUDA's message for the first thing that could not be started.
+  const char* error() const { return error_; }
+
+  template <class Kernel>
+  void Run(int64_t chunks, const Kernel& kernel) {
+    static_assert(sizeof(Kernel) + sizeof(int64_t) <= kArgumentBytes, "CUDA takes no more");
+    if (error_ != nullptr || chunks == 0) return;
+    RunChunks<<<static_cast<unsigned>(Min(chunks, kMaxBlocks)), kThreads, 0, stream_>>>(kernel, chunks);
+    Check(cudaGetLastError());
+  }
+
+  void Zero(void* memory, int64_t bytes) {
+    if (error_ == nullptr && bytes > 0) Check(cudaMemsetAsync(memory, 0, static_cast<size_t>(bytes), stream_));
+  }
+
+  static int64_t SortBytes(int64_t n) { return SortScratchBytes(n); }
+  void Sort(const uint64_t* keys, uint64_t* sorted_keys, const int32_t* values, int32_t* sorted_values, int64_t n,
+            int bits, void* scratch) {
+    if (error_ != nullptr || n == 0) return;
+    error_ = SortPairsAsync(keys, sorted_keys, values, sorted_values, n, bits, scratch, stream_);
+  }
+
+  static int64_t SumBytes(int64_t n) { return SumScratchBytes(n); }
+  void InclusiveSum(const int32_t* values, int32_t* sums, int64_t n, void* scratch) {
+    if (error_ != nullptr || n == 0) return;
+    error_ = InclusiveSumAsync(values, sums, n, scratch, stream_);
+  }
+
+  // Waits for all that was started, and has the values in host memory then.
+  template <class T>
+  void ToHost(const T* values, int64_t n, T* host) {
+    if (error_ != nullptr || n == 0) return;
+    Check(cudaMemcpyAsync(host, values, n * sizeof(T), cudaMemcpyDeviceToHost, stream_));
+    if (error_ == nullptr) Check(cudaStreamSynchronize(stream_));
+  }
+
+ private:
+  void Check(cudaError_t error) {
+    if (error != cudaSuccess) error_ = cudaGetErrorString(error);
+  }
+
+  cudaStream_t stream_;
+  const char* error_ = nullptr;
+};
+
+}  // namespace gpu
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_GPU_CUDA_QUEUE_CUH_

@@ -1,0 +1,25 @@
+// Sorts and sums of arrays on the card, by CUB. One source compiles CUB's templates, for they take longest of all.
+#ifndef TF_BOOSTER_CC_CORE_GPU_DEVICE_PRIMITIVES_H_
+#define TF_BOOSTER_CC_CORE_GPU_DEVICE_PRIMITIVES_H_
+
+#include <cstdint>
+
+namespace tf_booster {
+namespace gpu {
+
+// Memory that the two below want.
+int64_t SortScratchBytes(int64_t n);
+int64_t SumScratchBytes(int64_t n);
+
+// Sorts by the lowest `bits` bits of the keys; equal ones keep their order. Starts on `stream` and does not wait.
+// Returns null, or CUDA's message where nothing could be started.
+const char* SortPairsAsync(const uint64_t* keys, uint64_t* sorted_keys, const int32_t* values, int32_t* sorted_values,
+                           int64_t n, int bits, void* scratch, void* stream);
+
+// sums[i] = values[0] + … + values[i].
+const char* InclusiveSumAsync(const int32_t* values, int32_t* sums, int64_t n, void* scratch, void* stream);
+
+}  // namespace gpu
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_GPU_DEVICE_PRIMITIVES_H_

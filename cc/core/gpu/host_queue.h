@@ -1,0 +1,73 @@
+// Runs the bodies of GPU kernels on the host, for tests: blocks last to first and in parallel, an odd number of lanes a
+// block, so that what depends on the order of threads or on 32 of them shows up, under the sanitizers too.
+#ifndef TF_BOOSTER_CC_CORE_GPU_HOST_QUEUE_H_
+#define TF_BOOSTER_CC_CORE_GPU_HOST_QUEUE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "cc/core/base/thread_for.h"
+#include "cc/core/gpu/launch.h"
+
+namespace tf_booster {
+namespace gpu {
+
+class HostQueue {
+ public:
+  explicit HostQueue(int threads = 1, int64_t lanes = 7) : threads_(threads), lanes_(lanes) {}
+
+  const char* error() const { return nullptr; }
+  int64_t launches() const { return launches_; }
+
+  template <class Kernel>
+  void Run(int64_t chunks, const Kernel& kernel) {
+    static_assert(sizeof(Kernel) + sizeof(int64_t) <= kArgumentBytes, "CUDA takes no more");
+    ++launches_;
+    threads_.Run(chunks, 1 << 20, [&](int64_t begin, int64_t end) {
+      for (int64_t chunk = end; chunk-- > begin;) {
+        for (int64_t rank = lanes_; rank-- > 0;) kernel(Lane{rank, lanes_}, chunk);
+      }
+    });
+  }
+
+  void Zero(void* memory, int64_t bytes) {
+    if (bytes > 0) std::memset(memory, 0, static_cast<size_t>(bytes));
+  }
+
+  static int64_t SortBytes(int64_t) { return 0; }
+  void Sort(const uint64_t* keys, uint64_t* sorted_keys, const int32_t* values, int32_t* sorted_values, int64_t n,
+            int bits, void*) {
+    const uint64_t mask = bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+    std::vector<int64_t> order(n);
+    std::iota(order.begin(), order.end(), int64_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return (keys[a] & mask) < (keys[b] & mask); });
+    for (int64_t i = 0; i < n; ++i) {
+      sorted_keys[i] = keys[order[i]];
+      sorted_values[i] = values[order[i]];
+    }
+  }
+
+  static int64_t SumBytes(int64_t) { return 0; }
+  void InclusiveSum(const int32_t* values, int32_t* sums, int64_t n, void*) {
+    std::partial_sum(values, values + n, sums);
+  }
+
+  template <class T>
+  void ToHost(const T* values, int64_t n, T* host) {
+    std::copy(values, values + n, host);
+  }
+
+ private:
+  ThreadFor threads_;
+  int64_t lanes_;
+  int64_t launches_ = 0;
+};
+
+}  // namespace gpu
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_GPU_HOST_QUEUE_H_

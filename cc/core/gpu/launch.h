@@ -1,0 +1,116 @@
+// How GPU kernels are written here: as a body over units (elements, rows, 16-byte packs) of many jobs (tensors), which
+// a queue runs. CudaQueue starts it on a stream, HostQueue loops over it, so that index arithmetic, tails and empty
+// jobs are tested without a card.
+//
+// The table of jobs travels as the kernel's argument: one launch serves as many tensors as 4 KB hold (for Adam about
+// 75), and no copy, no pinned memory and no wait is needed. More tensors take more launches; putting 1000 pointers into
+// the card's memory first would take as many.
+#ifndef TF_BOOSTER_CC_CORE_GPU_LAUNCH_H_
+#define TF_BOOSTER_CC_CORE_GPU_LAUNCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cc/core/base/host_device.h"
+
+namespace tf_booster {
+namespace gpu {
+
+// Which thread of a block this is. Threads of a block share no memory and do not wait for each other.
+struct Lane {
+  int64_t rank;
+  int64_t size;
+};
+
+// What a block does at a time: four units a thread, so that the search for the job costs little beside them.
+inline constexpr int64_t kUnitsPerChunk = 1024;
+// CUDA takes so much as the argument of a kernel on every card and driver.
+inline constexpr size_t kArgumentBytes = 4096;
+
+TFB_HOST_DEVICE int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+TFB_HOST_DEVICE int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// What a thread runs for its units: the body itself, or what body.Prepare() makes of it, once for many units.
+template <class Body, class = void>
+struct Prepared {
+  using Type = const Body&;
+  TFB_HOST_DEVICE static Type Of(const Body& body) { return body; }
+};
+template <class Body>
+struct Prepared<Body, std::void_t<decltype(std::declval<const Body&>().Prepare())>> {
+  using Type = decltype(std::declval<const Body&>().Prepare());
+  TFB_HOST_DEVICE static Type Of(const Body& body) { return body.Prepare(); }
+};
+
+// Body: a trivially copyable object with `void operator()(const Job&, int64_t unit) const`, or with a Prepare() that
+// makes one. Job: has `int64_t units`.
+template <class Job, class Body>
+struct JobsKernel {
+  static constexpr int kMost = static_cast<int>((kArgumentBytes - sizeof(Body) - 64) / (sizeof(Job) + sizeof(int64_t)));
+  static_assert(kMost >= 1, "the body and one job must fit the argument of a kernel");
+
+  Body body;
+  int size = 0;
+  int64_t first_chunk[kMost + 1] = {0};  // Job j has the chunks [first_chunk[j], first_chunk[j + 1]).
+  Job jobs[kMost];
+
+  explicit JobsKernel(const Body& b) : body(b) {}
+
+  void Add(const Job& job) {
+    jobs[size] = job;
+    first_chunk[size + 1] = first_chunk[size] + CeilDiv(job.units, kUnitsPerChunk);
+    ++size;
+  }
+  int64_t chunks() const { return first_chunk[size]; }
+
+  TFB_HOST_DEVICE void operator()(Lane lane, int64_t chunk) const {
+    int low = 0, high = size;  // The last job that begins at or before the chunk; empty ones begin where the next does.
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (first_chunk[middle] <= chunk ? low : high) = middle;
+    }
+    const Job& job = jobs[low];
+    const int64_t begin = (chunk - first_chunk[low]) * kUnitsPerChunk;
+    const int64_t end = Min(begin + kUnitsPerChunk, job.units);
+    const typename Prepared<Body>::Type run = Prepared<Body>::Of(body);
+    for (int64_t unit = begin + lane.rank; unit < end; unit += lane.size) run(job, unit);
+  }
+};
+
+// Runs body(job, unit) for every unit of every job, in any order and at the same time.
+template <class Queue, class Job, class Body>
+void ForEachUnit(Queue& queue, const std::vector<Job>& jobs, const Body& body) {
+  using Kernel = JobsKernel<Job, Body>;
+  for (size_t next = 0; next < jobs.size();) {
+    Kernel kernel(body);
+    for (; next < jobs.size() && kernel.size < Kernel::kMost; ++next) {
+      if (jobs[next].units > 0) kernel.Add(jobs[next]);
+    }
+    if (kernel.size > 0) queue.Run(kernel.chunks(), kernel);
+  }
+}
+
+// One job without a table: body(unit) for units [0, units).
+template <class Body>
+struct UnitsJob {
+  Body body;
+  int64_t units;
+};
+struct RunUnit {
+  template <class Body>
+  TFB_HOST_DEVICE void operator()(const UnitsJob<Body>& job, int64_t unit) const {
+    job.body(unit);
+  }
+};
+template <class Queue, class Body>
+void ForEach(Queue& queue, int64_t units, const Body& body) {
+  ForEachUnit(queue, std::vector<UnitsJob<Body>>{{body, units}}, RunUnit());
+}
+
+}  // namespace gpu
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_GPU_LAUNCH_H_

@@ -1,0 +1,210 @@
+// The bodies of the sparse GPU steps, run on the host, against one row after another.
+#include "cc/core/optimizer/multi_sparse_apply_body.h"
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "cc/core/base/test.h"
+#include "cc/core/gpu/host_queue.h"
+#include "cc/core/optimizer/row_steps.h"
+
+namespace tf_booster {
+namespace gpu {
+namespace {
+
+struct Sizes {
+  int64_t rows, dim, gradients;
+  int64_t most = 0;  // Rows that gradients have; 0: all of them.
+};
+
+template <class Step, class Index>
+struct Problem {
+  using T = typename Step::Type;
+  static constexpr int kArrays = 1 + Step::kSlots;
+  std::vector<std::vector<T>> arrays, grads;
+  std::vector<std::vector<Index>> indices;
+  std::vector<Sizes> sizes;
+  std::vector<T> scalars = {T(0.5), T(0.25), T(0.125), T(-0.5), T(0.5), T(0.25)};
+  bool flag;
+
+  Problem(const std::vector<Sizes>& all, bool flag, bool with_bad) : sizes(all), flag(flag) {
+    std::mt19937 random(7);
+    for (const Sizes& s : all) {
+      for (int k = 0; k < kArrays; ++k) {
+        std::vector<T> values(s.rows * s.dim);
+        for (T& v : values) v = T(0.5) + static_cast<T>(random() % 64) / 128 + static_cast<T>(k);
+        arrays.push_back(values);
+      }
+      std::vector<Index> rows(s.gradients);
+      for (Index& row : rows) {
+        const int64_t most = s.most > 0 ? s.most : s.rows;
+        row = most > 0 ? static_cast<Index>(random() % most) : Index(0);
+        if (with_bad && random() % 5 == 0) row = random() % 2 == 0 ? Index(-1) : static_cast<Index>(s.rows + 3);
+      }
+      indices.push_back(rows);
+      std::vector<T> g(s.gradients * s.dim);
+      for (T& v : g) v = static_cast<T>(static_cast<int>(random() % 1000) - 500) / 4096;
+      grads.push_back(g);
+    }
+  }
+
+  StepInputs<T> Inputs() const {
+    StepInputs<T> inputs = {};
+    for (int i = 0; i < Step::kScalars; ++i) inputs.scalars[i] = &scalars[i];
+    inputs.flag = flag;
+    return inputs;
+  }
+
+  std::vector<std::vector<T>> Reference(const SparseRule& rule) const {
+    std::vector<std::vector<T>> want = arrays;
+    const Step step(scalars.data(), flag);
+    for (size_t j = 0; j < sizes.size(); ++j) {
+      std::map<int64_t, std::vector<int64_t>> places;
+      for (size_t i = 0; i < indices[j].size(); ++i) {
+        if (indices[j][i] >= 0 && indices[j][i] < sizes[j].rows) places[indices[j][i]].push_back(i);
+      }
+      if (rule.every_row) {
+        for (int64_t row = 0; row < sizes[j].rows; ++row) places[row];
+      }
+      const int64_t dim = sizes[j].dim;
+      for (const auto& [row, mine] : places) {
+        for (int64_t c = 0; c < dim; ++c) {
+          T v[kArrays];
+          for (int k = 0; k < kArrays; ++k) v[k] = want[j * kArrays + k][row * dim + c];
+          std::vector<T> steps;
+          for (const int64_t place : mine) {
+            const T grad = grads[j][place * dim + c];
+            if (steps.empty() || !rule.sum_duplicates) {
+              steps.push_back(grad + T(0));
+            } else {
+              steps[0] += grad;
+            }
+          }
+          if (rule.every_row || !rule.sum_duplicates) {
+            if (rule.every_row) step.Decay(v);
+            for (const T grad : steps) {
+              if (!rule.every_row) step.Decay(v);
+              step.Step(grad, v);
+              if (!rule.every_row) step.Finish(v);
+            }
+            if (rule.every_row) step.Finish(v);
+          } else {
+            step.Decay(v);
+            step.Step(steps[0], v);
+            step.Finish(v);
+          }
+          for (int k = 0; k < kArrays; ++k) want[j * kArrays + k][row * dim + c] = v[k];
+        }
+      }
+    }
+    return want;
+  }
+
+  void Run(const SparseRule& rule, int threads) {
+    std::vector<SparseJob<Step>> jobs(sizes.size());
+    std::vector<RowNumbers<Index>> numbers;
+    for (size_t j = 0; j < sizes.size(); ++j) {
+      for (int k = 0; k < kArrays; ++k) jobs[j].arrays[k] = arrays[j * kArrays + k].data();
+      jobs[j].grads = grads[j].data();
+      jobs[j].dim = sizes[j].dim;
+      numbers.push_back({indices[j].data(), sizes[j].gradients, sizes[j].rows});
+    }
+    Scratch measure(nullptr);
+    MultiSparseApply<Step, Index, HostQueue>(nullptr, jobs, numbers, Inputs(), rule, &measure);
+    std::vector<char> memory(measure.used() + 1, 0x55);
+    Scratch scratch(memory.data());
+    HostQueue queue(threads);
+    MultiSparseApply(&queue, jobs, numbers, Inputs(), rule, &scratch);
+    EXPECT_EQ(scratch.used(), measure.used());
+  }
+};
+
+template <class Step, class Index>
+void Check(const std::vector<Sizes>& sizes, const SparseRule& rule, bool flag, bool with_bad, double tolerance) {
+  Problem<Step, Index> problem(sizes, flag, with_bad);
+  const auto want = problem.Reference(rule);
+  problem.Run(rule, 3);
+  for (size_t a = 0; a < want.size(); ++a) {
+    double worst = 0;
+    for (size_t i = 0; i < want[a].size(); ++i) {
+      worst = std::fmax(worst, std::abs(static_cast<double>(want[a][i] - problem.arrays[a][i])));
+    }
+    EXPECT_TRUE(worst <= tolerance);
+  }
+}
+
+const std::vector<Sizes> kFewDuplicates = {{100, 4, 300}, {0, 3, 0},   {50, 1, 0},  {1, 7, 60},
+                                           {1000, 16, 3}, {17, 33, 1}, {20, 0, 10}, {3000, 1, 5000}};
+
+TEST(UpTo64DuplicatesTheBitsAreTheCpus) {
+  for (const bool every_row : {false, true}) {
+    for (const bool with_bad : {false, true}) {
+      for (const bool sums : {true, false}) {
+        if (every_row && !sums) continue;
+        const SparseRule rule = {every_row, sums, false};
+        Check<row::Adam<float>, int64_t>(kFewDuplicates, rule, !every_row, with_bad, 0);
+        Check<row::KerasRMSProp<double>, int32_t>(kFewDuplicates, rule, false, with_bad, 0);
+        Check<row::KerasCenteredRMSProp<float>, int32_t>(kFewDuplicates, rule, false, with_bad, 0);
+      }
+    }
+  }
+  for (const bool sums : {false, true}) {
+    const SparseRule rule = {false, sums, false};
+    Check<row::Adagrad<float>, int32_t>(kFewDuplicates, rule, true, true, 0);
+    Check<row::Ftrl<double>, int64_t>(kFewDuplicates, rule, false, false, 0);
+    Check<row::Momentum<float>, int64_t>(kFewDuplicates, rule, true, true, 0);
+    Check<row::CenteredRMSProp<double>, int32_t>(kFewDuplicates, rule, false, true, 0);
+  }
+}
+
+TEST(LongRowsAreSummedInPieces) {
+  // Gradients are multiples of 2^-12 below 1/8: sums of doubles are exact, whatever their order.
+  const std::vector<Sizes> sizes = {{10, 3, 64 * 10}, {2, 2, 1000}, {5, 1, 127, 1},    {5, 1, 128, 1}, {5, 1, 129, 1},
+                                    {9, 5, 4097, 3},  {1, 1, 65},   {70, 2, 9000, 40}, {1, 1, 64}};
+  for (const bool with_bad : {false, true}) {
+    Check<row::GradientDescent<double>, int64_t>(sizes, {false, true, false}, false, with_bad, 0);
+    Check<row::Adam<double>, int32_t>(sizes, {true, true, false}, false, with_bad, 0);
+    Check<row::Adagrad<float>, int32_t>(sizes, {false, true, false}, true, with_bad, 1e-4);
+  }
+}
+
+TEST(ResultsDoNotDependOnThreads) {
+  const std::vector<Sizes> sizes = {{70, 2, 9000, 40}, {9, 5, 4097, 3}};
+  const SparseRule rule = {false, true, false};
+  Problem<row::Adagrad<float>, int64_t> first(sizes, true, false);
+  Problem<row::Adagrad<float>, int64_t> second = first;
+  first.Run(rule, 1);
+  second.Run(rule, 4);
+  EXPECT_TRUE(first.arrays == second.arrays);
+}
+
+TEST(HundredsOfVariables) {
+  std::vector<Sizes> sizes;
+  for (int64_t i = 0; i < 300; ++i) sizes.push_back({1 + i % 13, 1 + i % 5, i % 31});
+  Check<row::RMSProp<float>, int64_t>(sizes, {false, true, false}, false, true, 0);
+}
+
+TEST(OneVariableTwiceStepsTwice) {
+  using Step = row::GradientDescent<float>;
+  std::vector<float> value(4, 1.0f);
+  const std::vector<float> grads = {1, 2, 4, 8};
+  const std::vector<int32_t> indices = {1, 1};
+  const float lr = 0.5f;
+  SparseJob<Step> job;
+  job.arrays[0] = value.data();
+  job.grads = grads.data();
+  job.dim = 2;
+  const std::vector<RowNumbers<int32_t>> numbers(2, {indices.data(), 2, 2});
+  std::vector<char> memory(1 << 16);
+  Scratch scratch(memory.data());
+  HostQueue queue;
+  MultiSparseApply<Step>(&queue, {job, job}, numbers, {{&lr}, false}, {false, true, true}, &scratch);
+  EXPECT_TRUE((value == std::vector<float>{1, 1, -4, -9}));
+}
+
+}  // namespace
+}  // namespace gpu
+}  // namespace tf_booster

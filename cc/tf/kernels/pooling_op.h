@@ -1,0 +1,45 @@
+// What TfBoosterPoolLookups and its gradient share, on the CPU and on the GPU: their inputs.
+#ifndef TF_BOOSTER_CC_TF_KERNELS_POOLING_OP_H_
+#define TF_BOOSTER_CC_TF_KERNELS_POOLING_OP_H_
+
+#include <string>
+#include <vector>
+
+#include "cc/core/pooling/segment_pooling.h"
+#include "cc/tf/kernels/lookup_inputs.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf_booster {
+
+class PoolingOp : public tensorflow::OpKernel {
+ public:
+  explicit PoolingOp(tensorflow::OpKernelConstruction* ctx);
+
+ protected:
+  // The inputs, lookup by lookup. ids: how many places each has.
+  struct Lookups {
+    std::vector<const tensorflow::Tensor*> grads, rows;
+    std::vector<PoolingSegments> segments;
+    std::vector<int64_t> ids;
+  };
+
+  // InvalidArgument: lengths that do not fit together. Values are not looked at.
+  tensorflow::Status ReadLookups(tensorflow::OpKernelContext* ctx, Lookups* lookups) const;
+  tensorflow::Status ReadGradients(tensorflow::OpKernelContext* ctx, Lookups* lookups) const;
+
+  // InvalidArgument: values of idx or row_splits that would be read outside of the inputs. For inputs in host memory.
+  tensorflow::Status CheckPlaces(const Lookups& lookups) const;
+
+  int n() const { return n_; }
+
+ private:
+  tensorflow::Status Invalid(int i, const std::string& what) const;
+  tensorflow::Status ReadSegments(tensorflow::OpKernelContext* ctx, Lookups* lookups) const;
+
+  int n_ = 0;
+  std::vector<Combiner> combiners_;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_TF_KERNELS_POOLING_OP_H_
