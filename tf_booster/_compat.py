@@ -16,6 +16,7 @@ from tensorflow.python.client import pywrap_tf_session as _session_api
 from tensorflow.python.client import session as _session
 from tensorflow.python.data.experimental.ops import parsing_ops as _parsing_datasets
 from tensorflow.python.data.util import random_seed as _data_random_seed
+from tensorflow.python.data.util import structure as _data_structure
 from tensorflow.python.feature_column import feature_column as _fc_v1
 from tensorflow.python.feature_column import feature_column_v2 as _fc_v2
 from tensorflow.python.feature_column import serialization as _fc_serialization
@@ -493,6 +494,11 @@ def _ops_before(op: tf.Operation) -> List[tf.Operation]:
     return [o for o in op.graph.get_operations() if o in needed]
 
 
+def flat_types_and_shapes(element_spec: Any) -> Tuple[List[tf.DType], List[tf.TensorShape]]:
+    """Of each component of a dataset's element, as the ops of datasets count them: a sparse or ragged tensor is one variant."""
+    return _data_structure.get_flat_tensor_types(element_spec), _data_structure.get_flat_tensor_shapes(element_spec)
+
+
 def op_seeds(seed: Any) -> Tuple[Any, Any]:
     """The two seeds that tf.data's shuffle makes of the user's and the graph's; (0, 0): at random."""
     return _data_random_seed.get_seed(seed)
@@ -510,3 +516,58 @@ def estimator_util() -> Any:
 def features_and_labels(element: Any) -> Tuple[Any, Any]:
     """How Estimators read a dataset's element: a pair is features and labels, anything else features alone."""
     return estimator_util().parse_iterator_result(element)
+
+
+# --- Estimators of several ranks ---
+
+
+def estimator_module() -> Any:
+    """The module whose `_verify_and_create_loss_metric` makes the metric "loss" of every evaluation."""
+    from tensorflow_estimator.python.estimator import estimator  # pylint: disable=import-outside-toplevel
+
+    return estimator
+
+
+def evaluation_listener_class() -> Any:
+    """The listener by which train_and_evaluate evaluates after checkpoints; its begin() makes a timer."""
+    from tensorflow_estimator.python.estimator import training  # pylint: disable=import-outside-toplevel
+
+    return training._NewCheckpointListenerForEvaluate  # pylint: disable=protected-access
+
+
+def evaluator_class() -> Any:
+    """What train_and_evaluate evaluates with; its `_export_eval_result` runs the exporters."""
+    from tensorflow_estimator.python.estimator import training  # pylint: disable=import-outside-toplevel
+
+    return training._TrainingExecutor._Evaluator  # pylint: disable=protected-access
+
+
+def timer_of(listener: Any) -> Any:
+    """The SecondOrStepTimer of such a listener, after begin()."""
+    return listener._timer  # pylint: disable=protected-access
+
+
+def session_config(estimator: Any) -> Any:
+    """The ConfigProto of the estimator's sessions; None for the default."""
+    return estimator._session_config  # pylint: disable=protected-access
+
+
+def distribution(estimator: Any, mode: str) -> Any:
+    """The tf.distribute strategy that divides the estimator's input in `mode`; None without."""
+    strategies = {
+        tf.estimator.ModeKeys.TRAIN: estimator._train_distribution,  # pylint: disable=protected-access
+        tf.estimator.ModeKeys.EVAL: estimator._eval_distribution,  # pylint: disable=protected-access
+    }
+    return strategies.get(mode)
+
+
+def batch_length(estimator: Any, predictions: Dict[str, Any]) -> int:
+    """The rows of a batch of predictions; raises ValueError as Estimator.predict does where they differ."""
+    return estimator._extract_batch_length(predictions)  # pylint: disable=protected-access
+
+
+def stops_by_steps(hook: Any) -> bool:
+    """Whether a hook asks for the end after the same step on all ranks: TensorFlow's own do, but for NaNs and early stopping."""
+    module = type(hook).__module__
+    own = module.startswith(("tensorflow.", "tensorflow_estimator.", "tf_booster."))
+    return own and not module.endswith("early_stopping") and not isinstance(hook, tf.estimator.NanTensorHook)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tf_booster import _native, log, parsing
 from tf_booster import options as _options
 from tf_booster.estimator import device_prefetch, patches, sessions
-from tf_booster.parallel import agreement, ranks, shared_graphs, watchdog
+from tf_booster.parallel import agreement, evaluation, rank_input, ranks, shared_graphs, watchdog
 from tf_booster.passes import pipelines
 from tf_booster.report import Report
 
@@ -47,6 +47,8 @@ def enable_gpu_booster(**options: Any) -> None:
     patches.install(_rewrite)
     parsing.serve_stock_ops(wanted.fast_parser is not False)
     device_prefetch.set_wanted(wanted.prefetch_to_device)
+    rank_input.set_wanted(wanted.shard_input)
+    evaluation.set_reduction(wanted.gradient_reduction)
 
 
 def disable_gpu_booster() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, List, Tuple
 
-_ARGUMENTS = 4  # Numbers for each stage; the rest is 0.
+NUM_ARGUMENTS = 4  # Numbers for each stage; the rest is 0.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,5 +44,5 @@ def shard(num_shards: Any, index: Any) -> Stage:
 def flat_arguments(stages: Tuple[Stage, ...]) -> List[Any]:
     """The arguments of all stages in a row, as many for each."""
     return [
-        argument for stage in stages for argument in (*stage.arguments, *(0,) * (_ARGUMENTS - len(stage.arguments)))
+        argument for stage in stages for argument in (*stage.arguments, *(0,) * (NUM_ARGUMENTS - len(stage.arguments)))
     ]

@@ -24,7 +24,20 @@ from tf_booster import _compat
 from tf_booster.checkpoint import rank_hooks, rank_savers, warm_start
 from tf_booster.estimator import device_prefetch, resource_variables, saved_model, sessions
 from tf_booster.estimator.table_stats import with_stats_hook
-from tf_booster.parallel import agreement, initial_values, loss_reduction, ranks, raw_gradients, shared_graphs
+from tf_booster.parallel import (
+    agreement,
+    end_together,
+    evaluation,
+    initial_values,
+    loss_reduction,
+    prediction,
+    quiet,
+    rank_0_decides,
+    rank_input,
+    ranks,
+    raw_gradients,
+    shared_graphs,
+)
 from tf_booster.passes import fetches
 
 Rewrite = Callable[[tf.Graph], Any]
@@ -61,6 +74,20 @@ def _install_for_several_ranks() -> None:
     for head in _compat.head_classes():
         _replace(head, "create_estimator_spec", loss_reduction.note_head)
     _replace(_compat.monitored_session_class(), "__init__", initial_values.with_broadcast_hook)
+    _replace(_compat.monitored_session_class(), "__init__", end_together.with_end_together)
+    if ranks.current().rank > 0:
+        _replace(tf.get_logger(), "filters", quiet.only_warnings)
+        _replace(tf.compat.v1.summary.FileWriterCache, "get", quiet.silent_writer)
+    estimator = _compat.estimator_class()
+    if estimator is not None:
+        _replace(estimator, "_call_input_fn", rank_input.call_input_fn)
+        _replace(_compat.estimator_util(), "parse_input_fn_result", rank_input.parse_input_fn_result)
+        _replace(_compat.estimator_module(), "_verify_and_create_loss_metric", evaluation.loss_metric)
+        _replace(estimator, "evaluate", rank_0_decides.evaluate)
+        _replace(estimator, "predict", prediction.predict)
+        _replace(estimator, "_export_all_saved_models", rank_0_decides.export)
+        _replace(_compat.evaluator_class(), "_export_eval_result", rank_0_decides.export)
+        _replace(_compat.evaluation_listener_class(), "begin", rank_0_decides.begin_listener)
 
 
 def uninstall() -> None:

@@ -24,11 +24,11 @@ class LossReduction(NamedTuple):
 
 
 def note_head(original: Any) -> Any:
-    """Wraps create_estimator_spec of heads: notes how the head that trains in a graph reduces its loss."""
+    """Wraps create_estimator_spec of heads: notes how the head of a graph reduces its loss."""
 
     @functools.wraps(original)
     def create_estimator_spec(self: Any, features: Any, mode: Any, *args: Any, **kwargs: Any) -> Any:
-        if mode == tf.estimator.ModeKeys.TRAIN:
+        if mode != tf.estimator.ModeKeys.PREDICT:
             for reduction in _reductions(self):
                 tf.compat.v1.get_default_graph().add_to_collection(_COLLECTION, reduction)
         return original(self, features, mode, *args, **kwargs)

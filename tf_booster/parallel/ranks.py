@@ -6,12 +6,13 @@ enable_gpu_booster().
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import glob
 import os
 import sys
 import zlib
-from typing import Any, List, Mapping, Optional
+from typing import Any, Iterator, List, Mapping, Optional
 
 from tf_booster import log
 from tf_booster.options import Options
@@ -96,6 +97,17 @@ def start(options: Options) -> Ranks:
     if _current.size > 1 and _current.rank == 0:
         log.once(f"{_current.size} ranks train together, {_current.local_size} of them on this machine.")
     return _current
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Inside, this process is one of its own: for work on whole tables that one rank does for all."""
+    global _current
+    before, _current = _current, Ranks()
+    try:
+        yield
+    finally:
+        _current = before
 
 
 def stop() -> None:

@@ -11,7 +11,8 @@
 7. unique: after the passes that take whole chains with their Uniques.
 8. xla: last of these, because it marks what the others leave of the dense part.
 9. input_pipeline: the datasets of the graph, which no other pass looks at.
-10. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+10. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+11. prefetch_to_device: edits nothing; says what became of the input function's dataset.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tf_booster.passes.fetches import Fetches, executed, fetches_of
 from tf_booster.passes.graph_summary import GraphSummary, summarize
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.hash_tables import HashTables
+from tf_booster.passes.input_over_ranks import InputOverRanks
 from tf_booster.passes.input_pipeline import InputPipeline
 from tf_booster.passes.learning_rate import LearningRate
 from tf_booster.passes.order_free_unique import OrderFreeUnique
@@ -67,6 +69,7 @@ def passes(options: Options) -> List[Pass]:
         (True, OrderFreeUnique()),
         (options.xla == "auto", Xla()),
         (options.fast_parser is not False, InputPipeline()),
+        (True, InputOverRanks()),
         (options.prefetch_to_device is True, PrefetchToDevice()),
     ]
     return [p for on, p in wanted if on and p.name not in options.disable_passes]

@@ -1,0 +1,111 @@
+"""All ranks end after the same step: the one in which no rank has another batch, or which follows a rank's wish to stop."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, List, Optional
+
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.parallel import row_weights
+from tf_booster.parallel.row_weights import STOP
+
+_ASKED = ("tf_booster", "stop_asked")
+
+
+def with_stop(graph: tf.Graph, has_next: tf.Tensor) -> tf.Tensor:
+    """`has_next` less STOP in a step before which a hook of this rank asked for the end."""
+    asked = tf.compat.v1.placeholder_with_default(tf.zeros([]), [], "stop_asked")
+    graph.add_to_collection(_ASKED, asked)
+    return has_next - STOP * asked
+
+
+class EndTogetherHook(tf.compat.v1.train.SessionRunHook):
+    """Ends the loop as the end of input does in one process."""
+
+    def __init__(self) -> None:
+        self._has_next: Optional[tf.Tensor] = None
+        self._asked: Optional[tf.Tensor] = None
+        self._wanted = False
+
+    def ask(self) -> None:
+        """Makes all ranks stop after the next step of this one."""
+        self._wanted = True
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """The graph is rewritten by now; in begin() it was not."""
+        del coord
+        sums = row_weights.summed_row_weights(session.graph)
+        if sums is not None:
+            self._has_next = sums.has_next
+            (self._asked,) = session.graph.get_collection(_ASKED)[-1:]
+
+    def before_run(self, run_context: Any) -> Any:
+        if self._has_next is None:
+            return None
+        return tf.compat.v1.train.SessionRunArgs(self._has_next, {self._asked: 1.0} if self._wanted else None)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if self._has_next is None:
+            if self._wanted:
+                run_context.request_stop()
+        elif run_values.results <= 0:
+            run_context.request_stop()
+
+
+class _Asking:
+    """A run's context for hooks whose wish to stop may be this rank's alone."""
+
+    def __init__(self, context: Any, end: EndTogetherHook) -> None:
+        self._context, self._end = context, end
+
+    def request_stop(self) -> None:
+        """As SessionRunContext's, but a step later, on all ranks."""
+        self._end.ask()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
+class _AskingHook(tf.compat.v1.train.SessionRunHook):
+    """`hook`, whose request_stop() ends all ranks."""
+
+    def __init__(self, hook: Any, end: EndTogetherHook) -> None:
+        self._hook, self._end = hook, end
+
+    def begin(self) -> None:
+        self._hook.begin()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._hook.after_create_session(session, coord)
+
+    def before_run(self, run_context: Any) -> Any:
+        return self._hook.before_run(_Asking(run_context, self._end))
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._hook.after_run(_Asking(run_context, self._end), run_values)
+
+    def end(self, session: Any) -> None:
+        self._hook.end(session)
+
+
+def with_end_together(original: Any) -> Any:
+    """The constructor of MonitoredSession; in a graph whose input is divided among ranks, hooks stop all ranks."""
+
+    @functools.wraps(original)
+    def __init__(self: Any, session_creator: Any, hooks: Any, *args: Any, **kwargs: Any) -> None:
+        hooks = list(hooks or [])
+        if row_weights.row_weights(tf.compat.v1.get_default_graph()) is not None:
+            hooks = together(hooks)
+        original(self, session_creator, hooks, *args, **kwargs)
+
+    return __init__
+
+
+def together(hooks: List[Any]) -> List[Any]:
+    """`hooks` with an EndTogetherHook, through which those ask for the end that do not by the count of steps."""
+    given = [hook for hook in hooks if isinstance(hook, EndTogetherHook)]
+    end = given[0] if given else EndTogetherHook()
+    asking = [hook if hook is end or _compat.stops_by_steps(hook) else _AskingHook(hook, end) for hook in hooks]
+    return asking if given else [*asking, end]
