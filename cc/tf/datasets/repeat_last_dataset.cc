@@ -82,10 +82,10 @@ class RepeatLastDatasetOp : public tensorflow::data::DatasetOpKernel {
     OP_REQUIRES_OK(ctx, tensorflow::data::GetDatasetFromVariantTensor(ctx->input(1), &fallback));
     tensorflow::DataTypeVector wanted = input->output_dtypes();
     OP_REQUIRES(ctx, fallback->output_dtypes() == wanted,
-                tensorflow::errors::InvalidArgument(
-                    "RepeatLastDataset: fallback has elements of ",
-                    tensorflow::DataTypeVectorString(fallback->output_dtypes()), "; wanted those of input_dataset, ",
-                    tensorflow::DataTypeVectorString(wanted)));
+                tensorflow::errors::InvalidArgument("RepeatLastDataset: fallback has elements of ",
+                                                    tensorflow::DataTypeVectorString(fallback->output_dtypes()),
+                                                    "; wanted those of input_dataset, ",
+                                                    tensorflow::DataTypeVectorString(wanted)));
     wanted.insert(wanted.end(), 2, tensorflow::DT_FLOAT);
     OP_REQUIRES(ctx, output_types_ == wanted && output_shapes_.size() == wanted.size(),
                 tensorflow::errors::InvalidArgument(

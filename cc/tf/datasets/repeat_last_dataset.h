@@ -1,4 +1,5 @@
-// A dataset that goes on with its last element when its input has ended: ranks that run dry wait for the others with it.
+// A dataset that goes on with its last element when its input has ended: ranks that run dry wait for the others with
+// it.
 #ifndef TF_BOOSTER_CC_TF_DATASETS_REPEAT_LAST_DATASET_H_
 #define TF_BOOSTER_CC_TF_DATASETS_REPEAT_LAST_DATASET_H_
 

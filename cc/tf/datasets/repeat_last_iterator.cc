@@ -1,5 +1,5 @@
-// State: the element that was handed out last, which may have to come again, and what was met one place ahead: an element, an error or
-// the end. All of it is saved.
+// State: the element that was handed out last, which may have to come again, and what was met one place ahead: an
+// element, an error or the end. All of it is saved.
 #include "cc/tf/datasets/repeat_last_iterator.h"
 
 #include <utility>
@@ -96,8 +96,7 @@ class RepeatLastIterator final : public tensorflow::data::DatasetIterator<Repeat
     TF_RETURN_IF_ERROR(Read(ctx, reader, kLast, &last_));
     started_ = started != 0;
     ended_ = ended != 0;
-    ahead_status_ =
-        code == 0 ? OkStatus() : Status(static_cast<absl::StatusCode>(code), std::string(message));
+    ahead_status_ = code == 0 ? OkStatus() : Status(static_cast<absl::StatusCode>(code), std::string(message));
     if (has_input == 0) {
       input_.reset();
       return OkStatus();
