@@ -18,6 +18,7 @@ from tf_booster.passes.gradient_plan import GradientPlan, distinct_indices, plan
 from tf_booster.passes.graph_view import GraphView, removed_variables
 
 _JUDGED = ("tf_booster", "judged_gradients")
+_UNSENT = (tf.string, tf.resource, tf.variant)
 _BROADCASTS = ("HorovodBroadcast", "HorovodBroadcastInplace", "HorovodBroadcastInplaceResource")
 
 
@@ -61,6 +62,7 @@ class DenseCollectives(Pass):
             result.changes.append(f"gradients are {verb if how.kind == AVERAGE else 'summed'}: {how.said_by}")
             result.modified = True
         self._broadcast(view, result)
+        result.skipped += _inexact(view, plan)
         _tell_users_own(plan, result)
         return result
 
@@ -145,7 +147,7 @@ class DenseCollectives(Pass):
             return
         gone = set(removed_variables(view.graph))
         variables = [
-            v for v in tf.compat.v1.global_variables() if v.op.name not in gone and v.dtype.base_dtype.is_numeric
+            v for v in tf.compat.v1.global_variables() if v.op.name not in gone and v.dtype.base_dtype not in _UNSENT
         ]
         with view.inserting(None), collectives.scope("other"):
             initial_values.add_broadcast(view.graph, variables)
@@ -172,6 +174,30 @@ def _lookups(mark: RawGradient) -> List[Tuple[tf.Tensor, tf.Tensor, bool]]:
         if all(v.shape.rank and v.shape[1:].is_fully_defined() for v, _ in pairs):
             return [(v, i, distinct_indices(i)) for v, i in pairs]
     return [(mark.gradient.values, mark.gradient.indices, distinct_indices(mark.gradient.indices))]
+
+
+def _inexact(view: GraphView, plan: GradientPlan) -> List[Tuple[str, str]]:
+    """Where the ranks' gradients together are not those of the joined batch: nodes, and why."""
+    found = []
+    index = view.index()
+    marks = [mark for group in [*plan.dense, *plan.sparse] for mark in group]
+    for mark in raw_gradients(view.graph) if marks else ():
+        if index.number[mark.values.op] in plan.inner:
+            found.append(
+                (
+                    mark.values.name,
+                    "a gradient of a gradient is that of each rank's own loss, not of the joined batch's",
+                )
+            )
+    losses = index.upstream(dict.fromkeys(loss.op for mark in marks for loss in mark.losses))
+    for op in view.ops("Equal"):
+        # tf.compat.v1.losses: each rank divides by how many of its own weights are not 0. A constant weight counts all rows alike.
+        if "num_present" in op.name and index.number[op] in losses and tf.get_static_value(op.inputs[0]) is None:
+            reason = "the loss is divided by the number of its weights that are not 0, and each rank divides by its own number"
+            found.append(
+                (op.name.partition("/num_present")[0], f"{reason}; reduction=SUM_OVER_BATCH_SIZE has one divisor")
+            )
+    return found
 
 
 def _tell_users_own(plan: GradientPlan, result: PassResult) -> None:

@@ -14,7 +14,7 @@ from tf_booster.passes.fetches import UPDATE, fetches_of
 from tf_booster.passes.graph_index import GraphIndex
 from tf_booster.passes.graph_view import GraphView, removed_variables
 from tf_booster.passes.merging import Unit, merge_groups
-from tf_booster.passes.sources import Sources
+from tf_booster.passes.sources import Sources, called_functions
 
 # What keeps different ids different: partitions of a Variable take each a part of the ids, and number their own rows.
 _KEEP_APART = (
@@ -66,9 +66,9 @@ def plan_gradients(view: GraphView) -> GradientPlan:
     updates = [number for number in updates if number not in initial]
     plan = GradientPlan()
     applied = _upstream(index, updates, stop=all_marks)
-    plan.inner = _upstream(index, [other for number in all_marks for other in index.before[number]])
-    users = [number for number in applied if is_users_collective(index.ops[number])]
-    by_user = _upstream(index, users)
+    # By data alone: what merely waits for an update of another train op is no gradient of its gradient.
+    plan.inner = _computed_from(index, [t.op for number in all_marks for t in index.ops[number].inputs])
+    by_user = _computed_from(index, _users_collectives(view, applied))
     kept = [mark for mark in marks if index.number[mark.values.op] in applied]
     plan.by_user = [mark for mark in kept if index.number[mark.values.op] in by_user]
     kept = [mark for mark in kept if index.number[mark.values.op] not in by_user]
@@ -150,6 +150,28 @@ def _upstream(index: GraphIndex, starts: Iterable[int], stop: Set[int] = frozens
             if number not in stop:
                 stack.extend(index.before[number])
     return seen
+
+
+def _computed_from(index: GraphIndex, ops: Iterable[tf.Operation]) -> Set[int]:
+    """The numbers of `ops` and of what they are computed from, by data edges."""
+    seen: Set[int] = set()
+    stack = list(ops)
+    while stack:
+        op = stack.pop()
+        if index.number[op] not in seen:
+            seen.add(index.number[op])
+            stack.extend(tensor.op for tensor in op.inputs)
+    return seen
+
+
+def _users_collectives(view: GraphView, numbers: Iterable[int]) -> List[tf.Operation]:
+    """The program's own collectives; Horovod's optimizer has them in the functions of a tf.cond."""
+    index = view.index()
+    functions = view.functions_with(
+        "HorovodAllreduce", "HorovodGroupedAllreduce", "HorovodAllgather", "HorovodReducescatter"
+    )
+    ops = [index.ops[number] for number in numbers]
+    return [op for op in ops if is_users_collective(op) or not functions.keys().isdisjoint(called_functions(op))]
 
 
 def _downstream(after: List[List[int]], starts: Iterable[int]) -> Set[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict
+from typing import Dict, List
 
 import tensorflow as tf
 
@@ -46,7 +46,7 @@ class Sources:
             return self.may_be_source(op.type)
         if not _compat.calls_functions(op.type):
             return True
-        called = [name for attr in op.node_def.attr.values() for name in _functions_in(attr)]
+        called = called_functions(op)
         return not called or any(self._runs_source(name) for name in called)
 
     def _runs_source(self, function: str) -> bool:
@@ -63,6 +63,13 @@ class Sources:
             return _is_source(node.op)
         called = [name for attr in node.attr.values() for name in _functions_in(attr)]
         return not called or any(self._runs_source(name) for name in called)
+
+
+def called_functions(op: tf.Operation) -> List[str]:
+    """Names of the functions that `op` is given to call."""
+    if not _compat.calls_functions(op.type):
+        return []
+    return [name for attr in op.node_def.attr.values() for name in _functions_in(attr)]
 
 
 def _is_source(op_type: str) -> bool:
