@@ -39,27 +39,35 @@ class ExchangePlan:
 
 
 class ExchangeUnits:
-    """The units, for the merging rule, of lookups and gradients that are exchanged."""
+    """The units, for the merging rule, of lookups and gradients that are exchanged.
+
+    What always runs together is one exchange: all that an Estimator fetches; else what trains in updates that the same ops wait for. So
+    a program that feeds one of its placeholders and fetches what depends on it alone must feed the others of a training step too.
+    """
 
     def __init__(self, view: GraphView, tables: Sequence[TablePlan]):
         self.plan = ExchangePlan()
         self._view = view
         self._step = _step_of(view)
-        self._tables = [table for table in tables if table.update is not None]
+        self._chains = {table.name: chain_of(table.update) for table in tables if table.update is not None}
+        self._trained = [table for table in tables if table.update is not None]
+        self._when: Dict[tf.Operation, Set[Hashable]] = {}
+        for table in self._trained:
+            for stand_in in table.update_sources:
+                self._when.setdefault(stand_in, set()).add(self._runs_with(table))
 
     def lookup_unit(self, stand_in: tf.Operation) -> Unit:
-        """What an Estimator fetches runs whole at each step, so all its lookups may be one."""
-        in_step = self._in_step(stand_in)
-        return Unit((stand_in,), ("probe", in_step), stand_in, together=in_step)
+        """Of the ids of one lookup."""
+        when = frozenset(["step"] if self._in_step(stand_in) else self._when.get(stand_in, ()))
+        return Unit((stand_in,), ("probe", when), stand_in, together=bool(when) and all(when))
 
     def gradient_units(self) -> List[Unit]:
         """Of each trained table its gradient, and the sums over it. Raises RewriteError for what plan_gradient() refuses."""
         units: List[Unit] = []
         known: Set[tf.Operation] = set()
-        for table in self._tables:
-            chain = chain_of(table.update)
-            gradient = self.plan.gradient_of[table.name] = plan_gradient(table, chain)
-            when: Hashable = "step" if self._in_step(table.update.replaced[0]) else waiting(chain)
+        for table in self._trained:
+            gradient = self.plan.gradient_of[table.name] = plan_gradient(table, self._chains[table.name])
+            when = self._runs_with(table)
             units.append(Unit((gradient.values.op,), ("gradient", when), table, together=bool(when)))
             for op in gradient.sums:
                 if op not in known:
@@ -81,6 +89,10 @@ class ExchangeUnits:
         for unit, reason in refused:
             if unit.key[0] in ("gradient", "sum"):
                 raise RewriteError(f"Op '{unit.ops[0].name}' cannot be exchanged between ranks: {reason}.")
+
+    def _runs_with(self, table: TablePlan) -> Hashable:
+        """What an update of the same always runs together with; false where that is not known."""
+        return "step" if self._in_step(table.update.replaced[0]) else waiting(self._chains[table.name])
 
     def _in_step(self, op: tf.Operation) -> bool:
         return self._step is not None and self._view.index().number[op] in self._step
