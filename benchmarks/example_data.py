@@ -34,6 +34,7 @@ SHAPES = (
     Shape("39x1-64bit", dict.fromkeys(_names(39), 1), values="hashed"),
     Shape("shuffled", dict.fromkeys(_names(39), 1), shuffled=True),
     Shape("26x20", dict.fromkeys(_names(26), 20)),
+    Shape("26x0-40", dict.fromkeys(_names(26), 40), varied=26),
     Shape("8x200", dict.fromkeys(_names(8), 200)),
     Shape("strings", dict.fromkeys(_names(39), 1), values="strings"),
     Shape(

@@ -1,7 +1,5 @@
 #include "cc/tf/example_parsing/batch_outputs.h"
 
-#include <emmintrin.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -84,35 +82,6 @@ void PadRows(const FeatureSlices& from, size_t row_elements, T padding, T* out) 
       out += row_elements;
     }
   }
-}
-
-template <class Split>
-void FillSplits(const FeatureSlices& from, Split* splits) {
-  Split end = 0;
-  *splits++ = 0;
-  for (const ParsedSlice* slice : from.slices) {
-    for (const uint32_t length : slice->lengths(from.feature)) *splits++ = end += static_cast<Split>(length);
-  }
-}
-
-// From this size on indices go past the caches: what is written so far behind is out of them before anybody reads it,
-// and ordinary stores would first fetch each line. 26 features of 20 ids and 1,024 records write 8.5 MB of them.
-constexpr size_t kStreamedBytes = 256 << 10;
-
-template <bool streamed>
-void FillIndices(const FeatureSlices& from, int64_t* indices) {
-  __m128i* out = reinterpret_cast<__m128i*>(indices);
-  int64_t record = 0;
-  for (const ParsedSlice* slice : from.slices) {
-    for (const uint32_t length : slice->lengths(from.feature)) {
-      for (int64_t i = 0; i < length; ++i, ++out) {
-        const __m128i index = _mm_set_epi64x(i, record);
-        streamed ? _mm_stream_si128(out, index) : _mm_store_si128(out, index);
-      }
-      ++record;
-    }
-  }
-  if (streamed) _mm_sfence();
 }
 
 // A slice's memory as a tensor's.
@@ -205,28 +174,6 @@ TfStatus JoinValues(const FeatureSlices& from, Tensor* values) {
       out += part.size();
     }
   });
-  return tensorflow::OkStatus();
-}
-
-TfStatus JoinSparse(const FeatureSlices& from, Tensor* indices, Tensor* values, Tensor* shape) {
-  TF_RETURN_IF_ERROR(JoinValues(from, values));
-  TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {values->NumElements(), 2}, indices));
-  const bool streamed = indices->TotalBytes() >= kStreamedBytes;
-  (streamed ? FillIndices<true> : FillIndices<false>)(from, indices->flat<int64_t>().data());
-  TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {2}, shape));
-  shape->vec<int64_t>()(0) = from.num_records();
-  shape->vec<int64_t>()(1) = from.max_length();
-  return tensorflow::OkStatus();
-}
-
-TfStatus JoinRagged(const FeatureSlices& from, tensorflow::DataType splits_dtype, Tensor* values, Tensor* row_splits) {
-  TF_RETURN_IF_ERROR(JoinValues(from, values));
-  TF_RETURN_IF_ERROR(AllocateTensor(splits_dtype, {static_cast<int64_t>(from.num_records()) + 1}, row_splits));
-  if (splits_dtype == tensorflow::DT_INT32) {
-    FillSplits(from, row_splits->vec<int32_t>().data());
-  } else {
-    FillSplits(from, row_splits->vec<int64_t>().data());
-  }
   return tensorflow::OkStatus();
 }
 

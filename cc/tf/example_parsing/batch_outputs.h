@@ -37,14 +37,6 @@ tensorflow::Status AllocateTensor(tensorflow::DataType dtype, std::initializer_l
 void CopyFixedStrings(const example_parser::ParsedSlice& slice, size_t feature, int64_t first_element,
                       tensorflow::Tensor* values);
 
-// indices [values, 2], values [values], shape [2]: records, longest list.
-tensorflow::Status JoinSparse(const FeatureSlices& from, tensorflow::Tensor* indices, tensorflow::Tensor* values,
-                              tensorflow::Tensor* shape);
-
-// values [values]; row_splits [records + 1] of `splits_dtype`, int32 or int64.
-tensorflow::Status JoinRagged(const FeatureSlices& from, tensorflow::DataType splits_dtype, tensorflow::Tensor* values,
-                              tensorflow::Tensor* row_splits);
-
 // [records, longest list / stride, shape's inner dimensions…], filled up with `padding`'s one value.
 tensorflow::Status JoinVarLenDense(const FeatureSlices& from, const tensorflow::PartialTensorShape& shape,
                                    size_t stride, const tensorflow::Tensor& padding, tensorflow::Tensor* values);

@@ -200,13 +200,45 @@ TfStatus ExampleBatchParser::Join(const Slices& slices, ParallelFor& parallel_fo
   if (joined_.empty()) return tensorflow::OkStatus();
   std::vector<ParsedSlice*> parts;
   for (const auto& slice : slices) parts.push_back(slice.get());
+  BatchPlaces places(parts, &constant_places_);
+  std::vector<size_t> place_of(parser_.spec().size());
   size_t values = 0;
-  for (const size_t f : joined_) values += SlicesOf(f, parts).num_values();
+  for (const size_t f : joined_) {
+    PlaceKind kind;
+    if (PlaceKindOf(f, &kind)) place_of[f] = places.Add(f, kind);
+    values += SlicesOf(f, parts).num_values();
+  }
   FirstError error;
-  parallel_for.Run(joined_.size(), 1 + values * kJoinNsPerValue / joined_.size(), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) error.Report(i, JoinFeature(SlicesOf(joined_[i], parts), result));
+  const size_t n = joined_.size() + places.size();
+  parallel_for.Run(n, 1 + values * kJoinNsPerValue / n, [&](int64_t begin, int64_t end) {
+    for (size_t i = begin; i < static_cast<size_t>(end); ++i) {
+      // Places first: of the tasks they are the longest.
+      error.Report(
+          i, i < places.size() ? places.Fill(i) : JoinFeature(SlicesOf(joined_[i - places.size()], parts), result));
+    }
   });
-  return error.status();
+  TF_RETURN_IF_ERROR(error.status());
+  for (size_t s = 0; s < config_.sparse.size(); ++s) {
+    const ListPlaces& place = places.Of(place_of[config_.dense.size() + s]);
+    result->sparse_indices[s] = place.rows;
+    result->sparse_shapes[s] = place.shape;
+  }
+  for (size_t r = 0; r < config_.ragged.size(); ++r) {
+    result->ragged_splits[r] = places.Of(place_of[config_.dense.size() + config_.sparse.size() + r]).rows;
+  }
+  return tensorflow::OkStatus();
+}
+
+bool ExampleBatchParser::PlaceKindOf(size_t feature, PlaceKind* kind) const {
+  if (feature < config_.dense.size()) return false;
+  feature -= config_.dense.size();
+  if (feature < config_.sparse.size()) {
+    *kind = PlaceKind::kSparse;
+  } else {
+    const bool narrow = config_.ragged[feature - config_.sparse.size()].splits_dtype == tensorflow::DT_INT32;
+    *kind = narrow ? PlaceKind::kSplits32 : PlaceKind::kSplits64;
+  }
+  return true;
 }
 
 FeatureSlices ExampleBatchParser::SlicesOf(size_t feature, absl::Span<ParsedSlice* const> slices) const {
@@ -220,11 +252,9 @@ TfStatus ExampleBatchParser::JoinFeature(const FeatureSlices& from, Result* resu
     return JoinVarLenDense(from, dense.shape, dense.elements_per_stride, dense.default_value, &result->dense_values[f]);
   }
   f -= config_.dense.size();
-  if (f < config_.sparse.size()) {
-    return JoinSparse(from, &result->sparse_indices[f], &result->sparse_values[f], &result->sparse_shapes[f]);
-  }
-  f -= config_.sparse.size();
-  return JoinRagged(from, config_.ragged[f].splits_dtype, &result->ragged_values[f], &result->ragged_splits[f]);
+  const bool sparse = f < config_.sparse.size();
+  Tensor* values = sparse ? &result->sparse_values[f] : &result->ragged_values[f - config_.sparse.size()];
+  return JoinValues(from, values);
 }
 
 }  // namespace tf_booster

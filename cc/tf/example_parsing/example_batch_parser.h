@@ -16,6 +16,7 @@
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/example_parser/example_parser.h"
 #include "cc/tf/example_parsing/batch_outputs.h"
+#include "cc/tf/example_parsing/list_places.h"
 #include "cc/tf/example_parsing/slice_pool.h"
 #include "tensorflow/core/platform/status.h"
 #include "tensorflow/core/platform/threadpool.h"
@@ -73,6 +74,8 @@ class ExampleBatchParser {
   FeatureSlices SlicesOf(size_t feature, absl::Span<example_parser::ParsedSlice* const> slices) const;
   tensorflow::Status Join(const Slices& slices, ParallelFor& parallel_for, Result* result) const;
   tensorflow::Status JoinFeature(const FeatureSlices& from, Result* result) const;
+  // The kind of a joined feature's places; false: it has none.
+  bool PlaceKindOf(size_t feature, PlaceKind* kind) const;
   tensorflow::Status SingleFeature(const FeatureSlices& from, Result* result) const;
 
   Config config_;
@@ -80,6 +83,7 @@ class ExampleBatchParser {
   std::vector<size_t> fixed_strings_;  // Numbers of the dense features that slices hold as views.
   std::vector<size_t> joined_;         // Numbers of the features of variable length.
   mutable SlicePool pool_;
+  mutable ConstantPlaces constant_places_;
 };
 
 }  // namespace tf_booster

@@ -1,0 +1,126 @@
+#include "cc/tf/example_parsing/list_places.h"
+
+#include <emmintrin.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "cc/tf/example_parsing/batch_outputs.h"
+
+namespace tf_booster {
+namespace {
+
+using example_parser::ParsedSlice;
+using tensorflow::Tensor;
+using Slices = absl::Span<ParsedSlice* const>;
+
+template <class Split>
+void FillSplits(Slices slices, size_t feature, Split* splits) {
+  Split end = 0;
+  *splits++ = 0;
+  for (const ParsedSlice* slice : slices) {
+    for (const uint32_t length : slice->lengths(feature)) *splits++ = end += static_cast<Split>(length);
+  }
+}
+
+// From this size on indices go past the caches: what is written so far behind is out of them before anybody reads it,
+// and ordinary stores would first fetch each line.
+constexpr size_t kStreamedBytes = 256 << 10;
+
+template <bool streamed>
+void FillIndices(Slices slices, size_t feature, int64_t* indices) {
+  __m128i* out = reinterpret_cast<__m128i*>(indices);
+  int64_t record = 0;
+  for (const ParsedSlice* slice : slices) {
+    for (const uint32_t length : slice->lengths(feature)) {
+      for (int64_t i = 0; i < length; ++i, ++out) {
+        const __m128i index = _mm_set_epi64x(i, record);
+        streamed ? _mm_stream_si128(out, index) : _mm_store_si128(out, index);
+      }
+      ++record;
+    }
+  }
+  if (streamed) _mm_sfence();
+}
+
+}  // namespace
+
+bool ConstantPlaces::Find(const ListLengths& lengths, ListPlaces* places) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t i = kept_.size(); i-- > 0;) {
+    if (!(kept_[i].first == lengths)) continue;
+    *places = kept_[i].second;
+    std::rotate(kept_.begin() + i, kept_.begin() + i + 1, kept_.end());
+    return true;
+  }
+  return false;
+}
+
+void ConstantPlaces::Keep(const ListLengths& lengths, const ListPlaces& places) {
+  if (places.rows.TotalBytes() > kMostBytes) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& kept : kept_) {
+    if (kept.first == lengths) return;  // Another batch was quicker.
+  }
+  if (kept_.size() == kMost) kept_.erase(kept_.begin());
+  kept_.emplace_back(lengths, places);
+}
+
+ListLengths BatchPlaces::Measure(size_t feature, PlaceKind kind) const {
+  ListLengths found = {kind};
+  for (const ParsedSlice* slice : slices_) {
+    const auto& lengths = slice->lengths(feature);
+    found.records += lengths.size();
+    for (const uint32_t length : lengths) {
+      found.values += length;
+      found.shortest = std::min(found.shortest, length);
+      found.longest = std::max(found.longest, length);
+    }
+  }
+  return found;
+}
+
+bool BatchPlaces::SameLists(size_t a, size_t b) const {
+  for (const ParsedSlice* slice : slices_) {
+    const size_t n = slice->num_records();
+    if (n > 0 && std::memcmp(slice->lengths(a).data(), slice->lengths(b).data(), n * sizeof(uint32_t)) != 0)
+      return false;
+  }
+  return true;
+}
+
+size_t BatchPlaces::Add(size_t feature, PlaceKind kind) {
+  const ListLengths lengths = Measure(feature, kind);
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].lengths == lengths && (lengths.constant() || SameLists(places_[i].feature, feature))) return i;
+  }
+  places_.push_back({feature, lengths, {}});
+  return places_.size() - 1;
+}
+
+tensorflow::Status BatchPlaces::Fill(size_t index) {
+  Place& place = places_[index];
+  const ListLengths& lengths = place.lengths;
+  if (lengths.constant() && constant_->Find(lengths, &place.tensors)) return tensorflow::OkStatus();
+  const int64_t records = lengths.records, values = lengths.values;
+  Tensor* rows = &place.tensors.rows;
+  if (lengths.kind == PlaceKind::kSparse) {
+    TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {values, 2}, rows));
+    const bool streamed = rows->TotalBytes() >= kStreamedBytes;
+    (streamed ? FillIndices<true> : FillIndices<false>)(slices_, place.feature, rows->flat<int64_t>().data());
+    TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {2}, &place.tensors.shape));
+    place.tensors.shape.vec<int64_t>()(0) = records;
+    place.tensors.shape.vec<int64_t>()(1) = lengths.longest;
+  } else if (lengths.kind == PlaceKind::kSplits32) {
+    TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT32, {records + 1}, rows));
+    FillSplits(slices_, place.feature, rows->vec<int32_t>().data());
+  } else {
+    TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {records + 1}, rows));
+    FillSplits(slices_, place.feature, rows->vec<int64_t>().data());
+  }
+  if (lengths.constant()) constant_->Keep(lengths, place.tensors);
+  return tensorflow::OkStatus();
+}
+
+}  // namespace tf_booster

@@ -1,0 +1,88 @@
+// Where the values of sparse and ragged features belong: indices and shape, or row_splits. They follow from the lengths
+// of the records' lists, and many features of a batch have the same ones: one id in each record, or lists that go
+// together, as a history's items and times. Such features share one tensor; nobody writes to a tensor that others hold.
+// Lists that all have one length, the same in batch after batch, share it with the batches before, too.
+#ifndef TF_BOOSTER_CC_TF_EXAMPLE_PARSING_LIST_PLACES_H_
+#define TF_BOOSTER_CC_TF_EXAMPLE_PARSING_LIST_PLACES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "cc/core/example_parser/example_parser.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/status.h"
+
+namespace tf_booster {
+
+enum class PlaceKind : uint8_t { kSparse, kSplits32, kSplits64 };
+
+struct ListPlaces {
+  tensorflow::Tensor rows;   // Sparse: indices [values, 2]. Ragged: row_splits [records + 1].
+  tensorflow::Tensor shape;  // Sparse: [2], records and longest list.
+};
+
+// What the places depend on. If all lists have one length, on nothing else.
+struct ListLengths {
+  PlaceKind kind;
+  size_t records = 0;
+  size_t values = 0;
+  uint32_t shortest = UINT32_MAX;
+  uint32_t longest = 0;
+
+  bool constant() const { return shortest >= longest; }
+  bool operator==(const ListLengths& other) const {
+    return kind == other.kind && records == other.records && values == other.values && shortest == other.shortest &&
+           longest == other.longest;
+  }
+};
+
+// Places of the last batches, for lists that all have one length. Any thread may call.
+class ConstantPlaces {
+ public:
+  // False: not kept.
+  bool Find(const ListLengths& lengths, ListPlaces* places);
+  void Keep(const ListLengths& lengths, const ListPlaces& places);
+
+ private:
+  static constexpr size_t kMost = 4;
+  static constexpr size_t kMostBytes = 8 << 20;  // Of one: memory that stays with the parser.
+
+  std::mutex mutex_;
+  std::vector<std::pair<ListLengths, ListPlaces>> kept_;  // The last one used at the end.
+};
+
+// The places of one batch. Add all features, then Fill each distinct place, on any threads, then Of.
+class BatchPlaces {
+ public:
+  BatchPlaces(absl::Span<example_parser::ParsedSlice* const> slices, ConstantPlaces* constant)
+      : slices_(slices), constant_(constant) {}
+
+  // The number of the place that the feature belongs to.
+  size_t Add(size_t feature, PlaceKind kind);
+
+  size_t size() const { return places_.size(); }
+  tensorflow::Status Fill(size_t place);
+  const ListPlaces& Of(size_t place) const { return places_[place].tensors; }
+
+ private:
+  struct Place {
+    size_t feature;  // The first one.
+    ListLengths lengths;
+    ListPlaces tensors;
+  };
+
+  ListLengths Measure(size_t feature, PlaceKind kind) const;
+  bool SameLists(size_t a, size_t b) const;
+
+  const absl::Span<example_parser::ParsedSlice* const> slices_;
+  ConstantPlaces* const constant_;
+  std::vector<Place> places_;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_TF_EXAMPLE_PARSING_LIST_PLACES_H_
