@@ -41,6 +41,11 @@ def _rebuild_command() -> str:
     return f"{sys.executable} -m pip install --force-reinstall --no-deps --no-cache-dir <tf_booster's source folder>"
 
 
+def tensorflow_version() -> str:
+    """The version of the TensorFlow that runs."""
+    return tf.version.VERSION
+
+
 def check(path: str) -> None:
     """Raises ImportError, with the command that rebuilds it, unless `path` is a library for the TensorFlow that runs."""
     if not os.path.exists(path) or os.path.getsize(path) == 0:

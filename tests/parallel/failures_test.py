@@ -4,7 +4,6 @@ import os
 import time
 
 import launch
-import pytest
 import tensorflow as tf
 
 import tf_booster
@@ -96,9 +95,3 @@ def test_ranks_that_are_not_alike_are_told_the_difference(tmp_path, monkeypatch)
     for found in (first, second):
         assert f"'{tmp_path}/of-0' is not that of rank 1 ('{tmp_path}/of-1')" in found[other]
     assert os.listdir(tmp_path / "one") == os.listdir(tmp_path / "of-0") == []
-
-
-@pytest.mark.parametrize("options", [{"watchdog": -1}, {"watchdog_abort": "long"}, {"watchdog": True}])
-def test_seconds_of_the_watchdog_are_checked(options):
-    with pytest.raises(ValueError, match="seconds"):
-        tf_booster.enable_gpu_booster(**options)
