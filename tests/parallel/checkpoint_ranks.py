@@ -82,10 +82,11 @@ def read(prefix: str) -> dict:
     """All tensors of a checkpoint, rows in the order of keys."""
     reader = tf.train.load_checkpoint(prefix)
     tensors = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-    for name in [n for n in tensors if n.endswith("/keys")]:
-        order = np.argsort(tensors[name])
-        start = name[: -len("keys")]
-        for other in tensors:
-            if other.startswith(start) and np.shape(tensors[other])[:1] == (len(order),) and "pending" not in other:
-                tensors[other] = tensors[other][order]
+    for kind in ("pending_", ""):
+        for name in [n for n in tensors if n.endswith(f"/{kind}keys")]:
+            order, start = np.argsort(tensors[name]), name[: -len("keys")]
+            for other in tensors:
+                is_row = other.startswith(start) and np.ndim(tensors[other]) > 0
+                if is_row and (kind or "/pending_" not in other):
+                    tensors[other] = tensors[other][order]
     return tensors

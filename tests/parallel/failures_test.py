@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import tf_booster
 from tf_booster import _native
+from tf_booster.checkpoint import rank_hooks
 from tf_booster.parallel import agreement, collectives, progress, ranks, shared_graphs, watchdog
 
 v1 = tf.compat.v1
@@ -66,6 +67,12 @@ def alike(rank, size, folders):
                 collectives.all_reduce_packed([tf.constant(1.0)], "other", name)
             agreement.note_options({"fuse_tables": what != "options" or rank == 0})
             found[what] = _error(lambda graph=graph: agreement.agree(graph))
+    # Of saving every so many seconds: ranks that count differently do it after the same runs.
+    agreed, begin = rank_hooks.Agreement(rank), time.monotonic()
+    found["due"] = []
+    for _ in range(60):
+        time.sleep(0.02 * (1 + rank))
+        found["due"].append(agreed.is_due(lambda: time.monotonic() - begin > 0.5))
     for folder in folders:
         found[folder] = _error(lambda folder=folder: agreement.check_folder(folder.format(rank=rank)))
     assert ranks.current().size == size
@@ -87,6 +94,7 @@ def test_ranks_that_are_not_alike_are_told_the_difference(tmp_path, monkeypatch)
     assert first["seeds"] == second["seeds"] == [0]
     assert first["counts"] == second["counts"] == (2, 2)
     assert first["marked again"] == 0
+    assert first["due"] == second["due"] and True in first["due"] and first["due"].count(False) > 30
     assert first["variables"] == first["order"] == first["options"] == ""  # Rank 0's graph is the measure.
     assert "Only rank 1 has: Variable v2: float32 (2, 3)." in second["variables"]
     assert "Only rank 0 has: collective 0: tf_booster/other/a" in second["order"]

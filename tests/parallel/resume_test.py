@@ -53,6 +53,7 @@ class KillAt(v1.train.SessionRunHook):
 def train(rank, size, model_dir, first=0, last=STEPS, save_steps=None, save_secs=None, kill=None):
     """Steps first + 1 to last; returns the checkpoint's tensors on rank 0."""
     tf_booster.enable_gpu_booster(shard_input=False)
+    tf.keras.utils.set_random_seed(7)
     config = tf.estimator.RunConfig(
         tf_random_seed=6,
         save_checkpoints_steps=save_steps,
@@ -68,13 +69,13 @@ def train(rank, size, model_dir, first=0, last=STEPS, save_steps=None, save_secs
     return saves.count("begun"), tf.train.latest_checkpoint(model_dir)
 
 
-def same(one, other, exact=True):
+def same(one, other):
     assert one.keys() == other.keys()
     for name, tensor in one.items():
-        if exact or tensor.dtype.kind != "f":
-            np.testing.assert_array_equal(tensor, other[name], name)
+        if np.asarray(tensor).dtype.kind == "f":
+            np.testing.assert_allclose(tensor, other[name], rtol=1e-5, atol=1e-7, err_msg=name)
         else:
-            np.testing.assert_allclose(tensor, other[name], rtol=2e-3, atol=2e-5, err_msg=name)
+            np.testing.assert_array_equal(tensor, other[name], name)
 
 
 def tensors(model_dir):
@@ -83,30 +84,19 @@ def tensors(model_dir):
 
 def test_going_on_gives_the_same_numbers_on_any_number_of_ranks(tmp_path):
     whole, parted = str(tmp_path / "whole"), str(tmp_path / "parted")
-    launch.values(train, 2, model_dir=whole, save_steps=100)
+    launch.values(train, 1, model_dir=whole, save_steps=100)
     # Two ranks are interrupted by a death between checkpoints, and go on.
     ended = launch.outcomes(train, 2, seconds=90, model_dir=parted, save_steps=2, kill=3)
     assert ended[1].status == -signal.SIGKILL and ended[0].status != 0
     assert tf.train.latest_checkpoint(parted).endswith("-2"), ended[0].output
     results = launch.values(train, 2, model_dir=parted, first=2, last=4, save_steps=2)
     assert results[0] == results[1] == (2, parted + "/model.ckpt-4")  # At the start, over itself, and at the end.
-    for rank_count, first, last in ((3, 4, 6), (1, 6, STEPS)):
-        launch.values(train, rank_count, model_dir=parted, first=first, last=last, save_secs=3600)
+    launch.values(train, 3, model_dir=parted, first=4, save_secs=3600)
     done, wanted = tensors(parted), tensors(whole)
     assert done["global_step"] == wanted["global_step"] == STEPS
     assert len(wanted["user_emb/keys"]) > 5 and len(wanted["user_emb/pending_keys"]) > 2
-    same(done, wanted, exact=False)
+    same(done, wanted)
     # Nothing but what was asked to be kept.
     files = [name for name in os.listdir(parted) if name.startswith("model.ckpt")]
-    assert {name.split(".")[1] for name in files} == {"ckpt-6", f"ckpt-{STEPS}"}
+    assert {name.split(".")[1] for name in files} == {"ckpt-4", f"ckpt-{STEPS}"}
     assert not [name for name in os.listdir(parted) if "temp" in name or "shared" in name]
-
-
-def save_by_seconds(rank, size, model_dir):
-    """Steps of 0.05 s, on ranks that differ in when they are called, for a save each second."""
-    return train(rank, size, model_dir, save_secs=1)
-
-
-def test_ranks_agree_on_when_to_save(tmp_path):
-    found = launch.values(save_by_seconds, 2, model_dir=str(tmp_path))
-    assert found[0] == found[1] and found[0][0] >= 2

@@ -22,7 +22,7 @@ from tf_booster.parallel.store import store
 from tf_booster.passes.graph_view import GraphView
 
 _SHOWN = 10  # Lines of a difference.
-_LATE_SECONDS = 60  # For a file to be seen on another host, and for ranks to come to the same place at the start.
+_LATE_SECONDS = 300  # For ranks to come to the same place at the start; some read more before it than others.
 
 _options: Dict[str, str] = {}
 _met: Dict[str, int] = {}  # How often ranks have met, by what for.
