@@ -11,7 +11,7 @@ _TOLD_ONE_BY_ONE = 3
 
 def text(report: Any) -> str:
     """All of a Report but the graph itself, in lines of plain text."""
-    lines = [f"tf_booster: {len(report.tables)} table(s) on {report.device}, rank 0 of 1"]
+    lines = [f"tf_booster: {len(report.tables)} table(s) on {report.device}, rank {report.rank} of {report.size}"]
     if report.note:
         lines.append(f"  {report.note}")
     lines += [f"  {line}" for line in figures(report)]
@@ -48,6 +48,9 @@ def figures(report: Any) -> List[str]:
             lines.append("  " + ", ".join(f"{name} {b} -> {a}" for name, b, a in types[:8]))
         crossings = f"{report.before.crossings} before, {report.after.crossings} after"
         lines.append(f"host-device crossings in a step: {crossings} ({report.after.crossings_note})")
+    if report.size > 1:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in report.collectives.items())
+        lines.append(f"collectives in a step: {sum(report.collectives.values())} ({kinds})")
     lines += memory(report)
     fused = [v for v in report.variables if v.get("fused_into")]
     if report.variables:

@@ -1,5 +1,7 @@
 """All collectives, in one start of three ranks each, because a start takes seconds."""
 
+from unittest import mock
+
 import launch
 import numpy as np
 import pytest
@@ -18,6 +20,10 @@ def everything(rank, size):
         summed = collectives.all_reduce_packed(
             [x, tf.fill([3], float(rank)), tf.constant(7.0), tf.cast(x[:, 0], tf.float64), x[:0]], "dense"
         )
+        with mock.patch.object(collectives._compat, "device_kind", lambda op: "GPU"):
+            as_on_gpu = collectives.all_reduce_packed(
+                [x, tf.constant(2.0), x[:0, 0], tf.fill([3], float(rank))], "other"
+            )
         ids = tf.range(rank * 2, dtype=tf.int64)  # Rank 0 has none.
         gathered = collectives.all_gather_packed([ids, tf.cast(ids, tf.float32)[:, None] * [1.0, 2.0], x[:1]], "sparse")
         sent = collectives.broadcast_packed([x + 100.0 * rank, tf.constant(rank, tf.int64)], "other", root=1)
@@ -31,7 +37,7 @@ def everything(rank, size):
         with v1.Session() as session:
             session.run(counter.initializer)
             fed = {x: np.full([4, 2], rank + 1.0)}
-            results = session.run([summed, gathered, sent, received, folded, barrier], fed)
+            results = session.run([summed, gathered, sent, received, folded, as_on_gpu, barrier], fed)
             traced = [_names_run(session, fetch, fed) for fetch in (folded, barrier)]
     return results, counts, traced
 
@@ -49,11 +55,14 @@ def _names_run(session, fetch, fed):
 def test_sums_gathers_broadcasts_and_exchanges():
     outcomes = launch.values(everything, 3)
     for rank, (results, counts, traced) in enumerate(outcomes):
-        summed, gathered, sent, received, folded, _ = results
+        summed, gathered, sent, received, folded, as_on_gpu, _ = results
         np.testing.assert_array_equal(summed[0], np.full([4, 2], 6.0))
         np.testing.assert_array_equal(summed[1], [3.0, 3.0, 3.0])
         assert summed[2] == 21.0 and summed[3].dtype == np.float64 and summed[4].shape == (0, 2)
         np.testing.assert_array_equal(summed[3], np.full(4, 6.0))
+        np.testing.assert_array_equal(as_on_gpu[0], np.full([4, 2], 6.0))
+        assert as_on_gpu[1] == 6.0 and as_on_gpu[2].shape == (0,)
+        np.testing.assert_array_equal(as_on_gpu[3], [3.0, 3.0, 3.0])
         np.testing.assert_array_equal(gathered[0], [0, 1, 0, 1, 2, 3])
         np.testing.assert_array_equal(gathered[1], [[0, 0], [1, 2], [0, 0], [1, 2], [2, 4], [3, 6]])
         np.testing.assert_array_equal(gathered[2], [[1, 1], [2, 2], [3, 3]])
@@ -63,7 +72,7 @@ def test_sums_gathers_broadcasts_and_exchanges():
         np.testing.assert_array_equal(received[0], wanted[0])
         np.testing.assert_array_equal(received[1], wanted[1])
         np.testing.assert_array_equal(folded, [3.0, 6.0])
-        assert counts == {"tables": 1, "dense": 2, "sparse": 1, "other": 3}
+        assert counts == {"tables": 1, "dense": 2, "sparse": 1, "other": 4}
         assert traced == [[1, 1, 1], [1, 1, 1]]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_booster.parallel import loss_reduction, raw_gradients, row_weights
+from tf_booster.parallel import end_together, loss_reduction, raw_gradients, row_weights
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.gradient_plan import plan_gradients
 from tf_booster.passes.graph_view import GraphView
@@ -136,7 +136,7 @@ def reference_variable(rank, program):
 
 def rows_that_count(rank, program, total=tf.reduce_mean, counts=(4, 2)):
     rows = v1.placeholder(tf.float32, [])
-    has_next = tf.constant(1.0 - rank) * tf.sign(rows + 1.0)
+    has_next = end_together.with_stop(v1.get_default_graph(), tf.constant(1.0 - rank))
     row_weights.register(v1.get_default_graph(), row_weights.RowWeights(rows, has_next))
     train_op = program.optimizer.minimize(total(program.errors) + 0.01 * tf.reduce_sum(tf.square(program.w)))
     program.rows = slice(

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple
 
 import tensorflow as tf
 
-from tf_booster import _native
+from tf_booster import _compat, _native
 from tf_booster.parallel import ranks
 
 KINDS = ("tables", "dense", "sparse", "other")
@@ -66,8 +66,11 @@ def by_dtype(tensors: Sequence[tf.Tensor]) -> Dict[tf.DType, List[int]]:
 def pack_vector(tensors: Sequence[tf.Tensor], kind: str) -> Tuple[tf.Tensor, Callable[[tf.Tensor], List[tf.Tensor]]]:
     """Tensors of one dtype in one vector, and the function that makes such a vector tensors of their shapes again.
 
-    Each begins at a multiple of 64 bytes, with zeros between, so that they are parts of the vector and not copies.
+    On the CPU each begins at a multiple of 64 bytes, with zeros between, so that they are parts of the vector and not copies. What is on
+    a GPU stays there, one after another without gaps.
     """
+    if any(_compat.device_kind(tensor.op) == "GPU" for tensor in tensors):
+        return _concatenate(tensors, kind)
     dtype = tensors[0].dtype.base_dtype
     with scope(kind):
         packed, layout = _pack(tensors)
@@ -76,6 +79,20 @@ def pack_vector(tensors: Sequence[tf.Tensor], kind: str) -> Tuple[tf.Tensor, Cal
     def unpack(received: tf.Tensor) -> List[tf.Tensor]:
         with scope(kind):
             return _unpack(tf.reshape(tf.bitcast(received, tf.uint8), [-1]), layout, tensors)
+
+    return vector, unpack
+
+
+def _concatenate(tensors: Sequence[tf.Tensor], kind: str) -> Tuple[tf.Tensor, Callable[[tf.Tensor], List[tf.Tensor]]]:
+    with scope(kind):
+        vector = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0, name="pack")
+
+    def unpack(received: tf.Tensor) -> List[tf.Tensor]:
+        with scope(kind):
+            shapes = [tensor.shape if tensor.shape.is_fully_defined() else tf.shape(tensor) for tensor in tensors]
+            sizes = tf.stack([tf.size(tensor) for tensor in tensors])
+            parts = tf.split(received, sizes, num=len(tensors), name="unpack")
+            return [tf.reshape(part, shape) for part, shape in zip(parts, shapes)]
 
     return vector, unpack
 

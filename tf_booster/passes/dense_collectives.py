@@ -61,7 +61,8 @@ class DenseCollectives(Pass):
             verb = "averaged, weighted by rows" if reduction.weights else "averaged"
             result.changes.append(f"gradients are {verb if how.kind == AVERAGE else 'summed'}: {how.said_by}")
             result.modified = True
-        self._broadcast(view, result)
+        if plan.trains:
+            self._broadcast(view, result)
         result.skipped += _inexact(view, plan)
         _tell_users_own(plan, result)
         return result

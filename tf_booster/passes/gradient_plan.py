@@ -39,7 +39,7 @@ class GradientPlan:
 
     dense, sparse: groups of marks that one collective sums. by_user: marks that the program reduces itself. inner: numbers of ops, in
       view.index(), that lead to another mark: a gradient of a gradient is of this rank's loss, so they go on reading what they read.
-    unmarked: updates whose gradient no mark leads to, although data does.
+    unmarked: updates whose gradient no mark leads to, although data does. trains: whether a Variable or a table is updated by a mark.
     """
 
     dense: List[List[RawGradient]] = dataclasses.field(default_factory=list)
@@ -47,6 +47,7 @@ class GradientPlan:
     by_user: List[RawGradient] = dataclasses.field(default_factory=list)
     inner: Set[int] = dataclasses.field(default_factory=set)
     unmarked: List[tf.Operation] = dataclasses.field(default_factory=list)
+    trains: bool = False
 
 
 def plan_gradients(view: GraphView) -> GradientPlan:
@@ -70,6 +71,7 @@ def plan_gradients(view: GraphView) -> GradientPlan:
     plan.inner = _computed_from(index, [t.op for number in all_marks for t in index.ops[number].inputs])
     by_user = _computed_from(index, _users_collectives(view, applied))
     kept = [mark for mark in marks if index.number[mark.values.op] in applied]
+    plan.trains = bool(kept) or len(marks) < len(raw_gradients(view.graph))
     plan.by_user = [mark for mark in kept if index.number[mark.values.op] in by_user]
     kept = [mark for mark in kept if index.number[mark.values.op] not in by_user]
     plan.unmarked = _unmarked(view, updates, all_marks, by_user)
@@ -103,11 +105,15 @@ def _keys(view: GraphView, marks: Sequence[tf.Operation]) -> Dict[tf.Operation, 
     """For each mark the fetches that need it."""
     index = view.index()
     needed: Dict[tf.Operation, Set[int]] = {op: set() for op in marks}
+    after = index.after()
     for root in _roots(view):
         upstream = index.upstream([index.ops[root]])
         for op in marks:
             if index.number[op] in upstream:
                 needed[op].add(root)
+    for op, roots in needed.items():
+        if not roots:  # A hook runs its update, as GANs' do: with whatever else has the same ends.
+            roots.update(number for number in _downstream(after, [index.number[op]]) if not after[number])
     return {op: frozenset(roots) for op, roots in needed.items()}
 
 

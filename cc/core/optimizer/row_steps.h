@@ -103,12 +103,13 @@ struct KerasCenteredRMSProp {
 
 }  // namespace row
 
-#define TFB_ROW_STEPS(X)                                                                                      \
-  X(GradientDescent)                                                                                          \
-  X(Momentum)                                                                                                 \
-  X(KerasMomentum)                                                                                            \
-  X(Adagrad) X(AdagradV2) X(Adadelta) X(Ftrl) X(FtrlV2) X(RMSProp) X(CenteredRMSProp) X(Adam) X(KerasRMSProp) \
-      X(KerasCenteredRMSProp)
+#define TFB_ROW_STEPS(X) \
+  X(GradientDescent)     \
+  X(Momentum)            \
+  X(KerasMomentum)       \
+  X(Adagrad)             \
+  X(AdagradV2)           \
+  X(Adadelta) X(Ftrl) X(FtrlV2) X(RMSProp) X(CenteredRMSProp) X(Adam) X(KerasRMSProp) X(KerasCenteredRMSProp)
 
 }  // namespace tf_booster
 

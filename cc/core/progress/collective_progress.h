@@ -1,5 +1,5 @@
-// How often this process has entered and left each collective: what a watchdog compares over ranks, from another thread, while a
-// collective hangs.
+// How often this process has entered and left each collective: what a watchdog compares over ranks, from another
+// thread, while a collective hangs.
 #ifndef TF_BOOSTER_CC_CORE_PROGRESS_COLLECTIVE_PROGRESS_H_
 #define TF_BOOSTER_CC_CORE_PROGRESS_COLLECTIVE_PROGRESS_H_
 

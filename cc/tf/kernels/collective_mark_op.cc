@@ -34,8 +34,8 @@ REGISTER_KERNEL_BUILDER(Name("TfBoosterCollectiveMark").Device(tensorflow::DEVIC
 
 }  // namespace tf_booster
 
-// For Python's watchdog thread, by ctypes: a session's threads may all be waiting. Writes at most `size` bytes of ProgressText() to
-// `out`, and returns how many there are.
+// For Python's watchdog thread, by ctypes: a session's threads may all be waiting. Writes at most `size` bytes of
+// ProgressText() to `out`, and returns how many there are.
 extern "C" __attribute__((visibility("default"))) int64_t tf_booster_collective_progress(char* out, int64_t size) {
   const std::string text = tf_booster::ProgressText();
   std::memcpy(out, text.data(), std::min<int64_t>(size, text.size()));
