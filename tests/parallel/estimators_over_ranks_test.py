@@ -105,5 +105,5 @@ def test_estimators_train_as_one_process(tmp_path):
     }
     told = {name: str(outcomes[0][0][name]["report"]) for name in CASES}
     assert "summed: its head reduces the loss by weighted_sum" in told["canned v1"]
-    assert "averaged: its head reduces the loss by sum_over_batch_size" in told["canned v2"]
+    assert "averaged, weighted by rows: its head reduces the loss by sum_over_batch_size" in told["canned v2"]
     assert "counts once" in told["sum"] and "gradient_reduction='sum'" in told["sum"]

@@ -203,8 +203,9 @@ struct AdaMax {
   X(ProximalGradientDescent)                                                                                    \
   X(Momentum)                                                                                                   \
   X(KerasMomentum)                                                                                              \
-  X(Adagrad) X(AdagradV2) X(ProximalAdagrad) X(Adadelta) X(Adam) X(AdamWithAmsgrad) X(AdaMax) X(Ftrl) X(FtrlV2) \
-      X(RMSProp) X(CenteredRMSProp)
+  X(Adagrad)                                                                                                    \
+  X(AdagradV2) X(ProximalAdagrad) X(Adadelta) X(Adam) X(AdamWithAmsgrad) X(AdaMax) X(Ftrl) X(FtrlV2) X(RMSProp) \
+      X(CenteredRMSProp)
 
 }  // namespace tf_booster
 
