@@ -15,6 +15,9 @@ from tensorflow.python.checkpoint import graph_view as _object_graph_view
 from tensorflow.python.client import pywrap_tf_session as _session_api
 from tensorflow.python.client import session as _session
 from tensorflow.python.data.experimental.ops import parsing_ops as _parsing_datasets
+from tensorflow.python.data.ops import dataset_ops as _dataset_ops
+from tensorflow.python.data.ops import iterator_ops as _iterator_ops
+from tensorflow.python.data.ops import readers as _readers
 from tensorflow.python.data.util import random_seed as _data_random_seed
 from tensorflow.python.data.util import structure as _data_structure
 from tensorflow.python.feature_column import feature_column as _fc_v1
@@ -24,6 +27,8 @@ from tensorflow.python.framework import function_def_to_graph as _function_def_t
 from tensorflow.python.framework import graph_to_function_def as _graph_to_function_def
 from tensorflow.python.framework import kernels as _kernels
 from tensorflow.python.framework import op_def_registry as _op_def_registry
+from tensorflow.python.ops import gen_dataset_ops as _gen_dataset_ops
+from tensorflow.python.ops import gen_experimental_dataset_ops as _gen_experimental_dataset_ops
 from tensorflow.python.ops import parsing_ops as _parsing_ops
 from tensorflow.python.ops import resources as _resources
 from tensorflow.python.ops import variable_scope as _variable_scope
@@ -454,6 +459,75 @@ def compute_as(dataset: tf.data.Dataset, other: tf.data.Dataset) -> None:
 def variant_of_dataset(dataset: tf.data.Dataset) -> tf.Tensor:
     """The scalar that stands for `dataset` among ops."""
     return dataset._variant_tensor  # pylint: disable=protected-access
+
+
+def eager_iterator_class() -> Any:
+    """What `iter(dataset)` makes; its method _create_iterator(dataset) takes the dataset."""
+    return _iterator_ops.OwnedIterator
+
+
+def inputs_of_dataset(dataset: Any) -> List[Any]:
+    """The datasets that `dataset` is made of."""
+    return dataset._inputs()  # pylint: disable=protected-access
+
+
+def reads_tf_records(dataset: Any) -> bool:
+    """Whether `dataset` is a TFRecordDataset, of either version, or makes datasets of its elements that may be, as interleave does."""
+    if isinstance(dataset, (_readers.TFRecordDatasetV2, _readers.TFRecordDatasetV1)):
+        return True
+    function = getattr(getattr(dataset, "_map_func", None), "function", None)
+    graph = getattr(function, "graph", None)
+    return graph is not None and any(
+        op.type.startswith(("TFRecordDataset", "FlatMapDataset")) for op in graph.get_operations()
+    )
+
+
+def keeps_order(dataset: Any) -> bool:
+    """Whether `dataset` is a shuffle with one order for all iterators that is drawn at random, or with a seed for a sequence of
+    orders that they share. The other two, a new order each or one that follows from a seed, are the same for every copy."""
+    if "Shuffle" not in type(dataset).__name__:
+        return False
+    seeds = [tf.get_static_value(seed) for seed in (dataset._seed, dataset._seed2)]
+    return (seeds != [0, 0]) == bool(dataset._reshuffle_each_iteration)
+
+
+def tensor_number(tensor: Any) -> int:
+    """A number of an eager tensor that grows with each one that is made."""
+    return tensor._id  # pylint: disable=protected-access
+
+
+def newest_tensor_number() -> int:
+    """The number of a tensor that is made now."""
+    with tf.init_scope():
+        return tensor_number(tf.constant(0)) if tf.executing_eagerly() else 0
+
+
+def changed_dataset(dataset: Any, change: Any) -> Optional[tf.Tensor]:
+    """The variant of an eager `dataset`, whose graph `change(graph)` has changed; None where that returned False.
+
+    Raises errors.OpError where a dataset cannot be written as a graph, as one that uses lookup tables.
+    """
+    serialized = _gen_dataset_ops.dataset_to_graph_v2(variant_of_dataset(dataset), external_state_policy=_FAIL)
+    graph_def = tf.compat.v1.GraphDef.FromString(serialized.numpy())
+    (returned,) = [node for node in graph_def.node if node.op == "_Retval"]
+    graph_def.node.remove(returned)
+    with tf.Graph().as_default() as graph:
+        result = tf.graph_util.import_graph_def(graph_def, return_elements=[returned.input[0] + ":0"], name="")[0]
+        result = tf.identity(result, name="tf_booster_result")
+        if not change(graph):
+            return None
+    changed = tf.compat.v1.graph_util.extract_sub_graph(graph.as_graph_def(), [result.op.name])
+    returned.input[:] = [result.op.name]
+    changed.node.append(returned)
+    return _gen_experimental_dataset_ops.dataset_from_graph(changed.SerializeToString())
+
+
+_FAIL = 2  # tf.data's ExternalStatePolicy: what has a state is not written.
+
+
+def dataset_in_place_of(dataset: Any, variant: tf.Tensor) -> Any:
+    """A dataset with the elements' structure, and the options, of `dataset`, that computes `variant`."""
+    return _dataset_ops.UnaryUnchangedStructureDataset(dataset, variant)
 
 
 def graph_of_function(definition: Any, library: Sequence[Any], outer: tf.Graph) -> Tuple[tf.Graph, tf.Tensor]:

@@ -10,7 +10,7 @@ from tf_booster import _native, log, parsing
 from tf_booster import options as _options
 from tf_booster.estimator import device_prefetch, patches, sessions
 from tf_booster.parallel import agreement, evaluation, rank_input, ranks, shared_graphs, watchdog
-from tf_booster.passes import pipelines
+from tf_booster.passes import eager_datasets, pipelines
 from tf_booster.report import Report
 
 _enabled: Optional[_options.Options] = None
@@ -49,6 +49,7 @@ def enable_gpu_booster(**options: Any) -> None:
     device_prefetch.set_wanted(wanted.prefetch_to_device)
     rank_input.set_wanted(wanted.shard_input)
     evaluation.set_reduction(wanted.gradient_reduction)
+    eager_datasets.set_wanted(wanted.fast_parser is not False and "input_pipeline" not in wanted.disable_passes)
 
 
 def disable_gpu_booster() -> None:
@@ -59,6 +60,7 @@ def disable_gpu_booster() -> None:
     ranks.stop()
     patches.uninstall()
     parsing.serve_stock_ops(False)
+    eager_datasets.set_wanted(False)
 
 
 def enabled_options() -> Optional[_options.Options]:

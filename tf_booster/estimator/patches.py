@@ -38,7 +38,7 @@ from tf_booster.parallel import (
     raw_gradients,
     shared_graphs,
 )
-from tf_booster.passes import fetches
+from tf_booster.passes import eager_datasets, fetches
 
 Rewrite = Callable[[tf.Graph], Any]
 
@@ -58,6 +58,7 @@ def install(rewrite: Rewrite) -> None:
         _replace(estimator, "_call_model_fn", lambda original: _call_model_fn(original, rewrite))
         _replace(estimator, "_add_meta_graph_for_mode", _add_meta_graph_for_mode)
         _replace(_compat.estimator_util(), "parse_input_fn_result", device_prefetch.wrap)
+    _replace(_compat.eager_iterator_class(), "_create_iterator", eager_datasets.wrap)
     if ranks.current().size > 1:
         _install_for_several_ranks()
     _replace(_compat.saver_class(), "_build", rank_savers.wrap_build)

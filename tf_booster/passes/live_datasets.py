@@ -35,6 +35,11 @@ def is_read(op: tf.Operation) -> bool:
     return any(not is_dataset(reader) for reader in _above(op))
 
 
+def num_readers(op: tf.Operation) -> int:
+    """How many iterators, datasets that are read, and others read the dataset `op`."""
+    return sum(not is_dataset(reader) or is_read(reader) for reader in op.outputs[0].consumers())
+
+
 def batches_of(map_op: tf.Operation, types: Tuple[str, ...]) -> List[tf.Operation]:
     """The batches, ops of `types`, that are read and made of what `map_op` gives one by one. Raises Refused for none."""
     found: List[tf.Operation] = []

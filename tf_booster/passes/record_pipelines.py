@@ -61,7 +61,7 @@ def _batches_parsed(map_op: tf.Operation, batch: tf.Operation, functions: Dict[s
     live_datasets.check_above(map_op)
     function = function_of(map_op, functions)
     parse, params = _parse(function)
-    files, reading, maps = _records(batch.inputs[0].op, functions)
+    files, reading, maps = _records(batch, functions)
     if maps:
         raise Refused(f"records are changed by '{maps[0].name}' before they are parsed")
     definition = parsed_functions.of_parsed(function, parse, params)
@@ -69,7 +69,7 @@ def _batches_parsed(map_op: tf.Operation, batch: tf.Operation, functions: Dict[s
 
 
 def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPipeline:
-    files, reading, maps = _records(batch.inputs[0].op, functions)
+    files, reading, maps = _records(batch, functions)
     parse, params = _parse(function_of(maps[0], functions))
     for key, shape in zip(params.dense_keys, params.dense_shapes):
         if not shape.is_fully_defined():
@@ -98,11 +98,18 @@ def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPip
     return RecordPipeline(batch, made, params, files, reading, batching)
 
 
-def _records(op: tf.Operation, functions: Dict[str, Any]) -> Tuple[tf.Tensor, Reading, List[tf.Operation]]:
-    """Files, what happens to records from there to `op`, and the maps in between, first the one nearest to the files."""
+def _records(batch: tf.Operation, functions: Dict[str, Any]) -> Tuple[tf.Tensor, Reading, List[tf.Operation]]:
+    """Files, what happens to records from there to `batch`, and the maps in between, first the one nearest to the files."""
     stages: List[record_stages.Stage] = []
     maps: List[tf.Operation] = []
+    shared = live_datasets.num_readers(batch) > 1
+    op = batch.inputs[0].op
     while op.type not in file_readers.TYPES:
+        shared = shared or live_datasets.num_readers(op) > 1
+        if shared and _keeps_order(op):
+            raise Refused(
+                f"'{op.name}' keeps an order for several datasets that are made of it, which each would have its own"
+            )
         if op.type in MAPS:
             maps.insert(0, op)
         elif op.type not in _PASSES_ON:
@@ -152,6 +159,14 @@ def _dtypes(attr: Any) -> List[tf.DType]:
 def _batching(op: tf.Operation) -> Batching:
     size, drop = (op.inputs[i] for i in BATCHES[op.type])
     return Batching(batch_size=size, drop_remainder=drop)
+
+
+def _keeps_order(op: tf.Operation) -> bool:
+    """Whether a shuffle has one order for all iterators, drawn at random, or a sequence of orders by a seed that they share."""
+    if op.type not in ("ShuffleDataset", "ShuffleDatasetV3"):
+        return False
+    seeds = [tf.get_static_value(seed) for seed in op.inputs[2:4]]
+    return None in seeds or (seeds != [0, 0]) == bool(op.get_attr("reshuffle_each_iteration"))
 
 
 def _stage(op: tf.Operation) -> record_stages.Stage:
