@@ -161,3 +161,25 @@ def test_iterators_are_saved_and_restored(files, tmp_path, boosted):
     restored = make()
     tf.train.Checkpoint(iterator=restored).restore(path)
     assert [batch["id"].numpy().tolist() for batch in restored] == whole[5:]
+
+
+STEPS = {
+    "all": lambda records: records,
+    "for ever": lambda records: records.repeat(),
+    "for ever of a share": lambda records: records.repeat().shard(3, 1).skip(2),
+    "so many": lambda records: records.repeat().take(11),
+    "a share of so many": lambda records: records.repeat().take(11).shard(4, 2),
+    "the last of so many": lambda records: records.repeat().take(11).skip(2).repeat(3),
+    "nothing": lambda records: records.skip(-1),
+    "not even once": lambda records: records.repeat(0),
+    "the first": lambda records: records.take(3),
+}
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("name", STEPS)
+def test_cardinality(files, name, drop):
+    dataset = STEPS[name](Records(files)).batch(4, drop_remainder=drop).map(parse)
+    mine = eager_datasets.stands_for(dataset)
+    assert mine is not dataset
+    assert mine.cardinality().numpy() == dataset.cardinality().numpy()

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_booster
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "data"))
-from pipeline_pairs import assert_refused, assert_replaced  # noqa: E402
+from pipeline_pairs import assert_refused, assert_replaced, outcome  # noqa: E402
 from record_files import FEATURES, write_files  # noqa: E402
 
 v1 = tf.compat.v1
@@ -124,6 +124,37 @@ def test_refusals(files):
     assert_refused(lambda: tf.data.TextLineDataset(files).take(0).batch(4).map(parse), "TFRecord files")
 
 
+def test_an_order_that_several_datasets_share_stays(files):
+    def parts(seed, reshuffle):
+        records = Records(files).shuffle(9, seed=seed, reshuffle_each_iteration=reshuffle).prefetch(1)
+        return tf.data.Dataset.zip((records.take(8).batch(4).map(parse), records.skip(8).batch(4).map(parse)))
+
+    assert_refused(lambda: parts(3, True), "keeps an order")
+    assert_replaced(lambda: parts(3, False))
+    *_, result, _ = outcome(lambda: parts(None, False), True, seed=None)
+    assert not result.modified and "keeps an order" in result.skipped[0][1]
+    *_, result, _ = outcome(lambda: parts(None, True), True, seed=None)
+    assert len(result.changes) == 2
+
+
+@pytest.mark.parametrize("policy", ["OFF", "AUTO", "FILE", "DATA"])
+def test_automatic_sharding_finds_tensorflow_s_readers(files, policy):
+    def make(index):
+        dataset = Records(files).batch(4).map(parse)
+        dataset_variant = tf.data.experimental.to_variant(dataset)
+        share = tf.raw_ops.AutoShardDataset(
+            input_dataset=dataset_variant,
+            num_workers=2,
+            index=index,
+            auto_shard_policy=tf.data.experimental.AutoShardPolicy[policy].value,
+            output_types=dataset_variant.op.get_attr("output_types"),
+            output_shapes=dataset_variant.op.get_attr("output_shapes"),
+        )
+        return tf.data.experimental.from_variant(share, dataset.element_spec)
+
+    assert_refused(lambda: make(0), "automatic sharding")
+
+
 def test_a_second_branch_keeps_what_it_reads(files):
     def make():
         batches = Records(files).batch(4)
@@ -132,7 +163,8 @@ def test_a_second_branch_keeps_what_it_reads(files):
     assert_replaced(make)
 
 
-def test_an_estimator_trains_from_it(files, tmp_path):
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_an_estimator_trains_from_it(files, tmp_path, mirrored):
     def input_fn():
         return Records(files).shuffle(20, seed=1).repeat().batch(4).map(lambda s: (parse(s), tf.constant(1.0)))
 
@@ -143,7 +175,9 @@ def test_an_estimator_trains_from_it(files, tmp_path):
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     def weights(folder):
-        estimator = tf.estimator.Estimator(model_fn, str(folder))
+        strategy = tf.distribute.MirroredStrategy(["/cpu:0"]) if mirrored else None
+        config = tf.estimator.RunConfig(str(folder), tf_random_seed=1, train_distribute=strategy)
+        estimator = tf.estimator.Estimator(model_fn, config=config)
         estimator.train(input_fn, steps=20)
         return estimator.get_variable_value("w")
 

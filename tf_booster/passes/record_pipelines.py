@@ -166,7 +166,8 @@ def _keeps_order(op: tf.Operation) -> bool:
     if op.type not in ("ShuffleDataset", "ShuffleDatasetV3"):
         return False
     seeds = [tf.get_static_value(seed) for seed in op.inputs[2:4]]
-    return None in seeds or (seeds != [0, 0]) == bool(op.get_attr("reshuffle_each_iteration"))
+    unknown = None in seeds and not any(seeds)  # tf.data computes the second one, lest both be 0.
+    return unknown or any(seeds) == bool(op.get_attr("reshuffle_each_iteration"))
 
 
 def _stage(op: tf.Operation) -> record_stages.Stage:

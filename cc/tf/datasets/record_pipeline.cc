@@ -107,7 +107,7 @@ int64_t RecordPipeline::Cardinality(bool no_files) const {
     } else if (stage.name == "take") {
       n = count < 0 || n == kUnknownCardinality ? n : n == kInfiniteCardinality ? count : std::min(n, count);
     } else if (stage.name == "skip") {
-      n = count < 0 ? 0 : n < 0 ? n : std::max<int64_t>(0, n - count);
+      n = n < 0 ? n : count < 0 ? 0 : std::max<int64_t>(0, n - count);
     } else if (stage.name == "shard" && n >= 0) {
       n = n / count + (stage.arguments[1] < n % count ? 1 : 0);
     }
