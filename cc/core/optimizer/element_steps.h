@@ -198,14 +198,12 @@ struct AdaMax {
 }  // namespace element
 
 // The steps of the dense ops that TensorFlow's GPU build has, too.
-#define TFB_DENSE_STEPS(X)   \
-  X(GradientDescent)         \
-  X(ProximalGradientDescent) \
-  X(Momentum)                \
-  X(KerasMomentum)           \
-  X(Adagrad)                 \
-  X(AdagradV2)               \
-  X(ProximalAdagrad) X(Adadelta) X(Adam) X(AdamWithAmsgrad) X(AdaMax) X(Ftrl) X(FtrlV2) X(RMSProp) X(CenteredRMSProp)
+// clang-format off
+#define TFB_DENSE_STEPS(X) \
+  X(GradientDescent) X(ProximalGradientDescent) X(Momentum) X(KerasMomentum) X(Adagrad) X(AdagradV2) \
+  X(ProximalAdagrad) X(Adadelta) X(Adam) X(AdamWithAmsgrad) X(AdaMax) X(Ftrl) X(FtrlV2) X(RMSProp) \
+  X(CenteredRMSProp)
+// clang-format on
 
 }  // namespace tf_booster
 

@@ -103,13 +103,11 @@ struct KerasCenteredRMSProp {
 
 }  // namespace row
 
+// clang-format off
 #define TFB_ROW_STEPS(X) \
-  X(GradientDescent)     \
-  X(Momentum)            \
-  X(KerasMomentum)       \
-  X(Adagrad)             \
-  X(AdagradV2)           \
-  X(Adadelta) X(Ftrl) X(FtrlV2) X(RMSProp) X(CenteredRMSProp) X(Adam) X(KerasRMSProp) X(KerasCenteredRMSProp)
+  X(GradientDescent) X(Momentum) X(KerasMomentum) X(Adagrad) X(AdagradV2) X(Adadelta) X(Ftrl) X(FtrlV2) \
+  X(RMSProp) X(CenteredRMSProp) X(Adam) X(KerasRMSProp) X(KerasCenteredRMSProp)
+// clang-format on
 
 }  // namespace tf_booster
 

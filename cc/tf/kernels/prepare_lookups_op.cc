@@ -9,7 +9,7 @@
 #include "cc/core/unique/scratch_array.h"
 #include "cc/core/unique/unique.h"
 #include "cc/tf/kernels/hash_buckets.h"
-#include "cc/tf/kernels/lookup_inputs.h"
+#include "cc/tf/kernels/prepare_lookups_op.h"
 #include "cc/tf/kernels/status.h"
 #include "cc/tf/kernels/tf_parallel_for.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -24,31 +24,9 @@ using TfStatus = tensorflow::Status;
 
 // Source: of `values`; Id: of the ids, to which int32 is widened and strings are hashed.
 template <class Source, class Id>
-class PrepareLookupsOp : public tensorflow::OpKernel {
+class PrepareLookupsOp final : public PrepareLookupsBase {
  public:
-  explicit PrepareLookupsOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
-    int num_sparse, num_shapes, num_weights, num_filled;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("N", &n_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_sparse", &num_sparse));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_shapes", &num_shapes));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_weights", &num_weights));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_filled", &num_filled));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("prune_ids", &rules_.prune_ids));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("prune_weights", &rules_.prune_weights));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("fill_rows", &rules_.fill_rows));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("default_ids", &default_ids_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("leading_dims", &leading_dims_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("hash_buckets", &hash_buckets_));
-    sparse_ = num_sparse > 0;
-    OP_REQUIRES_OK(ctx, CheckListSize(ctx, "indices", num_sparse, n_, true));
-    OP_REQUIRES_OK(ctx, CheckListSize(ctx, "dense_shapes", num_shapes, sparse_ && rules_.fill_rows ? n_ : 0, false));
-    OP_REQUIRES_OK(ctx, CheckListSize(ctx, "weights", num_weights, sparse_ ? n_ : 0, true));
-    OP_REQUIRES_OK(ctx, CheckListSize(ctx, "row_is_empty", num_filled, rules_.fill_rows ? n_ : 0, false));
-    OP_REQUIRES_OK(ctx, CheckListSize(ctx, "default_ids", default_ids_.size(), n_, false));
-    OP_REQUIRES_OK(ctx, CheckListSize(ctx, "leading_dims", leading_dims_.size(), n_, false));
-    OP_REQUIRES_OK(ctx, CheckListSize(ctx, "hash_buckets", hash_buckets_.size(), n_, false));
-    OP_REQUIRES(ctx, sparse_ || rules_.fill_rows, Invalid("dense ids want fill_rows"));
-    for (const int64_t dims : leading_dims_) OP_REQUIRES(ctx, dims >= 1, Invalid("leading_dims must be at least 1"));
+  explicit PrepareLookupsOp(OpKernelConstruction* ctx) : PrepareLookupsBase(ctx) {
     const bool hashed = std::is_same_v<Source, tensorflow::tstring>;
     for (const int64_t buckets : hash_buckets_) {
       OP_REQUIRES(ctx, buckets >= (hashed ? 1 : 0),
@@ -95,10 +73,6 @@ class PrepareLookupsOp : public tensorflow::OpKernel {
     TfStatus allocated;
   };
 
-  TfStatus Invalid(const std::string& what) const {
-    return tensorflow::errors::InvalidArgument("PrepareLookups '", name(), "': ", what);
-  }
-
   TfStatus Convert(const Status& status, int i) const {
     if (status.ok()) return tensorflow::OkStatus();
     return ToTensorFlow(status, "PrepareLookups", "lookup " + std::to_string(i) + " of '" + name() + "'");
@@ -112,54 +86,28 @@ class PrepareLookupsOp : public tensorflow::OpKernel {
   }
 
   TfStatus ReadInputs(OpKernelContext* ctx, std::vector<Lookup>* lookups) const {
-    std::vector<const Tensor*> values, indices, shapes, weights;
-    TF_RETURN_IF_ERROR(TensorsOf(ctx, "values", sparse_ ? 1 : -1, &values));
-    TF_RETURN_IF_ERROR(TensorsOf(ctx, "indices", -1, &indices));
-    TF_RETURN_IF_ERROR(TensorsOf(ctx, "dense_shapes", 1, &shapes));
-    TF_RETURN_IF_ERROR(TensorsOf(ctx, "weights", 1, &weights));
+    std::vector<Shape> shapes;
+    Tensors tensors;
+    TF_RETURN_IF_ERROR(ReadTensors(ctx, &tensors, &shapes));
+    // An empty tensor has no memory, but null would say that there are no weights, or that ids are dense.
+    static const float kNoWeight = 0.0f;
+    static const int64_t kNoIndex = 0;
     for (int i = 0; i < n_; ++i) {
       Lookup& lookup = (*lookups)[i];
       LookupInput<Id>& input = lookup.input;
-      lookup.source = values[i]->flat<Source>().data();
-      input.n = values[i]->NumElements();
+      const Shape& shape = shapes[i];
+      lookup.source = tensors.values[i]->flat<Source>().data();
+      input.n = shape.n;
       input.default_id = static_cast<Id>(default_ids_[i]);
       input.leading_dims = leading_dims_[i];
-      if (!weights.empty()) {
-        if (weights[i]->NumElements() != input.n) return Invalid("weights and values differ in length");
-        // An empty tensor has no memory, but null would say that there are no weights.
-        static const float kNone = 0.0f;
-        input.weights = input.n > 0 ? weights[i]->flat<float>().data() : &kNone;
-      }
-      TF_RETURN_IF_ERROR(sparse_ ? ReadSparse(*indices[i], shapes.empty() ? nullptr : shapes[i], &input)
-                                 : ReadDense(*values[i], &input));
+      input.rank = shape.rank;
+      input.rows = shape.rows;
+      input.width = shape.width;
+      if (!tensors.weights.empty()) input.weights = input.n > 0 ? tensors.weights[i]->flat<float>().data() : &kNoWeight;
+      if (sparse_) input.indices = input.n > 0 ? tensors.indices[i]->flat<int64_t>().data() : &kNoIndex;
+      if (!tensors.dense_shapes.empty()) input.dense_shape = tensors.dense_shapes[i]->flat<int64_t>().data();
       if constexpr (std::is_same_v<Source, Id>) input.values = lookup.source;
     }
-    return tensorflow::OkStatus();
-  }
-
-  TfStatus ReadSparse(const Tensor& indices, const Tensor* shape, LookupInput<Id>* input) const {
-    if (indices.dims() < 1 || indices.dims() > 2 || indices.dim_size(0) != input->n) {
-      return Invalid("indices have shape " + indices.shape().DebugString() + ", wanted [" + std::to_string(input->n) +
-                     ", rank]");
-    }
-    // Never null: a null pointer says dense.
-    static const int64_t kNone = 0;
-    input->indices = input->n > 0 ? indices.flat<int64_t>().data() : &kNone;
-    input->rank = indices.dims() == 2 ? indices.dim_size(1) : 1;
-    if (shape != nullptr) {
-      if (shape->NumElements() != input->rank) return Invalid("dense_shape and indices differ in rank");
-      input->dense_shape = shape->flat<int64_t>().data();
-    }
-    if (input->rank < input->leading_dims) return Invalid("leading_dims is larger than the rank of the ids");
-    return tensorflow::OkStatus();
-  }
-
-  TfStatus ReadDense(const Tensor& values, LookupInput<Id>* input) const {
-    if (values.dims() < input->leading_dims) return Invalid("leading_dims is larger than the rank of the ids");
-    input->rows = 1;
-    input->width = 1;
-    for (int d = 0; d < values.dims(); ++d)
-      (d < input->leading_dims ? input->rows : input->width) *= values.dim_size(d);
     return tensorflow::OkStatus();
   }
 
@@ -197,8 +145,7 @@ class PrepareLookupsOp : public tensorflow::OpKernel {
     TF_RETURN_IF_ERROR(ctx->allocate_output(n_ + i, {lookup->counts.ids}, &tensor));
     lookup->idx = tensor->flat<int32_t>().data();
     if (lookup->input.weights == nullptr) return tensorflow::OkStatus();
-    const int first = rules_.fill_rows ? 4 * n_ : 3 * n_;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(first + i, {lookup->counts.ids}, &tensor));
+    TF_RETURN_IF_ERROR(ctx->allocate_output(first_weight() + i, {lookup->counts.ids}, &tensor));
     lookup->weights = tensor->flat<float>().data();
     return tensorflow::OkStatus();
   }
@@ -218,11 +165,6 @@ class PrepareLookupsOp : public tensorflow::OpKernel {
     lookup->status =
         Unique<Id, int32_t>(filled.data(), lookup->counts.ids, UniqueOptions(), lookup->idx, allocate, serial);
   }
-
-  int n_ = 0;
-  bool sparse_ = false;
-  LookupRules rules_;
-  std::vector<int64_t> default_ids_, leading_dims_, hash_buckets_;
 };
 
 #define REGISTER_PREPARE_LOOKUPS(Source, Id)                  \
