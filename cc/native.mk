@@ -26,8 +26,9 @@ CUDA_SOURCES := $(filter-out %_test.cu %_bench.cu,$(ALL_CUDA))
 TEST_SOURCES := $(call find,$(if $(SANITIZE),cc/core,cc),*_test.cc)
 BENCH_SOURCES := $(call find,cc/core,*_bench.cc)
 
-# TensorFlow: asked once, kept in a file. A sanitizer build is of cc/core only and needs none.
-ifndef SANITIZE
+# TensorFlow: asked once, kept in a file. A sanitizer build is of cc/core only and needs none; nor do the CUDA tests
+# (NO_TENSORFLOW=1, with a BUILD of its own).
+ifeq ($(SANITIZE)$(NO_TENSORFLOW),)
 ifneq ($(filter-out clean,$(or $(MAKECMDGOALS),lib)),)
 TF_ERROR := $(shell $(PYTHON) cc/tf/find_tensorflow.py $(BUILD)/tensorflow.mk 2>&1 || echo failed)
 ifneq ($(TF_ERROR),)
@@ -66,15 +67,17 @@ OBJECTS := $(CORE_OBJECTS) $(TF_OBJECTS) $(CUDA_OBJECTS) $(BUILD)/build_info.o
 GPU_KERNEL_OBJECTS := $(filter %_gpu_ops.cc.o,$(TF_OBJECTS))
 TESTS := $(TEST_SOURCES:%.cc=$(BUILD)/%)
 CUDA_TESTS := $(patsubst %.cu,$(BUILD)/%_cuda,$(filter %_test.cu,$(ALL_CUDA)))
+CUDA_BENCHES := $(patsubst %.cu,$(BUILD)/%_cuda,$(filter %_bench.cu,$(ALL_CUDA)))
 BENCHES := $(BENCH_SOURCES:%.cc=$(BUILD)/%)
 KEEP_GOING := $(findstring k,$(firstword -$(MAKEFLAGS)))
 
-.PHONY: lib tests test benches cuda test-cuda force
+.PHONY: lib tests test benches cuda cuda-programs test-cuda force
 lib: $(LIB)
 	$(if $(KEEP_GOING),@test ! -s $(BUILD)/failed || { echo "not compiled:"; sort -u $(BUILD)/failed; exit 1; })
 tests: $(TESTS)
 benches: $(BENCHES)
 cuda: $(ALL_CUDA:%=$(BUILD)/%.o)
+cuda-programs: $(CUDA_TESTS) $(CUDA_BENCHES)
 test-cuda: $(CUDA_TESTS)
 	@cc/run_tests.sh $^
 
@@ -96,7 +99,7 @@ $(TF_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 $(ALL_CUDA:%=$(BUILD)/%.o): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(NVCC) $(NVCCFLAGS) $(CUDA_DEFINES) -I. -MMD -MP -MF $@.d -MT $@)
 
-$(CUDA_TESTS): $(BUILD)/%_cuda: $(BUILD)/%.cu.o $(CUDA_OBJECTS) $(CORE_OBJECTS)
+$(CUDA_TESTS) $(CUDA_BENCHES): $(BUILD)/%_cuda: $(BUILD)/%.cu.o $(CUDA_OBJECTS) $(CORE_OBJECTS)
 	@$(NVCC) $^ -o $@
 
 # What the library was built for, as text inside it: tf_booster/_native.py reads it before it loads the library.
