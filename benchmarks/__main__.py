@@ -26,6 +26,7 @@ NAMES = (
     "graph_passes",
     "variable_updates",
     "table_fusion",
+    "table_exchange",
     "file_to_batch",
     "parse_example",
 )

@@ -79,19 +79,20 @@ def mean_loss(features: Dict[str, tf.Tensor]) -> tf.Tensor:
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=features["label"], logits=logits_of(features)))
 
 
-def train(build: Callable[[Dict[str, tf.Tensor]], Any], data: Dict[str, np.ndarray]) -> Dict[str, Any]:
-    """Trains what `build(features)` -> (loss, train_op) makes, and returns this rank's {"losses", "variables", "tables", "report"}."""
+def train(build: Callable[[Dict[str, tf.Tensor]], Any], data: Dict[str, Any]) -> Dict[str, Any]:
+    """Trains what `build(features)` -> (loss, train_op) makes on data[name][step], and returns this rank's {"losses", "variables", "tables", "report"}."""
     tf.keras.utils.set_random_seed(7)
     with tf.Graph().as_default() as graph:
         v1.set_random_seed(5)
         fed = {
-            name: v1.placeholder(values.dtype, [None, *values.shape[2:]], f"fed_{name}")
-            for name, values in data.items()
+            name: v1.placeholder(steps[0].dtype, [None, *steps[0].shape[1:]][: steps[0].ndim], f"fed_{name}")
+            for name, steps in data.items()
         }
         loss, train_op = build(fed)
         tf_booster.rewrite_graph(graph)
         tables = {name: _own_rows(entry) for name, entry in registry.rewritten(graph).items()}
-        with v1.train.MonitoredTrainingSession(config=v1.ConfigProto(intra_op_parallelism_threads=1)) as session:
+        with v1.Session(config=v1.ConfigProto(intra_op_parallelism_threads=1)) as session:
+            session.run(v1.global_variables_initializer())
             losses = [
                 session.run([loss, train_op], {fed[name]: data[name][step] for name in fed})[0]
                 for step in range(len(data["id"]))
@@ -110,7 +111,7 @@ def _own_rows(entry: registry.RewrittenTable) -> Dict[str, Any]:
     return {"keys": out.keys, "rows": rows, "pending": (out.pending_keys, out.pending_counts), "step": out.step}
 
 
-def alone(build: Callable[[Dict[str, tf.Tensor]], Any], data: Dict[str, np.ndarray], **options: Any) -> Dict[str, Any]:
+def alone(build: Callable[[Dict[str, tf.Tensor]], Any], data: Dict[str, Any], **options: Any) -> Dict[str, Any]:
     """train() in this process alone."""
     tf_booster.disable_gpu_booster()
     tf.enable_gpu_booster(horovod=False, **options)

@@ -11,6 +11,7 @@ from tf_booster.checkpoint import layout
 from tf_booster.embedding import registry
 from tf_booster.embedding.initializers import from_initializer
 from tf_booster.embedding.table_spec import InitializerSpec, TableSpec, check_name
+from tf_booster.parallel import shared_graphs, whole_tables
 
 KEY_DTYPES = (tf.int64, tf.int32, tf.string)
 
@@ -79,16 +80,29 @@ class HashTable:
         return self._variable.graph
 
     def size(self) -> tf.Tensor:
-        """Number of rows: int64 scalar. Keys that the admission filter holds back have none."""
-        return _native.ops().tf_booster_table_size(self._handle("size"))
+        """Number of rows: int64 scalar. Keys that the admission filter holds back have none.
+
+        Under several ranks the sum over all of them, which all must fetch at the same step.
+        """
+        size = _native.ops().tf_booster_table_size(self._handle("size"))
+        return whole_tables.whole_size(size) if self._is_divided() else whole_tables.held(size)
 
     def export(self) -> ExportedTable:
-        """The whole table as tensors."""
+        """The whole table as tensors.
+
+        Under several ranks these are gathered from all of them, on each, so all must fetch them at the same step; a checkpoint has the
+        table without gathering it.
+        """
         handle = self._handle("export")
         rewritten = registry.rewritten(self.graph).get(self.name)
         slot_names = rewritten.slot_names if rewritten else ()
         exported = _native.ops().tf_booster_table_export(handle, dim=self.embedding_dim, S=len(slot_names), N=1)
         (out,) = layout.tables_of(exported)
+        if self._is_divided():
+            whole = iter(whole_tables.whole_export(tf.nest.flatten(tuple(out))))
+            out = layout.Exported(*tf.nest.map_structure(lambda _: next(whole), tuple(out)))
+        else:
+            out = layout.Exported(*tf.nest.map_structure(whole_tables.held, tuple(out)))
         return ExportedTable(
             keys=out.keys,
             values=out.values,
@@ -146,10 +160,16 @@ class HashTable:
                 "in the model_fn for an Estimator"
             )
 
+    def _is_divided(self) -> bool:
+        """Whether the rewrite has been here, and left this rank a part of the table."""
+        return self.name in registry.rewritten(self.graph) and shared_graphs.place(self.graph).size > 1
+
     def _handle(self, what: str) -> tf.Tensor:
         self.check_graph(what)
         rewritten = registry.rewritten(self.graph).get(self.name)
         if rewritten is not None:
+            if self._is_divided() and what in whole_tables.OF_KEYS.values():
+                raise ValueError(whole_tables.refusal(self.name, what))
             return rewritten.handle
         return _native.ops().tf_booster_stand_in_table(table_name=self.name)
 

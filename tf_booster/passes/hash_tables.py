@@ -6,13 +6,13 @@ from typing import Optional
 
 from tf_booster.checkpoint import savers
 from tf_booster.embedding import registry
-from tf_booster.parallel import shared_graphs
+from tf_booster.parallel import shared_graphs, whole_tables
 from tf_booster.parallel.loss_reduction import AVERAGE, loss_reduction
 from tf_booster.passes import table_edit
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, removed_variables, variable_handle_op
 from tf_booster.passes.table_exchange_plan import Partition
-from tf_booster.passes.table_plan import STAND_IN_IDS, STAND_IN_TABLE, plan_rewrite
+from tf_booster.passes.table_plan import STAND_IN_IDS, STAND_IN_TABLE, RewritePlan, plan_rewrite
 
 
 class HashTables(Pass):
@@ -49,6 +49,8 @@ class HashTables(Pass):
         result = PassResult(self.name)
         place = shared_graphs.place(view.graph)
         plan = plan_rewrite(view, self._seed, self._fuse, several_ranks=place.size > 1)
+        if place.size > 1:
+            _check_requests(plan)
         fresh = [table for table in plan.tables if table.existing is None]
         try:
             savers.check_built_savers(view, table_edit.replaced_variables(fresh, [None] * len(fresh)))
@@ -73,6 +75,15 @@ class HashTables(Pass):
                     raise RewriteError(
                         f"Variable '{handle_op.name}' is still in collection '{name}' after the rewrite."
                     )
+
+
+def _check_requests(plan: RewritePlan) -> None:
+    """Raises RewriteError for what cannot be asked of a table that is divided over ranks."""
+    for table in plan.tables:
+        for request in table.handle_requests:
+            for op in request.outputs[0].consumers():
+                if op.type in whole_tables.OF_KEYS:
+                    raise RewriteError(whole_tables.refusal(table.name, whole_tables.OF_KEYS[op.type]))
 
 
 def _live_stand_ins(view: GraphView) -> list:

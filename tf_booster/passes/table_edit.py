@@ -11,10 +11,11 @@ from tf_booster import _native, log
 from tf_booster.checkpoint import savers, warm_start
 from tf_booster.checkpoint.saveable import TableSaveable, export_fields
 from tf_booster.embedding import registry
+from tf_booster.parallel import whole_tables
 from tf_booster.passes.base import PassResult
 from tf_booster.passes.graph_view import GraphView, add_control_input, update_input
 from tf_booster.passes.table_exchange import ExchangedProbes, GradientExchange
-from tf_booster.passes.table_exchange_plan import Partition
+from tf_booster.passes.table_exchange_plan import Partition, eviction_note, own_limit
 from tf_booster.passes.table_fusion import FusedTable, GatherPlan
 from tf_booster.passes.table_plan import RewritePlan
 from tf_booster.passes.table_probes import DEVICE, Probes, scope
@@ -29,7 +30,7 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, partition:
     entries: Dict[str, registry.RewrittenTable] = {}
     reads: List[Tuple[tf.Operation, tf.Operation]] = []
     all_fused = plan.fusion.resources
-    resources = [_make_resource(view, fused) for fused in all_fused]
+    resources = [_make_resource(view, fused, partition) for fused in all_fused]
     for fused, resource in zip(all_fused, resources):
         for entry in _entries(view, fused, resource):
             registry.add_rewritten(view.graph, entry)
@@ -44,7 +45,8 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, partition:
         [_replace_gathers(view, fused, resource, gather, probes) for gather in fused.gathers]
         for fused, resource in zip(all_fused, resources)
     ]
-    gradients = GradientExchange(view, plan.fusion, probes, partition).updates if several else {}
+    handles = {name: entry.handle for name, entry in entries.items()}
+    gradients = GradientExchange(view, plan.fusion, probes, partition, handles).updates if several else {}
     for fused, resource, gathers in zip(all_fused, resources, gathers_of):
         if fused.trained:
             update = _replace_updates(view, fused, resource, probes, gradients, check_numerics)
@@ -60,12 +62,16 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, partition:
     for table in plan.tables:
         handle = entries[table.name].handle
         for request in table.handle_requests:
+            if several:
+                _answer_for_all_ranks(view, request)
             view.redirect(request.outputs[0], handle)
             view.redirect_control([request], handle.op)
         if table.existing is None:
             started = warm_start.apply_requests(view, table.name, handle, table.uses.initializers)
             result.changes.extend([started] if started else [])
         _note_untrained(view, table, result)
+        inexact = eviction_note(table.name, table.spec.eviction, partition)
+        result.skipped.extend([(table.name, inexact)] if inexact else [])
         retired.extend(_retire_variable(view, table, result))
         result.changes.append(_change(table))
         result.modified = True
@@ -100,7 +106,7 @@ def _scope(table: Union[TablePlan, FusedTable]) -> str:
     return scope(table.name)
 
 
-def _make_resource(view: GraphView, fused: FusedTable) -> tf.Tensor:
+def _make_resource(view: GraphView, fused: FusedTable, partition: Partition) -> tf.Tensor:
     if fused.existing is not None:
         return fused.existing.resource
     update, specs = fused.tables[0].update, [table.spec for table in fused.tables]
@@ -119,7 +125,7 @@ def _make_resource(view: GraphView, fused: FusedTable) -> tf.Tensor:
             min_frequencies=[spec.min_frequency for spec in specs],
             max_rows=[spec.max_rows or 0 for spec in specs],
             evictions=[spec.eviction.policy for spec in specs],
-            eviction_args=[spec.eviction.limit for spec in specs],
+            eviction_args=[own_limit(spec.eviction, partition) for spec in specs],
             name=f"{_scope(fused)}/table",
         )
 
@@ -243,6 +249,22 @@ def _replace_updates(
     view.note_originals(new, replaced)
     view.redirect_control(list(replaced), new)
     return new
+
+
+def _answer_for_all_ranks(view: GraphView, request: tf.Operation) -> None:
+    """What was asked of a table, with the parts of all ranks in the answer."""
+    for op in request.outputs[0].consumers():
+        if op.type not in ("TfBoosterTableSize", "TfBoosterTableExport"):
+            continue
+        before = {id(consumer) for tensor in op.outputs for consumer in tensor.consumers()}
+        with view.inserting(DEVICE):
+            if op.type == "TfBoosterTableSize":
+                answers = [whole_tables.whole_size(op.outputs[0])]
+            else:
+                answers = whole_tables.whole_export(op.outputs)
+        for tensor, answer in zip(op.outputs, answers):
+            if answer is not tensor:
+                view.redirect(tensor, answer, lambda reader, known=before: id(reader) in known)
 
 
 def _read_before_update(view: GraphView, pairs: List[Tuple[tf.Operation, tf.Operation]]) -> None:

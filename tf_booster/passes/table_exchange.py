@@ -7,7 +7,7 @@ gradients to the owners; all tables share them. The ops in between are in cc/tf/
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -140,11 +140,18 @@ class ExchangedProbes(CodesOf):
 class GradientExchange:
     """Makes the exchange of all gradients, where they leave the backward pass.
 
-    updates: by table's name the indices and the gradient that its update takes then.
+    handles: by table's name its handle. updates: by table's name the indices and the gradient that its update takes then.
     """
 
-    def __init__(self, view: GraphView, fusion: FusionPlan, probes: ExchangedProbes, partition: Partition):
-        self._view, self._probes, self._partition = view, probes, partition
+    def __init__(
+        self,
+        view: GraphView,
+        fusion: FusionPlan,
+        probes: ExchangedProbes,
+        partition: Partition,
+        handles: Mapping[str, tf.Tensor],
+    ):
+        self._view, self._probes, self._partition, self._handles = view, probes, partition, handles
         self._plan: ExchangePlan = fusion.exchange
         self._fused_of = {table.name: fused for fused in fusion.resources for table in fused.tables}
         self.updates: Dict[str, Tuple[tf.Tensor, tf.Tensor]] = {}
@@ -174,13 +181,16 @@ class GradientExchange:
             "ranks": self._partition.size,
         }
         ops = _native.ops()
+        limited = [table for table in tables if table.spec.max_rows]
+        attrs["num_notes"] = 2 * len(limited)
         with self._view.inserting(DEVICE):
+            growth = [self._growth(table) for table in limited]
             send = ops.tf_booster_table_send_gradients(
                 [self._codes(table, part.indices) for table, part in parts],
                 [self._view.current(part.values) for _, part in parts],
                 [probe.slots for probe in used],
                 [probe.sent for probe in used],
-                tf.zeros([0], tf.int64),
+                tf.concat(growth, 0) if len(growth) > 1 else growth[0] if growth else tf.zeros([0], tf.int64),
                 name="tf_booster/tables/send_gradients",
                 **attrs,
             )
@@ -192,6 +202,8 @@ class GradientExchange:
                 [probe.received for probe in used],
                 used[0].scales,
                 M=len(parts),
+                limits=[table.spec.max_rows for table in limited],
+                limit_names=[table.name for table in limited],
                 name="tf_booster/tables/receive_gradients",
                 **attrs,
             )
@@ -205,6 +217,18 @@ class GradientExchange:
                     send.message.op,
                     used[0].scales,
                 )
+
+    def _growth(self, table: TablePlan) -> tf.Tensor:
+        """How many rows of a table with a limit there are on this rank, and will be more."""
+        fused = self._fused_of[table.name]
+        owned = [self._probes.update_inputs(plan) for plan in fused.probes[: fused.trained]]
+        return _native.ops().tf_booster_table_growth(
+            self._handles[table.name],
+            [probe.keys for probe in owned],
+            [probe.key_fields for probe in owned],
+            [probe.handles for probe in owned],
+            name=f"{scope(table.name)}/growth",
+        )
 
     def _put(
         self, table: TablePlan, indices: tf.Tensor, values: tf.Tensor, send: tf.Operation, scales: tf.Tensor

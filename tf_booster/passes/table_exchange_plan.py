@@ -7,6 +7,7 @@ from typing import Dict, Hashable, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
+from tf_booster.embedding.table_spec import EVICTION_ORDERS, EvictionSpec
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.graph_view import GraphView
@@ -24,6 +25,23 @@ class Partition:
     size: int = 1
     mode: str = "hash"
     reduction: str = "average"
+
+
+def own_limit(eviction: EvictionSpec, partition: Partition) -> int:
+    """The argument of an eviction on this rank: of a number of rows its share."""
+    if eviction.policy not in EVICTION_ORDERS or partition.size == 1:
+        return eviction.limit
+    return max(1, eviction.limit // partition.size + (partition.rank < eviction.limit % partition.size))
+
+
+def eviction_note(name: str, eviction: EvictionSpec, partition: Partition) -> str:
+    """What of an eviction is not as in one process; "" if nothing."""
+    if eviction.policy not in EVICTION_ORDERS or partition.size == 1:
+        return ""
+    return (
+        f"table '{name}': eviction to {eviction.limit} rows is not exact: each of {partition.size} ranks keeps its share of "
+        f"{own_limit(eviction, partition)}, and evicts the first by '{eviction.policy}' of its own rows"
+    )
 
 
 @dataclasses.dataclass

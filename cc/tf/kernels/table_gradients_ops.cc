@@ -1,5 +1,6 @@
 // TfBoosterTableSendGradients and TfBoosterTableReceiveGradients: gradients to the owners of their keys.
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "cc/core/exchange/gradient_exchange.h"
@@ -81,6 +82,12 @@ class TableReceiveGradientsOp : public tensorflow::OpKernel {
  public:
   explicit TableReceiveGradientsOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadGradientLayout(ctx, &layout_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("limits", &limits_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("limit_names", &limit_names_));
+    OP_REQUIRES(
+        ctx, limits_.size() == limit_names_.size() && 2 * static_cast<int64_t>(limits_.size()) <= layout_.num_notes,
+        InvalidArgument("TableReceiveGradients: there are ", limits_.size(), " limits, ", limit_names_.size(),
+                        " limit_names and ", layout_.num_notes, " notes; give each limit a name and two notes"));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -124,12 +131,32 @@ class TableReceiveGradientsOp : public tensorflow::OpKernel {
     for (int32_t r = 0; r < layout.ranks; ++r) {
       std::copy_n(received.notes(r), layout.num_notes, notes->flat<int64_t>().data() + r * layout.num_notes);
     }
+    OP_REQUIRES_OK(ctx, CheckLimits(received));
     TfParallelFor pf(ctx);
     received.Sum(out, pf);
   }
 
  private:
+  // All ranks see the same notes, and so fail together, before any of them has changed its tables.
+  TfStatus CheckLimits(const ReceivedGradients& received) const {
+    for (size_t i = 0; i < limits_.size(); ++i) {
+      int64_t rows = 0, added = 0;
+      for (int32_t r = 0; r < layout_.ranks; ++r) {
+        rows += received.notes(r)[2 * i];
+        added += received.notes(r)[2 * i + 1];
+      }
+      if (rows + added <= limits_[i]) continue;
+      return tensorflow::errors::ResourceExhausted(
+          "TableReceiveGradients '", limit_names_[i], "': the table has ", rows, " rows on ", layout_.ranks,
+          " ranks and needs ", added, " more, above its limit max_rows=", limits_[i],
+          "; raise max_rows, or let rows leave by an eviction or enter by a min_frequency");
+    }
+    return tensorflow::OkStatus();
+  }
+
   GradientLayout layout_;
+  std::vector<int64_t> limits_;
+  std::vector<std::string> limit_names_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableSendGradients").Device(tensorflow::DEVICE_CPU), TableSendGradientsOp);

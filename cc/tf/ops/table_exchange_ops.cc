@@ -188,7 +188,9 @@ REGISTER_OP("TfBoosterTableReceiveGradients")
     .Output("indices: M * int64")
     .Output("values: M * float")
     .Output("notes: int64")
-    .GRADIENT_LAYOUT.SetIsStateful()
+    .GRADIENT_LAYOUT.Attr("limits: list(int) = []")
+    .Attr("limit_names: list(string) = []")
+    .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       int m;
       std::vector<int64_t> dims;
@@ -209,7 +211,26 @@ REGISTER_OP("TfBoosterTableReceiveGradients")
 Adds up, at the owner, what the ranks sent of each gradient, in the order of ranks: sum of scales[rank] times the rank's own sum.
 
 indices, values: of each gradient the codes, by the owner's keys, and the sums, [m] and [m, dims[i]]. notes: of each rank, [ranks, num_notes].
+limits: of rows, of the tables limit_names, over all ranks. Where notes begin with what TableGrowth says of these and the sum is above a limit,
+ResourceExhausted on all ranks alike.
 )doc");
+
+REGISTER_OP("TfBoosterTableGrowth")
+    .Input("table: resource")
+    .Input("keys: P * int64")
+    .Input("key_fields: P * int32")
+    .Input("handles: P * int64")
+    .Output("growth: int64")
+    .Attr("P: int >= 1")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(2));
+      return OkStatus();
+    })
+    .Doc(
+        "[rows that the table has here, rows that an update by these probes will add]. Of a table with min_frequency "
+        "the second "
+        "is 0: what is admitted is counted with the next step.");
 
 #undef GRADIENT_LAYOUT
 
