@@ -37,6 +37,7 @@ from tf_booster.parallel import (
     ranks,
     raw_gradients,
     shared_graphs,
+    told_loss,
 )
 from tf_booster.passes import eager_datasets, fetches
 
@@ -81,6 +82,7 @@ def _install_for_several_ranks() -> None:
         _replace(tf.compat.v1.summary.FileWriterCache, "get", quiet.silent_writer)
     estimator = _compat.estimator_class()
     if estimator is not None:
+        _replace(estimator, "_train_with_estimator_spec", told_loss.with_told_loss)
         _replace(estimator, "_call_input_fn", rank_input.call_input_fn)
         _replace(_compat.estimator_util(), "parse_input_fn_result", rank_input.parse_input_fn_result)
         _replace(_compat.estimator_module(), "_verify_and_create_loss_metric", evaluation.loss_metric)

@@ -51,6 +51,14 @@ def regularisers(view: GraphView, loss: tf.Tensor) -> List[tf.Tensor]:
     return terms
 
 
+def value_of(terms: Sequence[tf.Tensor], loss: tf.Tensor) -> Optional[tf.Tensor]:
+    """What `terms` add to `loss`; None for nothing."""
+    with unmarked():
+        factors = tf.gradients([loss], list(terms)) if terms else []
+    parts = [tf.reduce_sum(term * factor) for term, factor in zip(terms, factors) if factor is not None]
+    return tf.add_n(parts) if parts else None
+
+
 def gradients_of(
     terms: Sequence[tf.Tensor], loss: tf.Tensor, variables: Sequence[tf.Tensor]
 ) -> List[Optional[tf.Tensor]]:

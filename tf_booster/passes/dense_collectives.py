@@ -11,8 +11,9 @@ from tf_booster.parallel import collectives, initial_values, ranks
 from tf_booster.parallel.gradient_sums import Reduction, gather_slices, reduce_dense, sum_row_weights
 from tf_booster.parallel.loss_reduction import AVERAGE, SUM, loss_reduction
 from tf_booster.parallel.raw_gradients import RawGradient, raw_gradients
-from tf_booster.parallel.regularisers import gradients_of, regularisers
+from tf_booster.parallel.regularisers import gradients_of, regularisers, value_of
 from tf_booster.parallel.row_weights import RowWeights, register_sums, row_weights, summed_row_weights
+from tf_booster.parallel.told_loss import told_loss
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.gradient_plan import GradientPlan, distinct_indices, plan_gradients
 from tf_booster.passes.graph_view import GraphView, removed_variables
@@ -52,8 +53,9 @@ class DenseCollectives(Pass):
         if how.inexact:
             result.skipped.append(("loss", f"{how.inexact}; {self._size} ranks do not give the numbers of one process"))
         reduction = Reduction(how.kind, self._size, row_weights(view.graph))
+        told = _told_loss(view, plan)
         for group in plan.dense:
-            self._reduce(view, plan, group, reduction, result)
+            self._reduce(view, plan, group, reduction, told if group is plan.dense[-1] else None, result)
         sums = self._row_sums(view, reduction)
         for group in plan.sparse:
             self._gather(view, plan, group, reduction, sums, result)
@@ -68,23 +70,37 @@ class DenseCollectives(Pass):
         return result
 
     def _reduce(
-        self, view: GraphView, plan: GradientPlan, group: List[RawGradient], reduction: Reduction, result: PassResult
+        self,
+        view: GraphView,
+        plan: GradientPlan,
+        group: List[RawGradient],
+        reduction: Reduction,
+        told: Optional[tf.Tensor],
+        result: PassResult,
     ) -> None:
         readers = [_readers(view, plan, mark.values) for mark in group]
         constant = self._constant_parts(view, group) if reduction.kind == SUM else [None] * len(group)
+        values = [mark.values for mark in group]
+        if told is not None:
+            # The loss goes along, as one number more.
+            values.append(told.op.inputs[0])
+            with view.inserting(None), collectives.scope("dense"):
+                constant.append(value_of(regularisers(view, values[-1]), values[-1]) if reduction.kind == SUM else None)
         with view.inserting(None), collectives.scope("dense"):
-            own = [mark.values if part is None else mark.values - part for mark, part in zip(group, constant)]
+            own = [value if part is None else value - part for value, part in zip(values, constant)]
             reduced, sums = reduce_dense(own, reduction)
             reduced = [new if part is None else new + part for new, part in zip(reduced, constant)]
         if sums is not None and summed_row_weights(view.graph) is None:
             register_sums(view.graph, sums)
         for mark, new, of_mark in zip(group, reduced, readers):
             view.redirect(mark.values, new, of_mark.__contains__)
-        values = sum(mark.values.shape.num_elements() or 0 for mark in group)
+        if told is not None:
+            view.redirect(values[-1], reduced[-1], lambda op: op is told.op or "Summary" in op.type)
+        numbers = sum(mark.values.shape.num_elements() or 0 for mark in group)
         result.changes.append(
-            f"{len(group)} dense gradients, {values} numbers, of {self._size} ranks by one all-reduce"
+            f"{len(group)} dense gradients, {numbers} numbers, of {self._size} ranks by one all-reduce"
         )
-        terms = sum(part is not None for part in constant)
+        terms = sum(part is not None for part in constant[: len(group)])
         if terms:
             result.changes.append(f"what no data is in of the loss counts once: of {terms} gradients")
 
@@ -159,6 +175,17 @@ class DenseCollectives(Pass):
         """Every marked gradient was looked at."""
         if self.requires(view):
             raise RewriteError("A gradient was not looked at.")
+
+
+def _told_loss(view: GraphView, plan: GradientPlan) -> Optional[tf.Tensor]:
+    """What an Estimator reads the loss through, if the loss can travel with the last group: it waits for none of its gradients."""
+    told = told_loss(view.graph)
+    if told is None or not plan.dense:
+        return None
+    index, group = view.index(), plan.dense[-1]
+    before = index.upstream([told.op.inputs[0].op])
+    waits = any(index.number[mark.values.op] in before for mark in group)
+    return None if waits or all(mark.values.dtype != told.dtype for mark in group) else told
 
 
 def _readers(view: GraphView, plan: GradientPlan, gradient: tf.Tensor) -> Set[tf.Operation]:
