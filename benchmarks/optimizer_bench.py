@@ -59,7 +59,8 @@ class Variables:
 def our_step(table: tables.OurTable, ids, grad):
     probe = table.probe(ids)
     with tf.control_dependencies([table.gather(probe)]):  # The lookup is before the update, as in training.
-        return table.apply(probe.keys, probe.counts, probe.handles, probe.codes, grad, HYPER[table.optimizer])
+        found = (probe.keys, probe.key_fields, probe.counts, probe.handles)
+        return table.apply(*found, probe.codes[0], grad, HYPER[table.optimizer])
 
 
 def tfra_step(tfra: Any, table: tables.TfraTable, optimizer: str, ids, grad):
@@ -87,12 +88,12 @@ def apply_contest(session, ours, variables, ranks, grad) -> Tuple[Dict[str, floa
     distinct = np.unique(ranks)
     keys, count = tables.held(data.keys_of(distinct)), len(distinct)
     places, rows, grads = tables.held(np.arange(count) + 1), tables.held(distinct), tables.held(grad[:count])
-    ones = tables.held(np.ones(count, np.int64))
+    ones, fields = tables.held(np.ones(count, np.int64)), tables.held(np.zeros(count, np.int32))
     session.run(v1.global_variables_initializer())
     handles = tables.held(session.run(ours.probe(keys).handles))  # The probe keeps the order: `keys` are distinct.
     session.run(v1.variables_initializer(v1.global_variables()[-1:]))
     ops = {
-        ours.name: ours.apply(keys, ones, handles, places, grads, HYPER[ours.optimizer]),
+        ours.name: ours.apply(keys, fields, ones, handles, places, grads, HYPER[ours.optimizer]),
         "TensorFlow": variables.apply(rows, grads),
     }
     rates = contest({name: tables.runner(session, op) for name, op in ops.items()}, count)

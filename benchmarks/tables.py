@@ -49,9 +49,9 @@ class OurTable:
         gather = self.ops.tf_booster_table_gather
         return gather(self.handle, probe.codes, probe.keys, probe.key_fields, probe.handles, dim=self.dim)[0]
 
-    def apply(self, keys, counts, handles, codes, grad, hyper: Sequence[float]):
+    def apply(self, keys, fields, counts, handles, codes, grad, hyper: Sequence[float]):
         op = getattr(self.ops, "tf_booster_table_apply_" + self.optimizer)
-        return op(self.handle, [keys], [counts], [handles], codes, grad, *hyper)
+        return op(self.handle, [keys], [fields], [counts], [handles], [codes], [grad], *hyper)
 
 
 class TfraTable:
