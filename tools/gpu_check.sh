@@ -22,7 +22,7 @@ if [ "${1:-}" = python ]; then
     echo "gpu_check: TensorFlow of $PYTHON sees no GPU; install tensorflow[and-cuda] (make build does where nvidia-smi answers)" >&2
     exit 2
   }
-  exec "$PYTHON" -m pytest tests -m gpu "${@:2}"
+  exec "$PYTHON" -m pytest -m gpu tests/gpu/*.py "${@:2}"
 fi
 [ $# -eq 0 ] || { echo "gpu_check: unknown argument '$1'; wanted none, or python" >&2; exit 1; }
 

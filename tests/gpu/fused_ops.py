@@ -1,0 +1,132 @@
+"""The fused ops on a card against the same ops on the CPU. `tools/gpu_check.sh python` runs them; others do not collect them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_booster
+from tf_booster import _native
+
+pytestmark = pytest.mark.gpu
+
+DEVICE = "/gpu:0"
+ops = _native.ops()
+rng = np.random.RandomState(0)
+
+
+def on(device, build):
+    with tf.device(device):
+        return [t.numpy() for t in build()]
+
+
+def check(build, tolerance=1e-5):
+    """What `build` gives on the card and on the CPU."""
+    for got, want in zip(on(DEVICE, build), on("/cpu:0", build)):
+        assert got.dtype == want.dtype and got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+def floats(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def updated(op, shapes, slots, tensors, **inputs):
+    """A function that makes Variables and slots (all ones), runs the update and gives them all."""
+    values = [floats(*shape) for shape in shapes]
+
+    def build():
+        variables = [tf.Variable(value) for value in values]
+        arrays = {name: [tf.Variable(tf.ones(shape)) for shape in shapes] for name in slots}
+        handles = {name: [v.handle for v in some] for name, some in arrays.items()}
+        scalars = {name: tf.constant(value) for name, value in inputs.items() if isinstance(value, float)}
+        flags = {name: value for name, value in inputs.items() if isinstance(value, bool)}
+        lists = {name: [tf.constant(v) for v in some] for name, some in tensors.items()}
+        op(var=[v.handle for v in variables], **handles, **scalars, **lists, **flags)
+        return [v.read_value() for v in [*variables, *(v for some in arrays.values() for v in some)]]
+
+    return build
+
+
+ADAM = {"beta1_power": 0.9, "beta2_power": 0.99, "lr": 0.1, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-6}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_dense_updates(packed):
+    shapes = [(3,), (0,), (128, 33), (4097,), (1, 1)] * 60
+    grads = [floats(*shape) for shape in shapes]
+    grad = [np.concatenate([g.ravel() for g in grads])] if packed else grads
+    check(updated(ops.tf_booster_multi_apply_adam, shapes, ["m", "v"], {"grad": grad}, **ADAM))
+    ftrl = {"lr": 0.1, "l1": 0.01, "l2": 0.01, "lr_power": -0.5}
+    check(updated(ops.tf_booster_multi_apply_ftrl, shapes, ["accum", "linear"], {"grad": grad}, **ftrl))
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_sparse_updates(index):
+    shapes = [(100, 16), (5, 3), (20000, 1), (1, 33)]
+    indices = [np.minimum(rng.zipf(1.3, 3000), shape[0]).astype(index) - 1 for shape in shapes]
+    grads = [floats(3000, shape[1]) * 0.01 for shape in shapes]
+    tensors = {"indices": indices, "grad": grads}
+    check(updated(ops.tf_booster_multi_sparse_apply_adagrad, shapes, ["accum"], tensors, lr=0.1), 1e-4)
+    adam = {"alpha": 0.1, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-6}
+    for lazy in (False, True):
+        op = ops.tf_booster_multi_sparse_apply_adam
+        check(updated(op, shapes, ["m", "v"], tensors, lazy=lazy, **adam), 1e-4)
+
+
+def test_gathers():
+    tables = [floats(50, dim) for dim in (1, 3, 16, 64)]
+    ids = [rng.randint(0, 50, size) for size in (7, 1000, 0, 333)]
+
+    def build():
+        handles = [tf.Variable(table) for table in tables]
+        return ops.tf_booster_multi_gather(
+            resources=[v.handle for v in handles], indices=[tf.constant(i) for i in ids], dtype=tf.float32
+        )
+
+    check(build, 0)
+
+
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+def test_lookups(combiner):
+    values = [rng.randint(-1, 40, (200, width)) for width in (1, 6)]
+    tables = [floats(40, dim) for dim in (16, 5)]
+
+    def build():
+        prepared = ops.tf_booster_prepare_lookups(
+            [tf.constant(v) for v in values], [], [], [], Tids=tf.int64, num_filled=2, prune_ids=True,
+            prune_weights=False, fill_rows=True, default_ids=[0, 3], leading_dims=[1, 1], hash_buckets=[0, 0],
+        )  # fmt: skip
+        rows = [tf.gather(table, ids) for table, ids in zip(tables, prepared.ids)]
+        places = {"idx": prepared.idx, "row_splits": prepared.row_splits, "zero_rows": prepared.row_is_empty}
+        pooled = ops.tf_booster_pool_lookups(rows=rows, weights=[], combiners=[combiner] * 2, **places)
+        grads = ops.tf_booster_pool_lookups_grad(
+            grads=pooled, rows=rows, weights=[], combiners=[combiner] * 2, **places
+        )
+        return [*prepared.ids, *prepared.idx, *prepared.row_splits, *prepared.row_is_empty, *pooled, *grads]
+
+    check(build)
+
+
+def test_a_graph_that_the_passes_rewrote_trains_alike():
+    batches = [rng.randint(0, 40, (64, 3)) for _ in range(20)]
+
+    def losses(fused):
+        with tf.Graph().as_default() as graph, tf.device(DEVICE):
+            tf.compat.v1.set_random_seed(1)
+            ids = tf.compat.v1.placeholder(tf.int64, [None, 3])
+            sparse = tf.sparse.from_dense(ids + 1)
+            sparse = tf.SparseTensor(sparse.indices, sparse.values - 1, sparse.dense_shape)
+            tables = [tf.compat.v1.get_variable(f"t{i}", [40, 8], use_resource=True) for i in range(3)]
+            pooled = [tf.nn.safe_embedding_lookup_sparse(table, sparse, combiner="mean") for table in tables]
+            loss = tf.reduce_mean(tf.square(tf.concat(pooled, 1) - 0.5))
+            train = tf.compat.v1.train.AdamOptimizer(0.05).minimize(loss)
+            initialize = tf.compat.v1.global_variables_initializer()
+            if fused:
+                tf_booster.rewrite_graph(graph)
+                types = {op.type for op in graph.get_operations()}
+                assert {"TfBoosterPoolLookups", "TfBoosterMultiSparseApplyAdam"} <= types
+        with tf.compat.v1.Session(graph=graph, config=tf.compat.v1.ConfigProto(allow_soft_placement=True)) as session:
+            session.run(initialize)
+            return [session.run([loss, train], {ids: batch})[0] for batch in batches]
+
+    np.testing.assert_allclose(losses(True), losses(False), rtol=1e-4)

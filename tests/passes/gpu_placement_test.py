@@ -1,0 +1,147 @@
+"""Which ops the passes fuse where TensorFlow would run them on a GPU: asked with a simulated GPU, nothing is run."""
+
+import pytest
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.sparse_lookups import SparseLookups
+from tf_booster.passes.variable_gathers import VariableGathers
+from tf_booster.passes.variable_updates import VariableUpdates
+
+v1 = tf.compat.v1
+HOST_ONLY = ("AsString", "StringToHashBucketFast", "Placeholder")
+FLOAT = {"T": [tf.float32]}
+LOOKUPS = {
+    "TfBoosterPrepareLookups": {"T": [tf.int64], "Tids": [tf.int64]},
+    "TfBoosterPoolLookups": FLOAT,
+    "TfBoosterPoolLookupsGrad": FLOAT,
+}
+
+
+@pytest.fixture(name="gpu")
+def simulated_gpu(monkeypatch):
+    """Every op of TensorFlow has a GPU kernel but HOST_ONLY; of the fused ones those in the dict that this gives."""
+    fused = {}
+
+    def kernels(op_type):
+        if op_type.startswith("TfBooster"):
+            types = fused.get(op_type)
+            if types is None:
+                return ()
+            allowed = tuple((name, frozenset(t.as_datatype_enum for t in some)) for name, some in types.items())
+            return (_compat.GpuKernel(allowed, frozenset()),)
+        return () if op_type in HOST_ONLY else (_compat.GpuKernel((), frozenset()),)
+
+    monkeypatch.setattr(_compat, "_gpu_kernels", kernels)
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind=None: ["one"])
+    return fused
+
+
+def reasons(result):
+    return sorted({reason for _, reason in result.skipped})
+
+
+def updates(optimizer, dtype=tf.float32):
+    with tf.Graph().as_default() as graph:
+        variables = [v1.get_variable(f"v{i}", [3, i + 1], dtype, use_resource=True) for i in range(3)]
+        optimizer().minimize(tf.add_n([tf.reduce_sum(v * v) for v in variables]))
+        return graph, VariableUpdates().run(GraphView(graph))
+
+
+def count(graph, kind):
+    return sum(op.type == kind for op in graph.get_operations())
+
+
+def test_dense_updates(gpu):
+    def adam():
+        return v1.train.AdamOptimizer(0.1)
+
+    graph, result = updates(adam)
+    assert reasons(result) == ["it is updated on the GPU, where the fused op has no kernel for float32"]
+    assert not result.modified and not count(graph, "TfBoosterMultiApplyAdam")
+    gpu["TfBoosterMultiApplyAdam"] = {"T": [tf.float32, tf.float64]}
+    graph, result = updates(adam)
+    assert not result.skipped and count(graph, "TfBoosterMultiApplyAdam") == 1
+    _, result = updates(adam, tf.float16)
+    assert reasons(result) == ["it is updated on the GPU, where the fused op has no kernel for float16"]
+    _, result = updates(lambda: v1.train.AdagradOptimizer(0.1))
+    assert reasons(result) == ["it is updated on the GPU, where the fused op has no kernel for float32"]
+
+
+def sparse_updates(index):
+    with tf.Graph().as_default() as graph:
+        variables = [v1.get_variable(f"v{i}", [9, 4], use_resource=True) for i in range(2)]
+        rows = [tf.gather(v, tf.constant([1, 2, 1], index)) for v in variables]
+        v1.train.AdagradOptimizer(0.1).minimize(tf.add_n([tf.reduce_sum(r) for r in rows]))
+        return graph, VariableUpdates().run(GraphView(graph))
+
+
+def test_sparse_updates_ask_for_the_type_of_the_indices(gpu):
+    gpu["TfBoosterMultiSparseApplyAdagrad"] = {"T": [tf.float32], "Tindices": [tf.int64]}
+    graph, result = sparse_updates(tf.int64)
+    assert not result.skipped and count(graph, "TfBoosterMultiSparseApplyAdagrad") == 1
+    graph, result = sparse_updates(tf.int32)
+    assert result.skipped and not count(graph, "TfBoosterMultiSparseApplyAdagrad")
+
+
+def gathers(dtype):
+    with tf.Graph().as_default() as graph:
+        variables = [v1.get_variable(f"v{i}", [9, 4], dtype, trainable=False, use_resource=True) for i in range(2)]
+        ids = v1.placeholder(tf.int64, [None])
+        _ = [tf.identity(tf.gather(v, ids)) for v in variables]
+        return graph, VariableGathers().run(GraphView(graph))
+
+
+def test_gathers(gpu):
+    _, result = gathers(tf.float32)
+    assert reasons(result) == ["no GPU kernel for rows of float32: it would move from the GPU to the CPU"]
+    gpu["TfBoosterMultiGather"] = {"dtype": [tf.float32], "Tindices": [tf.int64]}
+    graph, result = gathers(tf.float32)
+    assert not result.skipped and count(graph, "TfBoosterMultiGather") == 1
+    _, result = gathers(tf.float64)
+    assert reasons(result) == ["no GPU kernel for rows of float64: it would move from the GPU to the CPU"]
+
+
+def sparse_lookups(hashed=None):
+    """hashed: the dtype of what is hashed to ids; None for ids as they are."""
+    with tf.Graph().as_default() as graph:
+        pooled = []
+        # One for both lookups: what is fed apart is not merged.
+        given = v1.sparse_placeholder(hashed or tf.int64, [None, 5])
+        for i in range(2):
+            table = v1.get_variable(f"v{i}", [9, 4], use_resource=True)
+            values = given.values
+            if hashed is not None:
+                text = values if hashed == tf.string else tf.strings.as_string(values)
+                values = tf.strings.to_hash_bucket_fast(text, 9)
+            ids = tf.SparseTensor(given.indices, values, given.dense_shape)
+            pooled.append(tf.nn.safe_embedding_lookup_sparse(table, ids, combiner="mean"))
+        v1.train.AdagradOptimizer(0.1).minimize(tf.add_n([tf.reduce_sum(p) for p in pooled]))
+        return graph, SparseLookups().run(GraphView(graph))
+
+
+def prepared(graph):
+    return [op for op in graph.get_operations() if op.type == "TfBoosterPrepareLookups"]
+
+
+def test_sparse_lookups(gpu):
+    _, result = sparse_lookups()
+    assert reasons(result) == ["no GPU kernel of TfBoosterPoolLookups: it would move from the GPU to the CPU"]
+    gpu.update(LOOKUPS)
+    graph, result = sparse_lookups()
+    assert not result.skipped and len(prepared(graph)) == 1 and count(graph, "TfBoosterPoolLookupsGrad") == 1
+    del gpu["TfBoosterPrepareLookups"]
+    _, result = sparse_lookups()
+    assert reasons(result) == ["no GPU kernel for ids of int64: they would move from the GPU to the CPU"]
+
+
+def test_digits_are_hashed_on_the_host_and_strings_prepared_there(gpu):
+    gpu.update(LOOKUPS)
+    graph, result = sparse_lookups(tf.int64)
+    (op,) = prepared(graph)
+    assert not result.skipped and op.get_attr("hash_buckets") == [0, 0]
+    assert [t.op.type for t in op.inputs[:2]] == ["StringToHashBucketFast"] * 2
+    graph, result = sparse_lookups(tf.string)
+    (op,) = prepared(graph)
+    assert not result.skipped and op.get_attr("hash_buckets") == [9, 9] and op.get_attr("T") == tf.string
