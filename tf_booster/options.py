@@ -35,7 +35,7 @@ class Options:
 
 
 # Passes that can be left out by name, in the order of passes/pipelines.py; hash_tables cannot: tables do not run without it.
-PASSES = ("sparse_lookups", "variable_gathers", "variable_updates", "unique", "xla", "input_pipeline")
+PASSES = ("sparse_lookups", "variable_gathers", "variable_updates", "unique", "xla", "small_matmuls", "input_pipeline")
 
 
 @dataclasses.dataclass(frozen=True)

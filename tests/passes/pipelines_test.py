@@ -207,6 +207,7 @@ def build_model():
         distinct, places = tf.unique(ids)
         by_hand = v1.get_variable(f"by_hand_{i}", [9, 4], use_resource=True)
         rows.append(tf.gather(tf.nn.embedding_lookup(by_hand, distinct), places))
+    rows += [row @ v1.get_variable(f"tower_{i}", [4, 4], use_resource=True) for i, row in enumerate(rows[:4])]
     x = tf.concat(rows, 1) @ v1.get_variable("w", [4 * len(rows), 1], use_resource=True)
     return v1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(tf.square(x)))
 

@@ -9,10 +9,11 @@
 5. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
 6. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
 7. unique: after the passes that take whole chains with their Uniques.
-8. xla: last of these, because it marks what the others leave of the dense part.
-9. input_pipeline: the datasets of the graph, which no other pass looks at.
-10. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-11. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+8. xla: because it marks what the others leave of the dense part.
+9. small_matmuls: of the dense part what XLA does not compile.
+10. input_pipeline: the datasets of the graph, which no other pass looks at.
+11. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+12. prefetch_to_device: edits nothing; says what became of the input function's dataset.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from tf_booster.passes.input_over_ranks import InputOverRanks
 from tf_booster.passes.input_pipeline import InputPipeline
 from tf_booster.passes.learning_rate import LearningRate
 from tf_booster.passes.order_free_unique import OrderFreeUnique
+from tf_booster.passes.small_matmuls import SmallMatMuls
 from tf_booster.passes.sparse_lookups import SparseLookups
 from tf_booster.passes.variable_gathers import VariableGathers
 from tf_booster.passes.variable_memory import variable_memory
@@ -68,6 +70,7 @@ def passes(options: Options) -> List[Pass]:
         ),
         (True, OrderFreeUnique()),
         (options.xla == "auto", Xla()),
+        (True, SmallMatMuls()),
         (options.fast_parser is not False, InputPipeline()),
         (True, InputOverRanks()),
         (options.prefetch_to_device is True, PrefetchToDevice()),

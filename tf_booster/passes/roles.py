@@ -12,7 +12,7 @@ ROLES = ("input", "lookups", "dense part", "gradients", "updates")
 
 _LOOKUP = re.compile(
     r"ResourceGather\w*|Unique\w*|SparseSegment(?!\w*Grad)\w*|Segment(Sum|Mean|Max|Min|Prod)|SparseFillEmptyRows|SparseTensorDenseMatMul"
-    r"|TfBooster(?!\w*(Grad|Apply))\w*"
+    r"|TfBooster(?!\w*(Grad|Apply|MatMul))\w*"
 )
 _SOURCE = re.compile(r"Placeholder\w*|\w*GetNext\w*|\w*Dequeue\w*|(Eager)?PyFunc\w*|Reader\w*")
 _VARIABLE = ("VarHandleOp", "VariableV2", "TfBoosterHashTable")

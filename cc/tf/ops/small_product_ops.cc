@@ -1,0 +1,90 @@
+// Many small layers of a step as one op each: their products, and the gradients of their biases.
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace tensorflow {
+namespace {
+
+using shape_inference::DimensionHandle;
+using shape_inference::InferenceContext;
+using shape_inference::ShapeHandle;
+
+Status MultiMatMulShapes(InferenceContext* c) {
+  int n, num_biases;
+  bool transpose_a, transpose_b;
+  TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+  TF_RETURN_IF_ERROR(c->GetAttr("num_biases", &num_biases));
+  TF_RETURN_IF_ERROR(c->GetAttr("transpose_a", &transpose_a));
+  TF_RETURN_IF_ERROR(c->GetAttr("transpose_b", &transpose_b));
+  if (num_biases != 0 && num_biases != n) return errors::InvalidArgument("bias must have N entries or none");
+  for (int i = 0; i < n; ++i) {
+    ShapeHandle a, b, bias;
+    DimensionHandle inner, columns;
+    TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 2, &a));
+    TF_RETURN_IF_ERROR(c->WithRank(c->input(n + i), 2, &b));
+    TF_RETURN_IF_ERROR(c->Merge(c->Dim(a, transpose_a ? 0 : 1), c->Dim(b, transpose_b ? 1 : 0), &inner));
+    columns = c->Dim(b, transpose_b ? 0 : 1);
+    if (num_biases > 0) {
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(2 * n + i), 1, &bias));
+      TF_RETURN_IF_ERROR(c->Merge(columns, c->Dim(bias, 0), &columns));
+    }
+    c->set_output(i, c->Matrix(c->Dim(a, transpose_a ? 1 : 0), columns));
+  }
+  return OkStatus();
+}
+
+Status MultiBiasGradShapes(InferenceContext* c) {
+  int n, num_relus;
+  TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+  TF_RETURN_IF_ERROR(c->GetAttr("num_relus", &num_relus));
+  if (num_relus != 0 && num_relus != n) return errors::InvalidArgument("relu must have N entries or none");
+  for (int i = 0; i < n; ++i) {
+    ShapeHandle shape;
+    TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 2, &shape));
+    if (num_relus > 0) TF_RETURN_IF_ERROR(c->Merge(shape, c->input(n + i), &shape));
+    c->set_output(i, c->Vector(c->Dim(shape, 1)));
+    if (num_relus > 0) c->set_output(n + i, shape);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+REGISTER_OP("TfBoosterMultiMatMul")
+    .Input("a: N * float")
+    .Input("b: N * float")
+    .Input("bias: num_biases * float")
+    .Output("product: N * float")
+    .Attr("N: int >= 1")
+    .Attr("num_biases: int >= 0")
+    .Attr("transpose_a: bool = false")
+    .Attr("transpose_b: bool = false")
+    .Attr("relu: bool = false")
+    .SetShapeFn(MultiMatMulShapes)
+    .Doc(R"doc(
+MatMul of each pair of matrices, and, where there are biases, BiasAdd and, with `relu`, Relu of its result.
+
+Made for small matrices: a pair is worked on by few instructions, all pairs by all threads.
+
+a: rank 2, transposed if transpose_a.
+b: rank 2, transposed if transpose_b.
+bias: [columns of the product] each, or an empty list.
+)doc");
+
+REGISTER_OP("TfBoosterMultiBiasGrad")
+    .Input("upstream: N * float")
+    .Input("relu: num_relus * float")
+    .Output("bias: N * float")
+    .Output("gradient: num_relus * float")
+    .Attr("N: int >= 1")
+    .Attr("num_relus: int >= 0")
+    .SetShapeFn(MultiBiasGradShapes)
+    .Doc(R"doc(
+BiasAddGrad of each gradient [rows, columns]; with `relu`, the results of Relus, of ReluGrad of it, which is returned too.
+
+bias: [columns] each, the sums over rows.
+gradient: upstream where relu is above 0, and 0 elsewhere; an empty list without relu.
+)doc");
+
+}  // namespace tensorflow
