@@ -72,7 +72,7 @@ def passes(options: Options) -> List[Pass]:
         (options.xla == "auto", Xla()),
         (True, SmallMatMuls()),
         (options.fast_parser is not False, InputPipeline()),
-        (True, InputOverRanks()),
+        (ranks.current().size > 1, InputOverRanks()),
         (options.prefetch_to_device is True, PrefetchToDevice()),
     ]
     return [p for on, p in wanted if on and p.name not in options.disable_passes]
