@@ -84,7 +84,7 @@ class ExchangeUnits:
         units: List[Unit] = []
         known: Set[tf.Operation] = set()
         for table in self._trained:
-            gradient = self.plan.gradient_of[table.name] = plan_gradient(table, self._chains[table.name])
+            gradient = self.plan.gradient_of[table.name] = plan_gradient(self._view, table, self._chains[table.name])
             when = self._runs_with(table)
             units.append(Unit((gradient.values.op,), ("gradient", when), table, together=bool(when)))
             for op in gradient.sums:

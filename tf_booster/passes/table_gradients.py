@@ -19,6 +19,7 @@ import tensorflow as tf
 from tf_booster import _compat
 from tf_booster.parallel import raw_gradients
 from tf_booster.passes.base import RewriteError
+from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.table_uses import TablePlan
 
@@ -66,10 +67,11 @@ class TableGradient:
     local_sums: Tuple[tf.Operation, ...] = ()
 
 
-def plan_gradient(table: TablePlan, chain: Tuple[tf.Operation, ...]) -> TableGradient:
+def plan_gradient(view: GraphView, table: TablePlan, chain: Tuple[tf.Operation, ...]) -> TableGradient:
     """Where and how the gradient that updates `table` is exchanged.
 
     Args:
+      view: of the graph.
       table: has an update.
       chain: the ops of the update.
 
@@ -77,6 +79,9 @@ def plan_gradient(table: TablePlan, chain: Tuple[tf.Operation, ...]) -> TableGra
       RewriteError: something computes with the gradient what cannot be had from the rows of one rank.
     """
     values = _raw_values(table.update.grad)
+    if not raw_gradients.is_mark(values.op):
+        mark = _mark_before(view, table)
+        values = values if mark is None else mark
     uses = _Uses(table, values, frozenset(chain))
     whole = Part(table.update.indices, values)
     if uses.linear and not uses.sums:
@@ -91,14 +96,36 @@ def plan_gradient(table: TablePlan, chain: Tuple[tf.Operation, ...]) -> TableGra
 
 def _raw_values(grad: tf.Tensor) -> tf.Tensor:
     """Goes back from what is applied to where it left the backward pass: the mark, or else what is no op on single rows."""
-    while not raw_gradients.is_mark(grad.op):
-        op = grad.op
-        known = _LINEAR | _SCALING | _ADDING | _NONLINEAR
-        rows = [t for t in op.inputs if not _is_number(t)] if op.type in known else []
-        if not rows:
-            break
-        grad = rows[-1]  # Of a Select's the values, not the condition.
-    return grad
+    ends: List[tf.Tensor] = []
+    seen: Set[object] = set()
+    work = [grad]
+    while work:
+        tensor = work.pop()
+        if tensor.ref() in seen:
+            continue
+        seen.add(tensor.ref())
+        before = [] if raw_gradients.is_mark(tensor.op) else _rows_before(tensor.op)
+        work += before
+        if not before:
+            ends.append(tensor)
+    return next((tensor for tensor in ends if raw_gradients.is_mark(tensor.op)), ends[0])
+
+
+def _mark_before(view: GraphView, table: TablePlan) -> Optional[tf.Tensor]:
+    """The last mark of the table's gradient that leads to its update, over whatever ops; None without any."""
+    index = view.index()
+    upstream = index.upstream([table.update.grad.op])
+    marks = [mark.values for mark in raw_gradients.raw_gradients(view.graph) if mark.variable is table.handle_op]
+    return max((m for m in marks if index.number[m.op] in upstream), key=lambda m: index.number[m.op], default=None)
+
+
+def _rows_before(op: tf.Operation) -> List[tf.Tensor]:
+    """The inputs with rows of an op that treats each row by itself; none for another op."""
+    if op.type in _REDUCTIONS:
+        axes = tf.get_static_value(op.inputs[1])
+        return [op.inputs[0]] if axes is not None and 0 not in axes.reshape(-1) % (op.inputs[0].shape.rank or 1) else []
+    known = op.type in _LINEAR | _SCALING | _ADDING | _NONLINEAR
+    return [tensor for tensor in op.inputs if not _is_number(tensor)] if known else []
 
 
 def _is_number(tensor: tf.Tensor) -> bool:
