@@ -28,6 +28,7 @@ NAMES = (
     "table_fusion",
     "table_exchange",
     "file_to_batch",
+    "input_pipelines",
     "parse_example",
 )
 PROCESS_SECONDS = 900

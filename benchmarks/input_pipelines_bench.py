@@ -1,0 +1,83 @@
+"""Existing input pipelines as TensorFlow runs them, with our parse kernel, and rewritten: files to shuffled, parsed batches of 1024.
+
+`batches` is batch → map(parse_example); `one by one` is map(parse_single_example) → shuffle → repeat → batch under a one-shot
+iterator, as DeepCTR's input_fn_tfrecord has it. Each contestant is a graph with an endless iterator; a run takes four batches.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from typing import Any, Callable, Iterator, Optional
+
+import tensorflow as tf
+
+import tf_booster
+from benchmarks import example_data, tables
+from benchmarks.harness import OURS, Result, contest
+from tf_booster import parsing
+
+v1 = tf.compat.v1
+BATCH = 1024
+BATCHES = 16  # In the file.
+BATCHES_A_RUN = 4
+SECONDS = 2.0
+SHUFFLE = 2048
+
+
+def run(threads: int) -> Iterator[Result]:
+    shapes = {shape.name: shape for shape in example_data.SHAPES}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, kind in (("39x1", "fixed"), ("26x20", "sparse")):
+            records = example_data.records(shapes[name], BATCH)
+            path = os.path.join(folder, name)
+            with tf.io.TFRecordWriter(path) as writer:
+                for record in records * BATCHES:
+                    writer.write(record)
+            features = example_data.spec(shapes[name], kind)
+            for shape, pipeline in (("batches", _batches), ("one by one", _one_by_one)):
+                make = functools.partial(pipeline, path, features, threads)
+                contestants = {
+                    OURS: _contestant(make, threads, rewritten=True, our_kernel=True),
+                    "TensorFlow": _contestant(make, threads, rewritten=False, our_kernel=False),
+                    "TensorFlow with our kernel": _contestant(make, threads, rewritten=False, our_kernel=True),
+                }
+                rates = contest(contestants, BATCH * BATCHES_A_RUN, SECONDS)
+                parsing.serve_stock_ops(False)
+                yield Result("input_pipelines", f"{shape}, {kind}", 0, name, threads, "M records/s", rates, {})
+
+
+def _batches(path: str, features: Any, threads: int) -> tf.data.Dataset:
+    records = tf.data.TFRecordDataset(path).shuffle(SHUFFLE, seed=1).repeat()
+    return records.batch(BATCH).map(lambda s: tf.io.parse_example(s, features), _calls(threads))
+
+
+def _one_by_one(path: str, features: Any, threads: int) -> tf.data.Dataset:
+    parsed = tf.data.TFRecordDataset(path).map(lambda s: tf.io.parse_single_example(s, features), _calls(threads))
+    return parsed.shuffle(SHUFFLE, seed=1).repeat().batch(BATCH)
+
+
+def _calls(threads: int) -> Optional[int]:
+    """What one contestant reads ahead, another one's turn would pay for; on one thread nothing is."""
+    return None if threads == 1 else threads
+
+
+def _contestant(
+    make: Callable[[], tf.data.Dataset], threads: int, rewritten: bool, our_kernel: bool
+) -> Callable[[int], Any]:
+    with tf.Graph().as_default():
+        element = v1.data.make_one_shot_iterator(make()).get_next()
+        whole = tf.group(tf.nest.flatten(element, expand_composites=True))
+        if rewritten:
+            report = tf_booster.rewrite_graph()
+            assert report.modified, report
+        session = tables.session(threads)
+        step = session.make_callable(whole)
+
+    def run_batches(_: int) -> None:
+        parsing.serve_stock_ops(our_kernel)
+        for _ in range(BATCHES_A_RUN):
+            step()
+
+    return run_batches
