@@ -110,6 +110,13 @@ def by_tape(rank, program):
     return program.run([program.optimizer.apply_gradients([(gradient, program.w)])])
 
 
+def applied_in_a_cond(rank, program):
+    pairs = program.optimizer.compute_gradients(program.loss)
+    is_finite = tf.reduce_all(tf.math.is_finite(program.x))
+    train_op = tf.cond(is_finite, lambda: tf.group(program.optimizer.apply_gradients(pairs)), tf.no_op)
+    return program.run([train_op])
+
+
 def by_hand(rank, program):
     gradient = tf.linalg.matvec(program.x, 2 * (tf.linalg.matvec(program.x, program.w) - program.y), transpose_a=True)
     return program.run([program.optimizer.apply_gradients([(gradient / ROWS, program.w)])])
@@ -178,7 +185,7 @@ def weights_that_count(rank, program):
 
 
 PROGRAMS = [
-    initial_values, users_horovod, two_in_turn, two_as_one, one_after_the_other, two_dtypes, by_tape, by_hand, penalty, batch_norm,
+    initial_values, users_horovod, two_in_turn, two_as_one, one_after_the_other, two_dtypes, by_tape, applied_in_a_cond, by_hand, penalty, batch_norm,
     reference_variable, rows_that_count, dry_sum, weights_that_count,
 ]  # fmt: skip
 
@@ -260,6 +267,10 @@ def test_each_dtype_has_a_collective(outcomes):
 
 def test_gradients_of_a_tape_are_summed(outcomes):
     np.testing.assert_allclose(weights(outcomes, "by_tape"), descended(X, Y), rtol=1e-5, atol=1e-7)
+
+
+def test_gradients_that_a_cond_applies_are_summed(outcomes):
+    np.testing.assert_allclose(weights(outcomes, "applied_in_a_cond"), descended(X, Y), rtol=1e-5, atol=1e-7)
 
 
 def test_a_gradient_made_by_hand_is_left_and_told(outcomes):

@@ -168,7 +168,7 @@ class DenseCollectives(Pass):
         ]
         with view.inserting(None), collectives.scope("other"):
             initial_values.add_broadcast(view.graph, variables)
-        result.changes.append(f"{len(variables)} Variables begin with rank 0's values")
+        result.changes.append(f"{len(variables)} Variables begin with rank 0's values, in each MonitoredSession")
         result.modified = True
 
     def ensures(self, view: GraphView) -> None:

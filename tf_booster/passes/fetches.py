@@ -10,11 +10,13 @@ from __future__ import annotations
 import dataclasses
 import re
 import weakref
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, List, Tuple
 
 import tensorflow as tf
 
+from tf_booster import _compat
 from tf_booster.passes.graph_view import GraphView, originals
+from tf_booster.passes.sources import functions_in
 
 _noted: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> Fetches.
 
@@ -51,8 +53,11 @@ def fetches_of(view: GraphView) -> Fetches:
     noted = _noted.get(view.graph)
     if noted is not None:
         return noted
-    train_ops = _ops(view.graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP))
-    losses = _ops(view.graph.get_collection(tf.compat.v1.GraphKeys.LOSSES))
+    train_ops, losses = (
+        # A function's graph, such as a tf.cond's, shares the collections; what is made in it cannot be fetched.
+        [op for op in _ops(view.graph.get_collection(key)) if op.graph is view.graph]
+        for key in (tf.compat.v1.GraphKeys.TRAIN_OP, tf.compat.v1.GraphKeys.LOSSES)
+    )
     if train_ops:
         return Fetches(_names(train_ops), _names(losses), "the collection TRAIN_OP")
     index = view.index()
@@ -64,6 +69,24 @@ def fetches_of(view: GraphView) -> Fetches:
     read = {number for before in index.before for number in before}
     ends = [op for number, op in enumerate(index.ops) if number not in read and number not in initial]
     return Fetches(_names(ends), (), "the ops that nothing reads")
+
+
+def updating_calls(view: GraphView) -> List[tf.Operation]:
+    """The ops that call functions in which Variables are written, as a tf.cond around apply_gradients does."""
+    bodies = {body.signature.name: body.node_def for body in _compat.function_definitions(view.graph)}
+    writing = {name for name, nodes in bodies.items() if any(UPDATE.fullmatch(node.op) for node in nodes)}
+    known = 0
+    while writing and known != len(writing):
+        known = len(writing)
+        writing |= {name for name, nodes in bodies.items() if any(_calls(node, writing) for node in nodes)}
+    if not writing:
+        return []
+    types = [op_type for op_type in view.index().types() if _compat.calls_functions(op_type)]
+    return [op for op in view.ops(*types) if _calls(op.node_def, writing)]
+
+
+def _calls(node: Any, functions: AbstractSet[str]) -> bool:
+    return any(name in functions for attr in node.attr.values() for name in functions_in(attr))
 
 
 def executed(view: GraphView, names: Iterable[str]) -> List[int]:

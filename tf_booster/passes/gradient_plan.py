@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_booster.parallel.collectives import is_users_collective
 from tf_booster.parallel.raw_gradients import RawGradient, raw_gradients
 from tf_booster.passes.base import RewriteError
-from tf_booster.passes.fetches import UPDATE, fetches_of
+from tf_booster.passes.fetches import UPDATE, fetches_of, updating_calls
 from tf_booster.passes.graph_index import GraphIndex
 from tf_booster.passes.graph_view import GraphView, removed_variables
 from tf_booster.passes.merging import Unit, merge_groups
@@ -64,6 +64,7 @@ def plan_gradients(view: GraphView) -> GradientPlan:
     }
     initial = view.upstream_of_initializers()
     updates = [index.number[op] for t in index.types() if UPDATE.fullmatch(t) for op in index.of_types([t])]
+    updates += [index.number[op] for op in updating_calls(view)]
     updates = [number for number in updates if number not in initial]
     plan = GradientPlan()
     applied = _upstream(index, updates, stop=all_marks)

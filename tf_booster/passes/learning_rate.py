@@ -13,7 +13,7 @@ import tensorflow as tf
 from tf_booster import _compat, log
 from tf_booster.parallel.raw_gradients import raw_gradients
 from tf_booster.passes.base import Pass, PassResult, RewriteError
-from tf_booster.passes.fetches import UPDATE, restores
+from tf_booster.passes.fetches import UPDATE, restores, updating_calls
 from tf_booster.passes.graph_view import GraphView, removed_variables, update_input
 
 _JUDGED = ("tf_booster", "judged_rates")
@@ -57,7 +57,7 @@ class LearningRate(Pass):
             update_input(op, i, scaled[old.ref()])
         for op in updates:
             view.add_to_collection(_JUDGED, op.name)
-        for op in left:
+        for op in [*left, *updating_calls(view)]:
             reason = f"its learning rate is not found ({op.type}), so it is not multiplied by the {self._size} ranks"
             result.skipped.append((op.name, reason))
             log.once(f"op '{op.name}': {reason}")

@@ -61,7 +61,7 @@ class Sources:
     def _node_is_source(self, node: tf.compat.v1.NodeDef) -> bool:
         if not _is_source(node.op) or _SOURCES.fullmatch(node.op):
             return _is_source(node.op)
-        called = [name for attr in node.attr.values() for name in _functions_in(attr)]
+        called = [name for attr in node.attr.values() for name in functions_in(attr)]
         return not called or any(self._runs_source(name) for name in called)
 
 
@@ -69,7 +69,7 @@ def called_functions(op: tf.Operation) -> List[str]:
     """Names of the functions that `op` is given to call."""
     if not _compat.calls_functions(op.type):
         return []
-    return [name for attr in op.node_def.attr.values() for name in _functions_in(attr)]
+    return [name for attr in op.node_def.attr.values() for name in functions_in(attr)]
 
 
 def _is_source(op_type: str) -> bool:
@@ -78,7 +78,8 @@ def _is_source(op_type: str) -> bool:
     return _compat.is_stateful(op_type) and not _HARMLESS.fullmatch(op_type)
 
 
-def _functions_in(attr: tf.compat.v1.AttrValue) -> list:
+def functions_in(attr: tf.compat.v1.AttrValue) -> List[str]:
+    """Names of the functions that an attribute gives its op to call."""
     if attr.HasField("func"):
         return [attr.func.name]
     return [function.name for function in attr.list.func]
