@@ -21,7 +21,7 @@ def found():
 
 
 def all_cases(rank, size):
-    cases = (uneven_rows, summed_loss, rows_above_a_limit, questions, evaluation, evicted)
+    cases = (uneven_rows, summed_loss, rows_above_a_limit, questions, evaluation, evicted, users_optimizer)
     return {case.__name__: case(rank, size) for case in cases}
 
 
@@ -147,6 +147,27 @@ def evicted(rank, size):
             return session.run(total), str(report)
 
 
+def users_optimizer(rank, size):
+    """The same training with hvd.DistributedOptimizer around the optimizer, and without."""
+    import horovod.tensorflow as hvd
+
+    found = []
+    for wrap in (hvd.DistributedOptimizer, lambda optimizer: optimizer):
+        with tf.Graph().as_default():
+            ids = v1.placeholder(tf.int64, [None])
+            rows = tf_booster.embedding_lookup(tf_booster.get_hash_table("t", 4, seed=2), ids)
+            train_op = wrap(v1.train.AdagradOptimizer(0.1)).minimize(tf.reduce_mean((rows - 1) ** 2))
+            tf_booster.rewrite_graph()
+            whole = tf_booster.get_hash_table("t", 4, seed=2).export()
+            with v1.Session() as session:
+                session.run(v1.global_variables_initializer())
+                for step in range(5):
+                    session.run(train_op, {ids: [step + rank, step + 1, 5]})
+                keys, values = session.run([whole.keys, whole.values])
+            found.append(values[np.argsort(keys)])
+    return found
+
+
 def test_gradients_are_weighted_by_rows_and_an_ended_input_does_not_count(found):
     (first, joined), (second, _) = found["uneven_rows"]
     wrong = table_training.differences(joined, [first, second])
@@ -186,3 +207,9 @@ def test_eviction_to_a_number_of_rows_is_shared_out_and_named_as_not_exact(found
     for (total, report), own in zip(found["evicted"], (3, 2)):
         assert total == 5
         assert f"eviction to 5 rows is not exact: each of 2 ranks keeps its share of {own}" in report
+
+
+def test_the_programs_own_distributed_optimizer_is_left_out_of_a_tables_gradient(found):
+    for by_user, by_us in found["users_optimizer"]:
+        assert by_user.shape == (6, 4)
+        np.testing.assert_array_equal(by_user, by_us)

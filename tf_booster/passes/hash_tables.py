@@ -8,7 +8,7 @@ from tf_booster.checkpoint import savers
 from tf_booster.embedding import registry
 from tf_booster.parallel import shared_graphs, whole_tables
 from tf_booster.parallel.loss_reduction import AVERAGE, loss_reduction
-from tf_booster.passes import table_edit
+from tf_booster.passes import table_edit, users_table_reductions
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, removed_variables, variable_handle_op
 from tf_booster.passes.table_exchange_plan import Partition
@@ -48,6 +48,8 @@ class HashTables(Pass):
         """Raises RewriteError, before any edit, for what a table cannot serve."""
         result = PassResult(self.name)
         place = shared_graphs.place(view.graph)
+        if place.size > 1:
+            result.skipped.extend(users_table_reductions.leave_out(view))
         plan = plan_rewrite(view, self._seed, self._fuse, several_ranks=place.size > 1)
         if place.size > 1:
             _check_requests(plan)
