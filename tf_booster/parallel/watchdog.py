@@ -1,7 +1,7 @@
 """A thread in each rank that tells which rank hangs, and at which collective; Horovod's own check of stalls stays silent then.
 
 Every few seconds each rank puts into the store how often it has entered and left each collective, and where its main thread is. Rank 0
-compares them; the others look whether rank 0 is alive. A step costs what the marks cost, some nanoseconds.
+compares them; rank 1 looks after rank 0. A step costs what the marks cost, some nanoseconds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Watchdog(threading.Thread):
         super().__init__(name="tf_booster_watchdog", daemon=True)
         self.stopped = threading.Event()
         self._store, self._rank, self._size, self._abort = channel, rank, size, abort
-        self._watched = range(size) if rank == 0 else (0, rank)
+        self._watched = range(size) if rank == 0 else range(2 if rank == 1 else 0)
         self._hangs = Hangs(size, limit)
         self._interval = min(5.0, limit / 4)
         self._number = 0
