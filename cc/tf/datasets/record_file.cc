@@ -33,25 +33,32 @@ void RecordFile::Start() {
   ScheduleLoad();
 }
 
+bool RecordFile::MayLoad() const { return !stop_ && !no_more_ && open_error_.ok() && ready_.size() < kBlocksAhead; }
+
 void RecordFile::ScheduleLoad() {
-  if (loading_ || stop_ || no_more_ || !open_error_.ok() || ready_.size() >= kBlocksAhead) return;
+  // A thread that wakes up loads several blocks: on a busy machine it may wait for a processor as long as it then runs.
+  if (loading_ || !MayLoad() || ready_.size() > kBlocksAhead / 2) return;
   loading_ = true;
   options_->threads->Schedule([this] { Load(); });
 }
 
 void RecordFile::Load() {
-  std::shared_ptr<RecordBlock> block = options_->blocks->Take();
-  tensorflow::Status opened = Fill(block.get());
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (opened.ok()) {
-    previous_ = block;
-    no_more_ = block->last;
-    if (no_more_) previous_.reset();
-    ready_.push_back(std::move(block));
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (MayLoad()) {
+    lock.unlock();
+    std::shared_ptr<RecordBlock> block = options_->blocks->Take();
+    tensorflow::Status opened = Fill(block.get());
+    lock.lock();
+    if (opened.ok()) {
+      previous_ = block;
+      no_more_ = block->last;
+      if (no_more_) previous_.reset();
+      ready_.push_back(std::move(block));
+    }
+    open_error_ = std::move(opened);
+    changed_.notify_all();
   }
   loading_ = false;
-  open_error_ = std::move(opened);
-  ScheduleLoad();
   changed_.notify_all();  // Under the lock: the destructor may run as soon as it is free.
 }
 

@@ -49,9 +49,10 @@ class RecordFile {
   uint64_t offset() const { return offset_; }
 
  private:
-  static constexpr size_t kBlocksAhead = 2;
+  static constexpr size_t kBlocksAhead = 4;
 
-  void ScheduleLoad();  // Needs mutex_.
+  bool MayLoad() const;  // These two need mutex_.
+  void ScheduleLoad();
   void Load();
   tensorflow::Status Fill(RecordBlock* block);  // An error: the file could not be opened.
   tensorflow::Status WaitForBlock();

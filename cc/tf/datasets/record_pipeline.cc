@@ -16,7 +16,7 @@ using tensorflow::errors::InvalidArgument;
 
 namespace {
 
-constexpr int64_t kMaxBlockBytes = 1 << 20, kMinBlockBytes = 64 << 10, kAllBlockBytes = 32 << 20;
+constexpr int64_t kMaxBlockBytes = 1 << 20, kMinBlockBytes = 64 << 10, kAllBlockBytes = 16 << 20;
 constexpr int64_t kMaxReadThreads = 16;
 
 Status CheckStage(const RecordStage& stage) {

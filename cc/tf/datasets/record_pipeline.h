@@ -36,7 +36,7 @@ struct RecordPipeline {
   // InvalidArgument for a size, count or shard that cannot be.
   tensorflow::Status Check() const;
 
-  // 1 MiB, less where many files are open at once: three blocks of each are held.
+  // 1 MiB, less where many files are open at once: up to five blocks of each are held.
   size_t BlockBytes() const;
   // Threads that are worth having for reading: one for each open file and one for the next.
   int ReadThreads() const;

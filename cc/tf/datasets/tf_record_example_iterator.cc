@@ -33,7 +33,7 @@ using tensorflow::data::SerializationContext;
 namespace model = tensorflow::data::model;
 
 constexpr char kBatches[] = "/batches";
-// Blocks that wait to be used again: three for each file at the most are in use.
+// Blocks that wait to be used again: five for each file at the most are in use.
 constexpr size_t kFreeBlocks = 8;
 
 class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<TFRecordExampleDataset> {
