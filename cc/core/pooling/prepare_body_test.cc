@@ -237,7 +237,7 @@ TEST(WideIdsAreKeptApart) {
   lookups.push_back(Lookup<int64_t>::Dense(1, 500, 2));
   for (size_t i = 0; i < lookups[0].values.size(); ++i) {
     int64_t& id = lookups[0].values[i];
-    if (id != -1) id = (id << 32) + static_cast<int64_t>(i % 5 << 61);
+    if (id != -1) id = static_cast<int64_t>((static_cast<uint64_t>(id) << 32) + (uint64_t{i % 5} << 61));
   }
   ExpectCpus<int64_t, int64_t>(lookups, {false, false, true}, false);
 }
