@@ -134,7 +134,9 @@ def train_and_predict(rank, size, folder):
         trained = estimator(os.path.join(folder, name))
         trained.train(input_fn)
         found[name] = weights(trained)
+        found[name, "training"] = tf_booster.report().to_dict()["collectives_per_step"]
         found[name, "evaluated"] = trained.evaluate(input_fn)
+        found[name, "evaluation"] = tf_booster.report().to_dict()["collectives_per_step"]
         found[name, "predicted"] = [float(p["i"]) for p in trained.predict(input_fn)]
     steps = trained.evaluate(lambda: slices().repeat().batch(BATCH).map(split), steps=2)
     found["two steps"] = steps["count"]
@@ -229,6 +231,12 @@ def test_what_was_divided_is_said(run):
         (records_,), (files,), (empty,), (whole,) = values["passes"].values()
         assert "one of 2 records of" in records_ and "one of 2 files of" in files
         assert "one of 2 records of" in empty and "one of 2 batches of" in whole
+
+
+def test_rows_and_the_end_cost_training_no_collective(run):
+    for values in run[1]:
+        assert values["records", "training"] == {"tables": 0, "dense": 1, "sparse": 0, "other": 0}
+        assert values["records", "evaluation"] == {"tables": 0, "dense": 0, "sparse": 0, "other": 1}
 
 
 def test_one_rank_writes_event_files(run):

@@ -62,7 +62,8 @@ def parse_input_fn_result(original: Any) -> Any:
         graph = tf.compat.v1.get_default_graph()
         with tf.name_scope("tf_booster/rank_input/"):
             rows = live * _rows(labels, features)
-            row_weights.register(graph, row_weights.RowWeights(rows, end_together.with_stop(graph, has_next)))
+            weights = row_weights.RowWeights(rows, end_together.with_stop(graph, has_next))
+            row_weights.register(graph, weights, trains=result.mode == tf.estimator.ModeKeys.TRAIN)
         if result.mode == tf.estimator.ModeKeys.EVAL:
             hooks = [*hooks, MergeMetricsHook(live, has_next)]
         return features, labels, hooks

@@ -14,6 +14,7 @@ STOP = float(2**20)  # More than there will ever be ranks, and exact in float32.
 
 _OF_RANK = ("tf_booster", "row_weights")
 _SUMMED = ("tf_booster", "summed_row_weights")
+_NO_TRAINING = ("tf_booster", "no_training")
 
 
 class RowWeights(NamedTuple):
@@ -33,9 +34,16 @@ def row_weights(graph: tf.Graph) -> Optional[RowWeights]:
     return _only(graph, _OF_RANK)
 
 
-def register(graph: tf.Graph, weights: RowWeights) -> None:
-    """Notes the row weights of the graph's input."""
+def register(graph: tf.Graph, weights: RowWeights, trains: bool = True) -> None:
+    """Notes the row weights of the graph's input. `trains`: whether steps run the train op; a graph that evaluates may have one, too."""
     graph.add_to_collection(_OF_RANK, weights)
+    if not trains:
+        graph.add_to_collection(_NO_TRAINING, weights)
+
+
+def trains(graph: tf.Graph) -> bool:
+    """Whether what a train op sums is summed in each step."""
+    return not graph.get_collection(_NO_TRAINING)
 
 
 def summed_row_weights(graph: tf.Graph) -> Optional[RowWeights]:

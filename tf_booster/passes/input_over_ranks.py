@@ -10,6 +10,8 @@ from tf_booster.parallel.row_weights import RowWeights
 from tf_booster.passes.base import Pass, PassResult
 from tf_booster.passes.graph_view import GraphView
 
+_OWN = ("tf_booster", "own_row_sums")
+
 
 class InputOverRanks(Pass):
     """All ranks learn in each step whether one of them has another batch."""
@@ -28,6 +30,7 @@ class InputOverRanks(Pass):
                 weights = row_weights.row_weights(view.graph)
                 sums = collectives.all_reduce_packed(list(weights), "other", "row_weights")
             row_weights.register_sums(view.graph, RowWeights(*sums))
+            view.graph.add_to_collection(_OWN, sums[0].op.name)
             result.modified = True
             result.changes.append("one small all-reduce tells all ranks when none has another batch")
         return result
@@ -37,4 +40,8 @@ class InputOverRanks(Pass):
 
 
 def _to_sum(view: GraphView) -> bool:
-    return row_weights.row_weights(view.graph) is not None and row_weights.summed_row_weights(view.graph) is None
+    graph = view.graph
+    if row_weights.row_weights(graph) is None or graph.get_collection(_OWN):
+        return False
+    # Sums beside gradients would make an evaluation compute gradients.
+    return row_weights.summed_row_weights(graph) is None or not row_weights.trains(graph)

@@ -28,7 +28,7 @@ from tf_booster import _compat, log
 from tf_booster.embedding import registry
 from tf_booster.estimator.device_prefetch import PrefetchToDevice
 from tf_booster.options import Options
-from tf_booster.parallel import ranks
+from tf_booster.parallel import ranks, row_weights
 from tf_booster.parallel.collectives import count_by_kind
 from tf_booster.passes.base import NOTHING_TO_DO, Pass, PassResult, RewriteError
 from tf_booster.passes.dense_collectives import DenseCollectives
@@ -128,7 +128,7 @@ def _rewrite(view: GraphView, chosen: Sequence[Pass]) -> Report:
         # After a second run the report of the first still holds.
         return report_of(graph) or _published(graph, results, _AS_IT_WAS)
     after, memory = _summary(view, fetches), variable_memory(view)
-    collectives = count_by_kind(view.index().ops[number] for number in executed(view, fetches.names))
+    collectives = count_by_kind(view.index().ops[number] for number in executed(view, _fetched(graph, fetches)))
     made = _published(
         graph,
         results,
@@ -140,6 +140,12 @@ def _rewrite(view: GraphView, chosen: Sequence[Pass]) -> Report:
     )
     log.info_once("\n" + str(made))
     return made
+
+
+def _fetched(graph: tf.Graph, fetches: Fetches) -> List[str]:
+    """The ops that a step fetches, with what the hook that ends all ranks together adds."""
+    sums = row_weights.summed_row_weights(graph)
+    return [*fetches.names, *([] if sums is None else [sums.has_next.op.name])]
 
 
 def _is_wanted(p: Pass, view: GraphView) -> bool:
