@@ -28,8 +28,19 @@ def both(optimizer):
     return build
 
 
-# Keras updates dense Variables under RMSprop without momentum by assigns.
+# Keras updates dense Variables under RMSprop without momentum, and under Nadam, by assigns.
 BY_ASSIGN = ("keras rmsprop", "keras centered")
+
+
+@pytest.mark.parametrize("optimizer", [*BY_ASSIGN, "keras nadam"])
+def test_updates_by_assigns_are_left_with_a_reason(optimizer, monkeypatch):
+    monkeypatch.setitem(OPTIMIZERS, "keras nadam", lambda: tf.keras.optimizers.legacy.Nadam(0.01))
+    left = Program(dense(optimizer), True)
+    reasons = left.reasons()
+    assert sorted(reasons) == sorted(f"dense/{kind}_{i}" for kind in ("kernel", "bias") for i in range(4))
+    assert all("assigns what ordinary ops compute" in reason for reason in reasons.values())
+    view = GraphView(left.graph)
+    assert not left.result.modified and not VariableUpdates().requires(view)
 
 
 @pytest.mark.parametrize("optimizer", [name for name in OPTIMIZERS if name not in BY_ASSIGN])
@@ -50,7 +61,8 @@ def test_sparse_updates_become_one_op_with_the_same_bits(optimizer, threads):
         t for t in fused.executed() if t.startswith(("ResourceApply", "ResourceSparse", "ResourceScatter", "Unsorted"))
     ]
     assert left == [] and "Unique" not in fused.executed()
-    assert not fused.reasons()
+    assert [n for n in fused.reasons() if not n.startswith("dense/")] == []
+    assert bool(fused.reasons()) == (optimizer in BY_ASSIGN)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "keras adam", "keras rmsprop"])

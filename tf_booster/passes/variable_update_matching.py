@@ -8,6 +8,8 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.matching import skip_identity
 
 _DENSE = (
     "GradientDescent", "ProximalGradientDescent", "Momentum", "KerasMomentum", "Adagrad", "AdagradV2", "ProximalAdagrad",
@@ -91,6 +93,18 @@ def match_dense(op: tf.Operation) -> VariableUpdate:
         tuple((a.name, op.get_attr(a.name)) for a in op.op_def.attr if a.name not in NOT_COPIED),
         (op,),
     )
+
+
+def stepping_assigns(view: GraphView) -> List[tf.Operation]:
+    """The assigns by which an optimizer without an apply op moves Variables: of the Variable's value less something."""
+    found = []
+    for op in view.ops("AssignVariableOp"):
+        step = skip_identity(op.inputs[1]).op
+        read = skip_identity(step.inputs[0]).op if step.type == "Sub" else step
+        if read.type == "ReadVariableOp" and read is not step and read.inputs[0] is op.inputs[0]:
+            if op.inputs[0].op.type == "VarHandleOp":
+                found.append(op)
+    return found
 
 
 def unfit(update: VariableUpdate) -> Optional[str]:

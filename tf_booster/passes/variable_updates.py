@@ -22,6 +22,7 @@ from tf_booster.passes.variable_update_matching import (
     VariableUpdate,
     describe,
     match_dense,
+    stepping_assigns,
 )
 from tf_booster.passes.variable_update_plan import UpdatePlan, plan_updates
 
@@ -48,7 +49,8 @@ class VariableUpdates(Pass):
     def requires(self, view: GraphView) -> bool:
         """Whether the graph has updates that no run of this pass has looked at."""
         judged = set(view.graph.get_collection(_JUDGED))
-        return any(op.name not in judged for op in view.ops(*_ONE_OP, *CHAIN_ENDS, *REFERENCE_TYPES))
+        known = view.ops(*_ONE_OP, *CHAIN_ENDS, *REFERENCE_TYPES)
+        return any(op.name not in judged for op in (*known, *stepping_assigns(view)))
 
     def run(self, view: GraphView) -> PassResult:
         """Fuses what can be, and says of every other update why it was left."""
@@ -58,11 +60,12 @@ class VariableUpdates(Pass):
         found = [self._match(op) for op in candidates if op.name not in left and op.inputs[0].op.name not in left]
         updates = [update for update in found if update is not None]
         plan = plan_updates(view, updates)
-        references = view.ops(*REFERENCE_TYPES)
-        for op in [*candidates, *references]:
+        references, assigns = view.ops(*REFERENCE_TYPES), stepping_assigns(view)
+        for op in [*candidates, *references, *assigns]:
             view.add_to_collection(_JUDGED, op.name)
         result.variables = self._fuse(view, plan, result)
         result.variables += [_reference(op) for op in references]
+        result.variables += [_assigned(op) for op in assigns if op.inputs[0].op.name not in left]
         result.skipped += [(entry["name"], entry["reason"]) for entry in result.variables if entry["reason"]]
         result.skipped += _in_functions(view)
         return result
@@ -113,6 +116,17 @@ def _reference(op: tf.Operation) -> Dict[str, Any]:
         "optimizer": op.type[len("Apply") :],
         "fused_into": None,
         "reason": "it is a reference Variable; resource Variables (use_resource=True) can be fused",
+    }
+
+
+def _assigned(op: tf.Operation) -> Dict[str, Any]:
+    shape = tf.TensorShape(op.inputs[0].op.get_attr("shape"))
+    return {
+        "name": op.inputs[0].op.name,
+        "shape": shape.as_list() if shape.rank is not None else None,
+        "optimizer": "assigns",
+        "fused_into": None,
+        "reason": f"op '{op.name}' assigns what ordinary ops compute, as Keras's RMSprop without momentum and Nadam do",
     }
 
 
