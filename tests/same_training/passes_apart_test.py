@@ -16,6 +16,7 @@ EDITING = {
     "variable_gathers",
     "variable_updates",
     "unique",
+    "small_matmuls",
     "xla",
     "small_matmuls",  # Looks at this model's layers, and merges none.
 }  # Those that this model has work for.
