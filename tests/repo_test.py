@@ -49,6 +49,12 @@ def test_core_includes_no_tensorflow_and_no_outer_layer():
     assert [(str(path), name) for path in CORE_FILES for name in _includes(path) if outer.match(name)] == []
 
 
+def test_no_two_tests_have_one_name():
+    """pytest imports them by their names alone, so two of one name cannot be collected together."""
+    names = [path.name for path in _files("tests/**/*.py") if path.name != "conftest.py"]
+    assert sorted(names) == sorted(set(names))
+
+
 def test_own_includes_are_rooted_at_the_repository():
     for path in CC_FILES:
         for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', _text(path), re.MULTILINE):

@@ -99,8 +99,8 @@ TRAINER = """
     tf.enable_gpu_booster()
 
     def model_fn(features, labels, mode):
-        table = tf_booster.get_hash_table("user_emb", 16)
-        loss = tf.reduce_sum(tf_booster.embedding_lookup(table, features))
+        tables = [tf_booster.get_hash_table(name, 16) for name in ("user_emb", "item_emb")]  # Fused to one resource.
+        loss = tf.add_n([tf.reduce_sum(tf_booster.embedding_lookup(table, features)) for table in tables])
         step = tf.compat.v1.train.get_global_step()
         train_op = tf.compat.v1.train.AdagradOptimizer(0.1).minimize(loss, step)
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
@@ -128,6 +128,7 @@ TRAINER = """
     else:
         hooks = []
     made.train(input_fn, hooks=hooks)
+    assert any("2 tables" in line for line in tf_booster.report().to_dict()["passes"][0]["changes"])
     print("trained")
 """
 
@@ -143,12 +144,14 @@ def check_the_first_checkpoint_is_whole(model_dir, rows):
     latest = tf.train.latest_checkpoint(str(model_dir))
     assert latest.endswith("model.ckpt-1")
     reader = tf.train.load_checkpoint(latest)
-    assert sorted(reader.get_tensor("user_emb/keys")) == list(range(rows))
+    for table in ("user_emb", "item_emb"):
+        assert sorted(reader.get_tensor(f"{table}/keys")) == list(range(rows))
     # It restores too: another run goes on from it.
     assert run_trainer(model_dir, rows, "").returncode == 0
     reader = tf.train.load_checkpoint(str(model_dir))
-    assert set(reader.get_tensor("user_emb/frequencies")) == {2}
-    assert np.isfinite(reader.get_tensor("user_emb/values")).all()
+    for table in ("user_emb", "item_emb"):
+        assert set(reader.get_tensor(f"{table}/frequencies")) == {2}
+        assert np.isfinite(reader.get_tensor(f"{table}/values")).all()
 
 
 def test_a_full_disk_is_an_error_and_the_old_checkpoint_stays(tmp_path):

@@ -58,6 +58,21 @@ def test_training_is_the_same_bit_for_bit(optimizer):
     assert sum(evicted) > 20, "the test means to evict"
 
 
+def test_growth_is_the_same_bit_for_bit():
+    """Thousands of new ids at a step: index and slabs grow many times, in fields of uneven sizes."""
+    fused, apart = (Program(model("adagrad", dim=2), fuse) for fuse in (True, False))
+    random, no_rows = np.random.RandomState(1), np.zeros([0, 2], np.int64)
+    for step in range(6):
+        ids = random.randint(0, 2**62, [3000, len(SETTINGS) + 2])
+        ids[:, 0] = np.arange(3000)  # This field stops growing after the first step.
+        ids[:, 5:7] %= 900 // len(SETTINGS)  # One of these has a limit of 1,000 rows.
+        for program in (fused, apart):
+            program.run("train", ids=ids, rows=no_rows)
+        if step in (0, 5):
+            expect_same(fused, apart)
+    assert max(len(table[0]) for table in fused.contents().values()) > 15_000
+
+
 def test_38_tables_of_two_dimensions_are_2():
     def build():
         ids = v1.placeholder(tf.int64, [None, 38])
