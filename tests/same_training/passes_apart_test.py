@@ -17,8 +17,7 @@ EDITING = {
     "variable_updates",
     "unique",
     "small_matmuls",
-    "xla",
-    "small_matmuls",  # Looks at this model's layers, and merges none.
+    "xla",  # Looks at this model's layers, and merges none.
 }  # Those that this model has work for.
 ON_BY_DEFAULT = [name for name in PASSES if name != "xla"]
 
