@@ -16,8 +16,8 @@ EDITING = {
     "variable_gathers",
     "variable_updates",
     "unique",
-    "small_matmuls",
-    "xla",  # Looks at this model's layers, and merges none.
+    "small_matmuls",  # Looks at this model's layers, and merges none.
+    "xla",
 }  # Those that this model has work for.
 ON_BY_DEFAULT = [name for name in PASSES if name != "xla"]
 
