@@ -3,8 +3,9 @@
     make demo                    (or: .venv/bin/python examples/demo.py [--quick])
 
 Generates data whose best reachable AUC is known; trains and evaluates TensorFlow alone on hashed-bucket feature columns, and
-tf_booster on hash tables of the same width, in two processes that take turns; predicts, exports, reloads the exports in
-fresh processes and compares; prints a table, and writes demo/report.html with plots.
+tf_booster on hash tables of the same width, in two processes that take turns; then the same again on two ranks by Horovod, with half
+the batch each; predicts, exports, reloads the exports in fresh processes and compares; prints a table, and writes demo/report.html
+with plots.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ RUNS = {
     "plain": ["--no-booster", "--embeddings", "variable"],
     "boosted": ["--booster", "--embeddings", "hash"],
 }
+RANKS = 2
 TOLERANCE = (
     1e-5  # Between a prediction of the Estimator and of its export: other batch sizes, other order of additions.
 )
@@ -112,6 +114,50 @@ def train_in_turns(workers: Dict[str, Worker], bars: Dict[str, tqdm]) -> None:
             worker.fail()
 
 
+def train_on_ranks(out: str, common: List[str], batch_size: int, bar: tqdm) -> Optional[Dict]:
+    """The boosted training on RANKS ranks of one thread, which share each batch; None, with a line, where there is no Horovod."""
+    result, log = os.path.join(out, "ranks.json"), os.path.join(out, "ranks.log")
+    events = result + ".events"
+    for path in (result, events):
+        if os.path.exists(path):
+            os.remove(path)
+    if subprocess.run([sys.executable, "-c", "import horovod.tensorflow"], capture_output=True).returncode:
+        bar.write("no Horovod for this TensorFlow, so there is no run on %d ranks" % RANKS)
+        return None
+    argv = ["ranks", result, "--model_dir", os.path.join(out, "ranks")] + common + RUNS["boosted"]
+    argv += ["--batch_size", str(batch_size // RANKS), "--threads", "1"]
+    with open(log, "w") as f:
+        job = subprocess.Popen(
+            [sys.executable, "-m", "tf_booster.run", "-np", str(RANKS), WORKER] + argv,
+            stdin=subprocess.DEVNULL,
+            stdout=f,
+            stderr=f,
+            start_new_session=True,
+        )
+    try:
+        while job.poll() is None:
+            time.sleep(0.2)
+            bar.update(last_step(events) - bar.n)
+    finally:
+        if job.poll() is None:
+            job.terminate()  # The launcher ends its ranks.
+            job.wait()
+    if job.returncode:
+        raise DemoError(
+            "the run on %d ranks ended with status %d; the end of %s:\n%s" % (RANKS, job.returncode, log, tail(log))
+        )
+    bar.update(bar.total - bar.n)
+    with open(result) as f:
+        return json.load(f)
+
+
+def last_step(events: str) -> int:
+    if not os.path.exists(events):
+        return 0
+    with open(events) as f:
+        return max([json.loads(line).get("step", 0) for line in f if line.endswith("\n")], default=0)
+
+
 def check_export(name: str, result: Dict, records: str, out: str) -> Dict:
     """Scores the records through the export in a fresh process; raises DemoError where predictions differ."""
     import numpy as np
@@ -150,7 +196,7 @@ def run(args: argparse.Namespace) -> str:
 
     begin = time.time()
     data = os.path.join(args.out, "data")
-    for name in ["data"] + list(RUNS):
+    for name in ["data", "ranks"] + list(RUNS):
         shutil.rmtree(os.path.join(args.out, name), ignore_errors=True)
     os.makedirs(args.out, exist_ok=True)
     meta = generate(data, args.train, args.eval, args.seed)
@@ -164,8 +210,6 @@ def run(args: argparse.Namespace) -> str:
         os.path.join(data, "eval-*"),
         "--steps",
         str(steps),
-        "--batch_size",
-        str(args.batch_size),
         "--eval_every",
         str(max(1, -(-steps // args.evaluations))),
     ]
@@ -174,15 +218,12 @@ def run(args: argparse.Namespace) -> str:
     try:
         for i, (name, options) in enumerate(RUNS.items()):
             argv = ["train", os.path.join(args.out, name + ".json"), "--model_dir", os.path.join(args.out, name)]
+            argv += ["--batch_size", str(args.batch_size)]
             workers[name] = Worker(name, argv + common + options, os.path.join(args.out, name + ".log"))
-            bars[name] = tqdm(
-                total=steps,
-                unit=" steps",
-                desc="%-7s train" % name,
-                position=i,
-                mininterval=0.2 if sys.stderr.isatty() else 10,
-            )
+            bars[name] = progress_bar(name, steps, i)
         train_in_turns(workers, bars)
+        bars["ranks"] = progress_bar("%d ranks" % RANKS, steps, len(RUNS))
+        on_ranks = train_on_ranks(args.out, common, args.batch_size, bars["ranks"])
     finally:
         for bar in bars.values():
             bar.close()
@@ -194,12 +235,19 @@ def run(args: argparse.Namespace) -> str:
         with open(os.path.join(args.out, name + ".json")) as f:
             results[name] = json.load(f)
         results[name]["served"] = check_export(name, results[name], meta["eval"]["files"][0], args.out)
+    if on_ranks:
+        results["ranks"] = on_ranks
     seconds = time.time() - begin
     print_table(meta, results)
     print("\n" + results["boosted"]["report_text"])
     page = write_page(args.out, meta, results, seconds)
     print("\nwrote %s after %.0f s" % (page, seconds))
     return page
+
+
+def progress_bar(name: str, steps: int, position: int) -> tqdm:
+    quick = 0.2 if sys.stderr.isatty() else 10
+    return tqdm(total=steps, unit=" steps", desc="%-7s train" % name, position=position, mininterval=quick)
 
 
 def parse_args(argv: Optional[List[str]] = None) -> argparse.Namespace:

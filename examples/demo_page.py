@@ -14,44 +14,60 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-COLORS = {"plain": "#8a8f98", "boosted": "#0b7a75"}
-LABELS = {"plain": "TensorFlow alone, hashed buckets", "boosted": "tf_booster, hash tables"}
+COLORS = {"plain": "#8a8f98", "boosted": "#0b7a75", "ranks": "#b5651d"}
+LABELS = {
+    "plain": "TensorFlow alone, hashed buckets",
+    "boosted": "tf_booster, hash tables",
+    "ranks": "tf_booster, two ranks",
+}
 
 
 def speed(result: Dict) -> float:
-    """Samples per second in steady state: the median over the turns."""
-    return float(np.median([s["samples_per_second"] for s in result["speeds"]])) if result["speeds"] else float("nan")
+    """Samples per second of all ranks in steady state: the median over the turns."""
+    speeds = [s["samples_per_second"] for s in result["speeds"]]
+    return num_ranks(result) * float(np.median(speeds)) if speeds else float("nan")
 
 
-def summary_rows(meta: Dict, results: Dict) -> List[Tuple[str, str, str]]:
-    """(what, plain, boosted) for the table."""
-    plain, boosted = results["plain"], results["boosted"]
+def num_ranks(result: Dict) -> int:
+    return result["report"]["size"] if result["report"] else 1
+
+
+def summary_rows(meta: Dict, results: Dict) -> List[Tuple[str, ...]]:
+    """(what, and its value for each of the results) for the table."""
     reachable = meta["eval"]["reachable_auc"]
 
-    def both(what, show):
-        return what, show(plain), show(boosted)
+    def each(what, show):
+        return (what, *(show(result) for result in results.values()))
 
     def last(result):
         return result["growth"][-1]
 
     return [
-        both(
+        each(
             "embeddings",
             lambda r: {"variable": "hashed-bucket feature columns", "hash": "hash tables"}[r["settings"]["embeddings"]],
         ),
-        both("AUC (reachable %.4f)" % reachable, lambda r: "%.4f" % r["auc"]),
-        both("log loss", lambda r: "%.4f" % r["loss"]),
-        both("samples/s, training", lambda r: f"{speed(r):,.0f}"),
-        ("ratio", "1.00", "%.2f" % (speed(boosted) / speed(plain))),
-        both("input pipeline, of a step's processor time", _input_share),
-        both("tables", lambda r: "%d of width %d" % (last(r)["tables"], 1 + r["settings"]["embedding_dim"])),
-        both("rows", lambda r: "{:,}".format(last(r)["rows"])),
-        both("checkpoint", lambda r: "%.1f MB" % (last(r)["bytes"] / 1e6)),
-        both("export reloaded", lambda r: _agreement(r["served"])),
+        each("AUC (reachable %.4f)" % reachable, lambda r: "%.4f" % r["auc"]),
+        each("log loss", lambda r: "%.4f" % r["loss"]),
+        each("samples/s, training", lambda r: f"{speed(r):,.0f}"),
+        each("ratio", lambda r: "%.2f" % (speed(r) / speed(results["plain"]))),
+        each("input pipeline, of a step's processor time", _input_share),
+        each("collectives a step", _collectives),
+        each("tables", lambda r: "%d of width %d" % (last(r)["tables"], 1 + r["settings"]["embedding_dim"])),
+        each("rows", lambda r: "{:,}".format(last(r)["rows"])),
+        each("checkpoint", lambda r: "%.1f MB" % (last(r)["bytes"] / 1e6)),
+        each("export reloaded", lambda r: _agreement(r["served"]) if "served" in r else "–"),
     ]
 
 
+def _collectives(result: Dict) -> str:
+    counts = result["report"]["collectives_per_step"] if num_ranks(result) > 1 else {}
+    return ", ".join("%s %d" % (kind, count) for kind, count in counts.items() if count) or "–"
+
+
 def _input_share(result: Dict) -> str:
+    if "input_processor_seconds" not in result:
+        return "–"
     alone, step = result["input_processor_seconds"], result["step_processor_seconds"]
     return "%.0f %% (%.1f of %.1f ms)" % (100 * alone / step, 1e3 * alone, 1e3 * step)
 
@@ -74,9 +90,13 @@ def accelerations(report: Dict) -> List[str]:
     return lines
 
 
+def _headings(results: Dict) -> List[str]:
+    return ["boosted, %d ranks" % num_ranks(result) if name == "ranks" else name for name, result in results.items()]
+
+
 def print_table(meta: Dict, results: Dict) -> None:
-    rows = [("", "plain", "boosted")] + summary_rows(meta, results)
-    widths = [max(len(r[i]) for r in rows) for i in range(3)]
+    rows = [("", *_headings(results))] + summary_rows(meta, results)
+    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
     print()
     for i, row in enumerate(rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
@@ -118,7 +138,7 @@ def plot_speed(meta: Dict, results: Dict, path: str) -> None:
     for name, r in results.items():
         axes.plot(
             [s["step"] for s in r["speeds"]],
-            [s["samples_per_second"] / 1000 for s in r["speeds"]],
+            [num_ranks(r) * s["samples_per_second"] / 1000 for s in r["speeds"]],
             ".-",
             linewidth=0.8,
             color=COLORS[name],
@@ -158,9 +178,13 @@ _STYLE = """
 body { font: 16px/1.55 system-ui, sans-serif; color: #20242b; background: #fff; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.6rem; margin-bottom: .2rem } h2 { font-size: 1.15rem; margin-top: 2rem } p.lead { font-size: 1.1rem }
 table { border-collapse: collapse; width: 100% } td, th { text-align: left; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid #e4e6ea }
-th:last-child, td:last-child { color: #0b7a75; font-weight: 600 } figure { margin: 1rem 0 } img { max-width: 100%; height: auto }
+th:nth-child(3), td:nth-child(3) { color: #0b7a75; font-weight: 600 } figure { margin: 1rem 0 } img { max-width: 100%; height: auto }
 pre { background: #f6f7f9; padding: 1rem; overflow-x: auto; font-size: .85rem; line-height: 1.45 } .note { color: #5b626d; font-size: .9rem }
 """
+
+
+_RANKS_NOTE = """ The run on %d ranks came after these, alone on the machine: each rank has one thread, its part of the records, and
+a batch so much smaller that a step sees as many records as the others."""
 
 
 def write_page(out: str, meta: Dict, results: Dict, seconds: float) -> str:
@@ -195,7 +219,7 @@ def write_page(out: str, meta: Dict, results: Dict, seconds: float) -> str:
 <title>tf_booster demo</title><style>%s</style></head><body>
 <h1>tf_booster demo</h1>
 <p class="lead">%s</p>
-<table><thead><tr><th></th><th>plain</th><th>boosted</th></tr></thead><tbody>%s</tbody></table>
+<table><thead><tr><th></th>%s</tr></thead><tbody>%s</tbody></table>
 %s
 <h2>What was active in the boosted run</h2><ul>%s</ul>
 <p class="note">What is not listed was TensorFlow's own in both runs. Part of the difference is the way of writing: the boosted
@@ -208,7 +232,7 @@ TensorFlow's embedding_column, of the same width as the hash tables. The two pro
 the first steps of a turn, and those around a checkpoint, are not counted. Speeds are medians over the turns. The input pipeline, from files to parsed batches,
 was run once more without the model, by TensorFlow's parser in the plain process and by tf_booster's in the other; its processor time, over all
 threads, is set against that of a training step. The exports were
-loaded in fresh processes and gave the predictions of the Estimators.</p>
+loaded in fresh processes and gave the predictions of the Estimators.%s</p>
 <p class="note">%s, %d cores, Python %s, TensorFlow %s. The whole demo took %.0f s.</p>
 <h2>tf_booster.report() of the training graph</h2><pre>%s</pre>
 </body></html>
@@ -216,6 +240,7 @@ loaded in fresh processes and gave the predictions of the Estimators.</p>
             % (
                 _STYLE,
                 html.escape(lead),
+                "".join("<th>%s</th>" % html.escape(heading) for heading in _headings(results)),
                 table,
                 "\n".join(figures),
                 active,
@@ -225,6 +250,7 @@ loaded in fresh processes and gave the predictions of the Estimators.</p>
                 settings["optimizer"],
                 settings["steps"] * settings["batch_size"] / meta["train"]["records"],
                 "{:,}".format(settings["buckets"]),
+                _RANKS_NOTE % num_ranks(results["ranks"]) if "ranks" in results else "",
                 html.escape(platform.machine()),
                 os.cpu_count(),
                 platform.python_version(),

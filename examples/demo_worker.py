@@ -2,9 +2,11 @@
 
     python demo_worker.py train RESULT.json [arguments of deepfm_estimator.py]
     python demo_worker.py serve EXPORT_DIR RECORDS PREDICTIONS.npy COUNT BOOSTER(0 or 1)
+    python -m tf_booster.run -np N demo_worker.py ranks RESULT.json [arguments of deepfm_estimator.py]
 
 `train` writes one JSON object a line to stdout and waits for a line on stdin before each turn, so that of two processes one
-computes at a time: their speeds are then measured under the same load. What TensorFlow prints goes to stderr.
+computes at a time: their speeds are then measured under the same load. What TensorFlow prints goes to stderr. `ranks` trains the same
+model on N ranks at once, without turns; rank 0 appends what it would have said to RESULT.json.events.
 """
 
 from __future__ import annotations
@@ -90,6 +92,13 @@ class Turns(tf.estimator.SessionRunHook):
         self.wait()
 
 
+class NoTurns(Turns):
+    """Times the steps of ranks that run at the same time, and waits for nobody."""
+
+    def wait(self) -> None:
+        self._skip, self._last = WARM_UP, time.perf_counter()
+
+
 class Growth(tf.estimator.CheckpointSaverListener):
     """Notes the size of each checkpoint, and keeps checkpoints and evaluations out of the measurement."""
 
@@ -164,25 +173,49 @@ def train(result_path: str, argv: List[str], channel: TextIO) -> None:
     turns.wait()
     begin = time.perf_counter()
     predictions = np.asarray(deepfm.predict(estimator, args, PREDICTIONS), np.float32)
-    result = {
+    result = describe_training(args, metrics, turns, growth)
+    result.update(
+        input_processor_seconds=input_processor_seconds(args),
+        export=exports[0].decode(),
+        predictions=predictions.tolist(),
+        predict_seconds=time.perf_counter() - begin,
+    )
+    with open(result_path, "w") as f:
+        json.dump(result, f)
+    turns.tell(event="done")
+
+
+def train_on_ranks(result_path: str, argv: List[str]) -> None:
+    """Trains and evaluates on this rank; rank 0 writes what it found to `result_path`."""
+    import tf_booster
+
+    args = deepfm.parse_args(argv)
+    tf_booster.enable_gpu_booster()
+    estimator = deepfm.make_estimator(args)
+    first = os.environ["HOROVOD_RANK"] == "0"
+    with open(result_path + ".events" if first else os.devnull, "w") as channel:
+        turns = NoTurns(args, channel)
+        growth = Growth(args.model_dir, turns)
+        metrics, _ = deepfm.train_and_evaluate(estimator, args, hooks=[turns], listeners=[growth] if first else [])
+        if first:
+            result = describe_training(args, metrics, turns, growth)
+            with open(result_path, "w") as f:
+                json.dump(result, f)
+
+
+def describe_training(args, metrics: Dict, turns: Turns, growth: Growth) -> Dict:
+    return {
         "auc": float(metrics["auc"]),
         "loss": float(metrics["loss"]),
         "evaluations": read_evaluations(args.model_dir),
         "speeds": turns.speeds,
         "step_processor_seconds": turns.processor_seconds,
-        "input_processor_seconds": input_processor_seconds(args),
         "growth": growth.sizes,
         "report": turns.report,
         "report_text": turns.report_text,
-        "export": exports[0].decode(),
-        "predictions": predictions.tolist(),
-        "predict_seconds": time.perf_counter() - begin,
         "settings": vars(args),
         "tensorflow": tf.__version__,
     }
-    with open(result_path, "w") as f:
-        json.dump(result, f)
-    turns.tell(event="done")
 
 
 def serve(export: str, records: str, out: str, count: int, booster: bool) -> None:
@@ -200,6 +233,8 @@ def main() -> int:
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.INFO)
     if sys.argv[1] == "train":
         train(sys.argv[2], sys.argv[3:], channel)
+    elif sys.argv[1] == "ranks":
+        train_on_ranks(sys.argv[2], sys.argv[3:])
     else:
         serve(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), sys.argv[6] == "1")
     return 0

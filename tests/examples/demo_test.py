@@ -68,6 +68,21 @@ def test_boosted_tables_grow_and_plain_ones_do_not(quick):
     assert growth["boosted"][2]["tables"] == growth["plain"][2]["tables"] == 26
 
 
+def test_two_ranks_train_the_same_model(quick):
+    out, printed = quick
+    with open(os.path.join(out, "boosted.json")) as f:
+        alone = json.load(f)
+    with open(os.path.join(out, "ranks.json")) as f:
+        ranks = json.load(f)
+    assert ranks["report"]["size"] == 2
+    assert {kind: n for kind, n in ranks["report"]["collectives_per_step"].items() if n} == {"tables": 3, "dense": 1}
+    assert "boosted, 2 ranks" in printed and "tables 3, dense 1" in printed
+    assert ranks["settings"]["batch_size"] * 2 == alone["settings"]["batch_size"]
+    # They meet the records in another order, so a few records at the end are others.
+    assert ranks["growth"][-1]["rows"] == pytest.approx(alone["growth"][-1]["rows"], rel=0.01)
+    assert ranks["auc"] == pytest.approx(alone["auc"], abs=0.02)  # Of 4,000 records, after 78 steps.
+
+
 def test_exports_are_compared_and_a_difference_is_an_error(quick, monkeypatch, example_environment):
     with open(os.path.join(quick[0], "plain.json")) as f:
         result = json.load(f)
