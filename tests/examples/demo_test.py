@@ -115,6 +115,8 @@ def test_an_interrupt_ends_the_processes_and_says_so(tmp_path, example_environme
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell's background jobs, and so their children, ignore interrupts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         deadline = time.time() + 300

@@ -97,6 +97,20 @@ def test_two_parts_of_one_order_stay_so(files, boosted):
     assert sorted(sum(ids(first) + ids(rest), [])) == list(range(32))
 
 
+def test_a_debugger_hides_nobody_who_holds_a_shuffle(files, boosted):
+    def trace(frame, event, argument):
+        assert frame.f_locals is not None  # Holds what the variables hold.
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        is_one_op(Records(files).shuffle(100).batch(8).map(parse))
+    finally:
+        sys.settrace(before)
+    test_two_parts_of_one_order_stay_so(files, None)
+
+
 def test_a_sequence_of_orders_that_is_shared_goes_on(files):
     def orders():
         shuffled = Records(files).shuffle(100, seed=5)

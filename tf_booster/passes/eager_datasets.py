@@ -27,6 +27,7 @@ _NOTE = "Datasets that are iterated eagerly, in the order of their first iterato
 _all = PassResult(InputPipeline.name)
 _numbers = itertools.count(1)
 _wanted = False
+_fewest_references = sys.maxsize
 _born_before = 0  # Numbers of tensors that are older than the switch.
 
 
@@ -96,9 +97,9 @@ def _change(graph: tf.Graph, result: PassResult, dataset: tf.data.Dataset) -> bo
 
 def _shares_order(dataset: tf.data.Dataset) -> str:
     """Why others may draw from the order of a shuffle in `dataset`, or have drawn; "" if nobody can."""
-    held = False
+    held, references = False, _references_of_a_step()
     for step in _behind_files(dataset):
-        held = held or (step is not dataset and sys.getrefcount(step) > _references_of_a_step())
+        held = held or (step is not dataset and sys.getrefcount(step) > references)
         if not _compat.keeps_order(step):
             continue
         if _compat.tensor_number(_compat.variant_of_dataset(step)) <= _born_before:
@@ -111,12 +112,17 @@ def _shares_order(dataset: tf.data.Dataset) -> str:
     return ""
 
 
-@functools.cache
 def _references_of_a_step() -> int:
-    """What sys.getrefcount says in _shares_order of a dataset that only the next step holds."""
+    """What sys.getrefcount says in _shares_order of a dataset that only the next step holds.
+
+    A debugger, or whatever else traces Python, holds what local variables do, and so this counts more. So it is measured each time (0.5 ms), and
+    the least counts: with too small a number a dataset is left without need, with too large a one an order would be drawn twice.
+    """
+    global _fewest_references
     for step in _behind_files(tf.data.Dataset.range(1).shuffle(1).batch(1)):
         if "Shuffle" in type(step).__name__:
-            return sys.getrefcount(step)
+            _fewest_references = min(_fewest_references, sys.getrefcount(step))
+            return _fewest_references
     raise AssertionError("tf.data's shuffle has another name")
 
 
