@@ -206,7 +206,9 @@ Status SendGradients(const GradientLayout& layout, const std::vector<SentProbe>&
     for (size_t l = 0; l < lanes.size(); ++l) {
       chunk[1 + l] = lanes[l].places_at[r] < 0 ? kAllKeys : static_cast<int32_t>(lanes[l].rows[r]);
     }
-    std::memcpy(chunk + GradientNotesStart(layout), notes, layout.num_notes * sizeof(int64_t));
+    if (layout.num_notes > 0) {  // `notes` may be null otherwise.
+      std::memcpy(chunk + GradientNotesStart(layout), notes, layout.num_notes * sizeof(int64_t));
+    }
   }
   pf.Run(num_streams, 1 + work / std::max<int64_t>(num_streams, 1), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
