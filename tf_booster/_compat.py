@@ -10,6 +10,7 @@ import functools
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
+from tensorflow.core.framework import function_pb2 as _function_pb2
 from tensorflow.core.framework import variable_pb2 as _variable_pb2
 from tensorflow.python.checkpoint import graph_view as _object_graph_view
 from tensorflow.python.client import pywrap_tf_session as _session_api
@@ -530,6 +531,12 @@ def dataset_in_place_of(dataset: Any, variant: tf.Tensor) -> Any:
     return _dataset_ops.UnaryUnchangedStructureDataset(dataset, variant)
 
 
+def add_functions(graph_def: Any, definitions: Sequence[Any]) -> None:
+    """Adds FunctionDefs to those that a GraphDef brings along."""
+    functions = _function_pb2.FunctionDefLibrary(function=definitions)
+    graph_def.MergeFrom(tf.compat.v1.GraphDef(library=functions))  # Merging appends.
+
+
 def graph_of_function(definition: Any, library: Sequence[Any], outer: tf.Graph) -> Tuple[tf.Graph, tf.Tensor]:
     """The body of a function without arguments and with one result, as a graph, and an Identity of the result.
 
@@ -537,7 +544,7 @@ def graph_of_function(definition: Any, library: Sequence[Any], outer: tf.Graph) 
     """
     with outer.as_default():
         graph_def, names = _function_def_to_graph.function_def_to_graph_def(definition)
-    graph_def.library.function.extend(library)
+    add_functions(graph_def, library)
     result = names[next(iter(definition.ret.values()))]
     graph = tf.Graph()
     with graph.as_default():

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import pytest
 import tensorflow as tf
+from record_files import FEATURES, arrays, ids
 
 import tf_booster
 from tf_booster.passes import eager_datasets
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "data"))
-from record_files import FEATURES, arrays, ids, write_files  # noqa: E402
-
 Records = tf.data.TFRecordDataset
 FEW = {key: FEATURES[key] for key in ("id", "clicks")}
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return write_files(tmp_path_factory.mktemp("records"), (5, 0, 17, 9, 1))
 
 
 @pytest.fixture

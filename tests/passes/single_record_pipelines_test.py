@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
-
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "data"))
-from pipeline_pairs import assert_refused, assert_replaced, outcome  # noqa: E402
-from record_files import FEATURES, write_files  # noqa: E402
+from pipeline_pairs import assert_refused, assert_replaced, outcome
+from record_files import FEATURES
 
 v1 = tf.compat.v1
 Records = tf.data.TFRecordDataset
 FIXED = {key: FEATURES[key] for key in ("id", "pair")}
 SPARSE = {key: FEATURES[key] for key in ("id", "pair", "clicks", "words")}
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return write_files(tmp_path_factory.mktemp("records"), (5, 0, 17, 9, 1))
 
 
 def parse(serialized, features=None):

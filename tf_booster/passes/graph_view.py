@@ -169,7 +169,7 @@ class GraphView:
         """Adds FunctionDefs to the graph's library."""
         graph_def = tf.compat.v1.GraphDef()
         graph_def.versions.CopyFrom(self.graph.graph_def_versions)
-        graph_def.library.function.extend(definitions)
+        _compat.add_functions(graph_def, definitions)
         with self.graph.as_default():
             tf.graph_util.import_graph_def(graph_def, name="")
 

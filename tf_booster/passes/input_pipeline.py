@@ -78,7 +78,7 @@ def _map(graph: tf.Graph, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
     old = batch_map.like
     graph_def = tf.compat.v1.GraphDef()
     graph_def.versions.CopyFrom(graph.graph_def_versions)
-    graph_def.library.function.add().CopyFrom(batch_map.definition)
+    _compat.add_functions(graph_def, [batch_map.definition])
     node = graph_def.node.add()
     node.CopyFrom(old.node_def)
     node.name = "map"
