@@ -200,16 +200,7 @@ def distinct_indices(indices: tf.Tensor) -> bool:
         seen.append((tensor.op, tensor.value_index))
         if tensor.op.type in ("Unique", "UniqueV2", "TfBoosterUnique"):
             return tensor.value_index == 0
-        if tensor.op.type not in (
-            "Identity",
-            "Reshape",
-            "Cast",
-            "DynamicPartition",
-            "FloorDiv",
-            "FloorMod",
-            "Sub",
-            "ConcatV2",
-        ):
+        if tensor.op.type not in _KEEP_APART:
             return False
         if tensor.op.type == "ConcatV2" and len(tensor.op.inputs) > 2:
             return False
