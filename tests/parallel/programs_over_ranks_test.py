@@ -170,6 +170,11 @@ def dry_sum(rank, program):
     return rows_that_count(rank, program, tf.reduce_sum, (4, 0))
 
 
+def dry_without_numbers(rank, program):
+    program.errors *= np.float32(np.nan if rank else 1)
+    return rows_that_count(rank, program, counts=(4, 0))
+
+
 def loss_reduction_of_head(program):
     class Head:
         _loss_reduction = "weighted_sum"
@@ -186,7 +191,7 @@ def weights_that_count(rank, program):
 
 PROGRAMS = [
     initial_values, users_horovod, two_in_turn, two_as_one, one_after_the_other, two_dtypes, by_tape, applied_in_a_cond, by_hand, penalty, batch_norm,
-    reference_variable, rows_that_count, dry_sum, weights_that_count,
+    reference_variable, rows_that_count, dry_sum, dry_without_numbers, weights_that_count,
 ]  # fmt: skip
 
 
@@ -309,6 +314,11 @@ def test_rows_weigh_a_mean(outcomes):
 def test_a_rank_without_rows_adds_nothing_to_a_sum_and_regularisers_count_once(outcomes):
     wanted = descended(X[:4], Y[:4], total=lambda g, axis: g.sum(axis) / (SIZE * ROWS), decay=0.01)
     np.testing.assert_allclose(weights(outcomes, "dry_sum"), wanted, rtol=1e-5, atol=1e-7)
+
+
+def test_a_rank_without_rows_may_compute_what_is_no_number(outcomes):
+    wanted = descended(X[:4], Y[:4], decay=0.01)
+    np.testing.assert_allclose(weights(outcomes, "dry_without_numbers"), wanted, rtol=1e-5, atol=1e-7)
 
 
 def test_a_divisor_that_differs_between_ranks_is_told(outcomes):

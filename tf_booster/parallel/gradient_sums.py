@@ -25,12 +25,13 @@ class Reduction(NamedTuple):
     size: int
     weights: Optional[RowWeights]
 
-    def local_scale(self, dtype: tf.DType) -> Optional[tf.Tensor]:
-        """By what a rank's gradient is multiplied before it is summed; None for 1."""
+    def own_share(self, gradient: tf.Tensor) -> tf.Tensor:
+        """A rank's gradient as it goes into the sum. Of a batch that does not count it is 0, even if it is no number."""
         if self.weights is None:
-            return None if self.kind != AVERAGE else tf.constant(1.0 / self.size, dtype)
+            return gradient * tf.constant(1.0 / self.size, gradient.dtype) if self.kind == AVERAGE else gradient
         rows = self.weights.rows
-        return tf.cast(rows if self.kind == AVERAGE else tf.cast(rows > 0, tf.float32), dtype)
+        scale = rows if self.kind == AVERAGE else tf.cast(rows > 0, tf.float32)
+        return tf.math.multiply_no_nan(gradient, tf.cast(scale, gradient.dtype))
 
     def total_scale(self, dtype: tf.DType, sums: Optional[RowWeights]) -> Optional[tf.Tensor]:
         """By what the sum is multiplied; None for 1. `sums` are the weights' sums over ranks."""
@@ -51,7 +52,7 @@ def reduce_dense(
     sums = None
     for place, (dtype, members) in enumerate(collectives.by_dtype(gradients).items()):
         vector, unpack = collectives.pack_vector([gradients[i] for i in members], "dense")
-        vector = _scaled(vector, reduction.local_scale(dtype))
+        vector = reduction.own_share(vector)
         called = f"{name}_{dtype.name}" if place else name
         if place == 0 and reduction.weights is not None:
             # In float32, where a number of rows is exact, even if no gradient is of it.
@@ -87,7 +88,7 @@ def gather_slices(
     """
     sent: List[tf.Tensor] = []
     for values, indices, _ in slices:
-        sent += [_scaled(values, reduction.local_scale(values.dtype)), indices]
+        sent += [reduction.own_share(values), indices]
     received = collectives.all_gather_packed(sent, "sparse")
     gathered = []
     for i, (_, _, distinct) in enumerate(slices):
