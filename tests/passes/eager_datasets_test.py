@@ -89,6 +89,14 @@ def test_two_parts_of_one_order_stay_so(files, boosted):
     assert sorted(sum(ids(first) + ids(rest), [])) == list(range(32))
 
 
+def test_parts_of_an_order_that_follows_from_a_seed(files, boosted):
+    tf.random.set_seed(7)
+    shuffled = Records(files).shuffle(100, reshuffle_each_iteration=False)
+    first, rest = (part.batch(8).map(parse) for part in (shuffled.take(16), shuffled.skip(16)))
+    assert is_one_op(first) and is_one_op(rest)
+    assert sorted(sum(ids(first) + ids(rest), [])) == list(range(32))
+
+
 def test_a_debugger_hides_nobody_who_holds_a_shuffle(files, boosted):
     def trace(frame, event, argument):
         assert frame.f_locals is not None  # Holds what the variables hold.
