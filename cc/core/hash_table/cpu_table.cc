@@ -4,84 +4,14 @@
 #include <cmath>
 #include <utility>
 
-#include "cc/core/hash_table/admission.h"
 #include "cc/core/hash_table/cpu_table_impl.h"
 
 namespace tf_booster {
-namespace {
-
-// Rows of at most 16 MiB: what a row takes has to fit the arithmetic of slabs, and nobody means more.
-constexpr int64_t kMaxRowValues = int64_t{1} << 22;
-// Each has two ids, and all of them are below kNoField.
-constexpr size_t kMaxFields = size_t{1} << 30;
-
-Status Invalid(const std::string& name, const std::string& what) {
-  return Status(StatusCode::kInvalidArgument, "Table '" + name + "': " + what);
-}
-
-Status CheckInitializer(const InitializerSpec& spec, const std::string& where) {
-  const bool known = spec.kind == InitializerKind::kConstant || spec.kind == InitializerKind::kUniform ||
-                     spec.kind == InitializerKind::kNormal || spec.kind == InitializerKind::kTruncatedNormal;
-  if (!known) return Invalid(where, "unknown initializer kind " + std::to_string(static_cast<int>(spec.kind)));
-  if (!std::isfinite(spec.a) || !std::isfinite(spec.b) || !std::isfinite(spec.b - spec.a)) {
-    return Invalid(where, "the initializer's arguments are not finite");
-  }
-  if (spec.kind == InitializerKind::kUniform && spec.a > spec.b) {
-    return Invalid(where, "uniform initializer: minimum " + std::to_string(spec.a) + " is above maximum " +
-                              std::to_string(spec.b));
-  }
-  return Status();
-}
-
-Status CheckEviction(const EvictionOptions& eviction, const std::string& where) {
-  if (eviction.max_idle_steps < 0 || eviction.max_rows < 0)
-    return Invalid(where, "eviction limits must not be negative");
-  if (eviction.max_idle_steps > 0 && eviction.max_rows > 0) {
-    return Invalid(where, "eviction takes max_idle_steps or max_rows, not both");
-  }
-  if ((eviction.max_rows > 0) != (eviction.order != EvictionOrder::kNone)) {
-    return Invalid(where, "eviction takes max_rows and an order (lru or lfu) together");
-  }
-  return Status();
-}
-
-Status CheckOptions(const TableOptions& options) {
-  const int64_t slots = static_cast<int64_t>(options.slot_initial_values.size());
-  if (options.dim < 1)
-    return Invalid(options.name, "dim is " + std::to_string(options.dim) + ", but must be at least 1");
-  if (options.dim > kMaxRowValues / (1 + slots)) {
-    return Invalid(options.name, "dim is " + std::to_string(options.dim) + ", but a row holds at most " +
-                                     std::to_string(kMaxRowValues) + " values, slots included");
-  }
-  if (options.fields.empty() || options.fields.size() > kMaxFields) {
-    return Invalid(options.name, "it has " + std::to_string(options.fields.size()) + " fields, but needs 1 to " +
-                                     std::to_string(kMaxFields));
-  }
-  for (const FieldOptions& field : options.fields) {
-    const std::string where = options.name + "', field '" + field.name;
-    TFB_RETURN_IF_ERROR(CheckInitializer(field.initializer, where));
-    TFB_RETURN_IF_ERROR(CheckEviction(field.eviction, where));
-    if (field.min_frequency < 0 || field.min_frequency > kMaxMinFrequency) {
-      return Invalid(where, "min_frequency is " + std::to_string(field.min_frequency) + ", but must be in [0, " +
-                                std::to_string(kMaxMinFrequency) + "]");
-    }
-    if (field.max_rows < 0) return Invalid(where, "max_rows is " + std::to_string(field.max_rows) + ", below 0");
-  }
-  return Status();
-}
-
-// Where epochs start: apart for each table, so that a handle of one table does not pass for one of another.
-uint32_t FirstEpoch() {
-  static std::atomic<uint64_t> tables{0};
-  return static_cast<uint32_t>(Mix64(++tables));
-}
-
-}  // namespace
-
 Status NewCpuTable(TableOptions options, std::unique_ptr<HashTable>* table, const CpuTableConfig& config) {
   TFB_RETURN_IF_ERROR(CheckOptions(options));
   if (config.bucket_entries != 4 && config.bucket_entries != 1) {
-    return Invalid(options.name, "bucket_entries is " + std::to_string(config.bucket_entries) + ", but must be 4 or 1");
+    return Status(StatusCode::kInvalidArgument, "Table '" + options.name + "': bucket_entries is " +
+                                                    std::to_string(config.bucket_entries) + ", but must be 4 or 1");
   }
   CpuTableConfig filled = config;
   if (filled.allocator == nullptr) filled.allocator = HostAllocator();
@@ -95,33 +25,6 @@ CpuTable::CpuTable(TableOptions options, const CpuTableConfig& config)
 
 std::unique_ptr<TableState> CpuTable::NewState() const {
   return std::make_unique<TableState>(options_, config_.allocator, config_.bucket_entries);
-}
-
-Status CpuTable::CheckFields(const KeyBatch& keys) const {
-  if (keys.size < 0) return Invalid(options_.name, "a batch of " + std::to_string(keys.size) + " keys");
-  uint32_t greatest = keys.field;
-  if (keys.fields != nullptr) {
-    greatest = 0;
-    for (int64_t i = 0; i < keys.size; ++i) greatest = std::max(greatest, keys.fields[i]);
-  }
-  if (greatest < options_.fields.size()) return Status();
-  return Invalid(options_.name, "a key is of field " + std::to_string(greatest) + ", but the table has " +
-                                    std::to_string(options_.fields.size()) + " fields");
-}
-
-Status CpuTable::CheckDistinct(const std::vector<uint32_t>& fields, const char* method) const {
-  std::vector<bool> seen(options_.fields.size(), false);
-  for (const uint32_t field : fields) {
-    if (field >= seen.size()) {
-      return Invalid(options_.name, std::string(method) + " of field " + std::to_string(field) +
-                                        ", but the table has " + std::to_string(seen.size()) + " fields");
-    }
-    if (seen[field]) {
-      return Invalid(options_.name, std::string(method) + " names field " + std::to_string(field) + " twice");
-    }
-    seen[field] = true;
-  }
-  return Status();
 }
 
 Status CpuTable::Reserve(int64_t rows, ParallelFor& pf) {
@@ -157,7 +60,7 @@ Status CpuTable::Reserve(int64_t rows, ParallelFor& pf) {
 }
 
 Status CpuTable::Clear(uint32_t field) {
-  TFB_RETURN_IF_ERROR(CheckDistinct({field}, "Clear"));
+  TFB_RETURN_IF_ERROR(CheckDistinct(options_, {field}, "Clear"));
   std::lock_guard<std::mutex> lock(writer_);
   if (state_->num_fields > 1) {
     const FieldState& before = state_->fields[state_->active[field]];
@@ -192,7 +95,7 @@ TableStats CpuTable::Stats() const {
 }
 
 Status CpuTable::FieldStats(uint32_t field, TableStats* stats) const {
-  TFB_RETURN_IF_ERROR(CheckDistinct({field}, "FieldStats"));
+  TFB_RETURN_IF_ERROR(CheckDistinct(options_, {field}, "FieldStats"));
   std::lock_guard<std::mutex> lock(writer_);
   const FieldState& state = state_->fields[state_->active[field]];
   stats->rows = state.rows;

@@ -56,7 +56,7 @@ void ExportRows(const RowStore& store, const std::vector<int64_t>& places, const
 
 Status CpuTable::Export(const std::vector<uint32_t>& fields, FunctionRef<Status(std::vector<ContentsOut>*)> allocate,
                         ParallelFor& pf) const {
-  TFB_RETURN_IF_ERROR(CheckDistinct(fields, "Export"));
+  TFB_RETURN_IF_ERROR(CheckDistinct(options_, fields, "Export"));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
     std::vector<ContentsOut> out(fields.size());

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cc/core/base/room_lock.h"
+#include "cc/core/hash_table/argument_checks.h"
 #include "cc/core/hash_table/cpu_table.h"
 #include "cc/core/hash_table/insertion.h"
 #include "cc/core/hash_table/memory_limit.h"
@@ -26,10 +27,6 @@ namespace tf_booster {
 template <class T>
 std::unique_ptr<T[]> NewUninitialized(int64_t size) {
   return std::unique_ptr<T[]>(new T[size]);
-}
-
-inline uint32_t FieldOf(const KeyBatch& keys, int64_t i) {
-  return keys.fields == nullptr ? keys.field : keys.fields[i];
 }
 
 // Keys [begin, begin + size) of a batch.
@@ -72,9 +69,6 @@ class CpuTable final : public HashTable {
     return fresh && row >= kFirstRow && row < state.readable_end ? row : 0;
   }
 
-  Status CheckFields(const KeyBatch& keys) const;
-  // That each is a field of the table, and none occurs twice.
-  Status CheckDistinct(const std::vector<uint32_t>& fields, const char* method) const;
   std::unique_ptr<TableState> NewState() const;
 
   // Body of Find and FindOrInsert for keys [begin, end), in a room or as the writer. `states`, if not null, gets each
@@ -93,14 +87,12 @@ class CpuTable final : public HashTable {
   // All keys are admitted with frequency 1; rows start at `values`.
   Status InsertMissing(const KeyBatch& keys, const float* values, uint32_t* states, ParallelFor& pf);
 
-  Status CheckCounts(const UpdateBatch& batch) const;
   // The new time of each field that steps, by id; 0 for the others. Keys of those are refused.
   Status NewSteps(const UpdateBatch& batch, std::vector<int64_t>* steps) const;
   void UpdateRows(const UpdateBatch& batch, const uint32_t* states, const std::vector<int64_t>& steps,
                   RowUpdateFn update, ParallelFor& pf);
   void Evict(const std::vector<int64_t>& steps);
 
-  Status CheckContents(const ContentsIn& contents) const;
   Status ImportAll(const std::vector<ContentsIn>& contents, ParallelFor& pf);
   Status ImportSome(const std::vector<ContentsIn>& contents, ParallelFor& pf);
   // Enters the contents into `state`, under the given id of each field.

@@ -11,41 +11,11 @@ constexpr int64_t kEntriesPerVisit = 4096;
 
 }  // namespace
 
-Status CpuTable::CheckContents(const ContentsIn& in) const {
-  const auto invalid = [&](const std::string& what) {
-    return Status(StatusCode::kInvalidArgument,
-                  "Table '" + options_.name + "', field '" + options_.fields[in.field].name + "': Import: " + what);
-  };
-  const size_t slots = options_.slot_initial_values.size();
-  if (in.rows < 0 || in.pending < 0) return invalid("a negative number of rows or pending keys");
-  if (in.rows > 0 && (in.keys == nullptr || in.values == nullptr)) return invalid("rows without keys or values");
-  if (in.pending > 0 && (in.pending_keys == nullptr || in.pending_counts == nullptr)) {
-    return invalid("pending keys without keys or counts");
-  }
-  if (!in.slots.empty() && in.slots.size() != slots) {
-    return invalid(std::to_string(in.slots.size()) + " slots, but the table has " + std::to_string(slots));
-  }
-  if (in.step < 0) return invalid("step " + std::to_string(in.step) + " is below 0");
-  for (int64_t i = 0; i < in.rows; ++i) {
-    if ((in.frequencies != nullptr && in.frequencies[i] < 0) || (in.last_steps != nullptr && in.last_steps[i] < 0)) {
-      return invalid("key " + std::to_string(in.keys[i]) + " has a frequency or last-use step below 0");
-    }
-  }
-  for (int64_t i = 0; i < in.pending; ++i) {
-    if (in.pending_counts[i] < 1 || in.pending_counts[i] > kMaxMinFrequency) {
-      return invalid("pending key " + std::to_string(in.pending_keys[i]) + " was seen " +
-                     std::to_string(in.pending_counts[i]) + " times, not in [1, " + std::to_string(kMaxMinFrequency) +
-                     "]");
-    }
-  }
-  return Status();
-}
-
 Status CpuTable::Import(const std::vector<ContentsIn>& contents, ParallelFor& pf) {
   std::vector<uint32_t> fields;
   for (const ContentsIn& in : contents) fields.push_back(in.field);
-  TFB_RETURN_IF_ERROR(CheckDistinct(fields, "Import"));
-  for (const ContentsIn& in : contents) TFB_RETURN_IF_ERROR(CheckContents(in));
+  TFB_RETURN_IF_ERROR(CheckDistinct(options_, fields, "Import"));
+  for (const ContentsIn& in : contents) TFB_RETURN_IF_ERROR(CheckContents(options_, in));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded(
       [&] { return fields.size() == state_->num_fields ? ImportAll(contents, pf) : ImportSome(contents, pf); });

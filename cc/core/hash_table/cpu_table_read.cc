@@ -84,7 +84,7 @@ void CpuTable::FindPart(const TableState& state, const KeyBatch& keys, int64_t b
 }
 
 Status CpuTable::Find(const KeyBatch& keys, float* out, uint8_t* found, ParallelFor& pf) const {
-  TFB_RETURN_IF_ERROR(CheckFields(keys));
+  TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   pf.Run(keys.size, FindCost(options_.dim), [&](int64_t begin, int64_t end) {
     ForParts(begin, end, [&](int64_t first, int64_t last) {
       RoomGuard guard(room_, RoomLock::kReading);
@@ -95,7 +95,7 @@ Status CpuTable::Find(const KeyBatch& keys, float* out, uint8_t* found, Parallel
 }
 
 Status CpuTable::FindHandles(const KeyBatch& keys, RowHandle* handles, ParallelFor& pf) const {
-  TFB_RETURN_IF_ERROR(CheckFields(keys));
+  TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   pf.Run(keys.size, FindCost(0), [&](int64_t begin, int64_t end) {
     uint32_t states[kPart];
     ForParts(begin, end, [&](int64_t first, int64_t last) {
@@ -110,7 +110,7 @@ Status CpuTable::FindHandles(const KeyBatch& keys, RowHandle* handles, ParallelF
 
 Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const std::vector<GatherPart>& parts,
                         ParallelFor& pf) const {
-  TFB_RETURN_IF_ERROR(CheckFields(keys));
+  TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   constexpr int64_t kCodeMask = (int64_t{1} << 40) - 1;
   const int64_t dim = options_.dim;
   std::atomic<int64_t> wrong{0};

@@ -43,19 +43,8 @@ int64_t AddSaturating(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_M
 
 }  // namespace
 
-Status CpuTable::CheckCounts(const UpdateBatch& batch) const {
-  if (batch.counts == nullptr) return Status();
-  for (int64_t i = 0; i < batch.keys.size; ++i) {
-    if (batch.counts[i] >= 1) continue;
-    return Status(StatusCode::kInvalidArgument, "Table '" + options_.name + "': key " +
-                                                    std::to_string(batch.keys.keys[i]) + " was seen " +
-                                                    std::to_string(batch.counts[i]) + " times; counts are at least 1");
-  }
-  return Status();
-}
-
 Status CpuTable::NewSteps(const UpdateBatch& batch, std::vector<int64_t>* steps) const {
-  TFB_RETURN_IF_ERROR(CheckDistinct(batch.fields, "Update"));
+  TFB_RETURN_IF_ERROR(CheckStepping(options_, batch));
   const TableState& state = *state_;
   steps->assign(state.fields.size(), 0);
   if (batch.fields.empty()) {
@@ -65,18 +54,12 @@ Status CpuTable::NewSteps(const UpdateBatch& batch, std::vector<int64_t>* steps)
   for (const uint32_t field : batch.fields) {
     (*steps)[state.active[field]] = state.fields[state.active[field]].step + 1;
   }
-  for (int64_t i = 0; i < batch.keys.size; ++i) {
-    if ((*steps)[state.IdOf(batch.keys, i)] != 0) continue;
-    return Status(StatusCode::kInvalidArgument,
-                  "Table '" + options_.name + "': key " + std::to_string(batch.keys.keys[i]) + " is of field '" +
-                      options_.fields[FieldOf(batch.keys, i)].name + "', which does not step with this update");
-  }
   return Status();
 }
 
 Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFor& pf) {
-  TFB_RETURN_IF_ERROR(CheckFields(batch.keys));
-  TFB_RETURN_IF_ERROR(CheckCounts(batch));
+  TFB_RETURN_IF_ERROR(CheckFields(options_, batch.keys));
+  TFB_RETURN_IF_ERROR(CheckCounts(options_, batch));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
     const KeyBatch& keys = batch.keys;

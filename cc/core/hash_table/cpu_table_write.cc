@@ -89,7 +89,7 @@ Status CpuTable::InsertMissing(const KeyBatch& keys, const float* values, uint32
 }
 
 Status CpuTable::FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf) {
-  TFB_RETURN_IF_ERROR(CheckFields(keys));
+  TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
     const auto states = NewUninitialized<uint32_t>(keys.size);
@@ -100,7 +100,7 @@ Status CpuTable::FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf)
 }
 
 Status CpuTable::InsertOrAssign(const KeyBatch& keys, const float* values, ParallelFor& pf) {
-  TFB_RETURN_IF_ERROR(CheckFields(keys));
+  TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
     const ByStripe by_stripe(*state_, keys);
@@ -116,7 +116,7 @@ Status CpuTable::InsertOrAssign(const KeyBatch& keys, const float* values, Paral
 }
 
 Status CpuTable::Erase(const KeyBatch& keys, int64_t* erased, ParallelFor& pf) {
-  TFB_RETURN_IF_ERROR(CheckFields(keys));
+  TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
     const ByStripe by_stripe(*state_, keys);

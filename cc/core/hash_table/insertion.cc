@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "cc/core/hash_table/argument_checks.h"
+
 namespace tf_booster {
 namespace {
 
@@ -75,9 +77,7 @@ Status Insertion::Deduplicate(bool distinct, ParallelFor& pf) {
     }
   });
   if (!distinct || duplicate < 0) return Status();
-  return Status(StatusCode::kInvalidArgument, "Table '" + options_.name + "': key " +
-                                                  std::to_string(keys_[duplicate].key) +
-                                                  " occurs twice, but keys must be distinct; deduplicate them first");
+  return OccursTwice(options_, keys_[duplicate].key);
 }
 
 Status Insertion::CheckLimits() {
@@ -89,10 +89,7 @@ Status Insertion::CheckLimits() {
     const FieldOptions& field = *state_->fields[f].options;
     const int64_t rows = state_->fields[f].rows;
     if (field.max_rows == 0 || new_rows_[f] == 0 || rows + new_rows_[f] <= field.max_rows) continue;
-    return Status(StatusCode::kResourceExhausted,
-                  "Table '" + options_.name + "', field '" + field.name + "': it has " + std::to_string(rows) +
-                      " rows and the batch brings " + std::to_string(new_rows_[f]) + " new ones, but max_rows is " +
-                      std::to_string(field.max_rows) + "; raise max_rows, or choose an eviction policy");
+    return LimitReached(options_, field, rows, new_rows_[f]);
   }
   return Status();
 }
