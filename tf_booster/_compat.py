@@ -113,6 +113,19 @@ def function_definitions(graph: tf.Graph) -> List[Any]:
     return [function.definition for function in graph._functions.values()]  # pylint: disable=protected-access
 
 
+def fetch_in_place_of(op: tf.Operation, new: tf.Operation) -> None:
+    """Sessions that are given `op` or its outputs, as fetches or feeds, take those of `new`, by their numbers; not so by their names,
+    by which `op` can no longer be fetched. Graph.as_graph_element asks each object for `_as_graph_element`."""
+    op._as_graph_element = lambda: new
+    for old, output in zip(op.outputs, new.outputs):
+        old._as_graph_element = functools.partial(_itself, output)
+    op.graph.prevent_fetching(op)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
 def control_outputs(op: tf.Operation) -> List[tf.Operation]:
     """The ops that wait on `op`."""
     return list(op._control_outputs)  # pylint: disable=protected-access
@@ -275,6 +288,17 @@ def scaffold_class() -> Any:
 def monitored_session_class() -> Any:
     """The base of MonitoredSession and SingularMonitoredSession; its constructor takes (session_creator, hooks, …)."""
     return _monitored_session._MonitoredSession  # pylint: disable=protected-access
+
+
+def config_of_creator(session_creator: Any) -> Any:
+    """The ConfigProto of the sessions that a SessionCreator makes; None for the default."""
+    return getattr(session_creator, "_config", None)
+
+
+def graph_elements(graph: tf.Graph, structure: Any) -> List[Any]:
+    """The tensors and ops that a session fetches for `structure`, given as such, by names, or as Variables."""
+    leaves = tf.nest.flatten(structure, expand_composites=True)
+    return [graph.as_graph_element(leaf) for leaf in leaves if leaf is not None]
 
 
 def base_session_class() -> Any:
@@ -550,6 +574,18 @@ def graph_of_function(definition: Any, library: Sequence[Any], outer: tf.Graph) 
     with graph.as_default():
         tensor = tf.graph_util.import_graph_def(graph_def, return_elements=[result], name="")[0]
         return graph, tf.identity(tensor, name="tf_booster_result")
+
+
+def called_graphs(op: tf.Operation) -> List[tf.Graph]:
+    """The bodies of the functions that `op` is given to call, as graphs with `inputs`."""
+    root = op.graph
+    while getattr(root, "outer_graph", None) is not None:
+        root = root.outer_graph
+    definitions = {definition.signature.name: definition for definition in function_definitions(root)}
+    attrs = op.node_def.attr.values()
+    names = [f.name for attr in attrs for f in ([attr.func] if attr.HasField("func") else attr.list.func)]
+    with root.as_default():
+        return [_function_def_to_graph.function_def_to_graph(definitions[name]) for name in names]
 
 
 def function_of_graph(graph: tf.Graph, result: tf.Tensor, like: Any) -> Any:

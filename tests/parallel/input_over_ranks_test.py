@@ -33,6 +33,27 @@ def split(batch: Any) -> Any:
     return features, tf.cast(features.pop("y"), tf.float32)
 
 
+def most(values: Any) -> Any:
+    """A program's own metric."""
+    collections = [v1.GraphKeys.LOCAL_VARIABLES, v1.GraphKeys.METRIC_VARIABLES]
+    variable = v1.get_variable("most", [], initializer=v1.zeros_initializer(), trainable=False, collections=collections)
+    return variable.read_value(), variable.assign(tf.maximum(variable, tf.reduce_max(values)))
+
+
+class Least(tf.keras.metrics.Metric):
+    """Another one, whose update is a function."""
+
+    def __init__(self) -> None:
+        super().__init__(name="least_of")
+        self.least = self.add_weight("least", initializer="ones")
+
+    def update_state(self, values: Any, sample_weight: Any = None) -> Any:
+        self.least.assign(tf.minimum(self.least, tf.reduce_min(values)))
+
+    def result(self) -> Any:
+        return tf.identity(self.least)
+
+
 def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
     x = features["x"]
     if params.get("batch_norm"):
@@ -49,12 +70,16 @@ def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
     v1.summary.histogram("p", p)
     mean = tf.keras.metrics.Mean(name="keras_mean")
     mean.update_state(p)
+    least = Least()
+    least.update_state(p)
     metrics = {
         "auc": v1.metrics.auc(labels, p),
         "precision": v1.metrics.precision(labels, p > 0.5),
         "rmse": v1.metrics.root_mean_squared_error(labels, p),
         "count": v1.metrics.true_negatives(labels, p > 2),
         "mean": mean,
+        "most": most(p),
+        "least": least,
     }
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
 
@@ -101,6 +126,7 @@ def inputs(folder: str) -> Dict[str, Callable[[], Any]]:
         "files": lambda: tf.data.TFRecordDataset(files).batch(BATCH).map(parse),
         "empty rank": lambda: slices().filter(lambda r: tf.equal(r["i"] % 2, 1)).batch(BATCH).map(split).repeat(2),
         "whole batches": lambda: slices().batch(BATCH).take(5).map(split),
+        "tensors": lambda: v1.data.make_one_shot_iterator(slices().batch(BATCH).map(split)).get_next(),
     }
 
 
@@ -109,6 +135,7 @@ JOINED = {
     "files": [[0, 1, 2, 10, 11, 12], [3, 4, 5, 13], [6, 7, 8], [9]],
     "empty rank": [range(i, min(i + 6, RECORDS), 2) for i in range(1, RECORDS, 6)] * 2,
     "whole batches": [range(6), range(6, 12), range(12, 15)],
+    "tensors": [range(i, min(i + 2 * BATCH, RECORDS)) for i in range(0, RECORDS, 2 * BATCH)],
 }
 
 
@@ -228,7 +255,8 @@ def test_batch_norm_survives_a_rank_that_has_run_dry(run):
 
 def test_what_was_divided_is_said(run):
     for values in run[1]:
-        (records_,), (files,), (empty,), (whole,) = values["passes"].values()
+        (records_,), (files,), (empty,), (whole,), (tensors,) = values["passes"].values()
+        assert "iterator 'OneShotIterator': each rank reads one of 2 records of" in tensors
         assert "one of 2 records of" in records_ and "one of 2 files of" in files
         assert "one of 2 records of" in empty and "one of 2 batches of" in whole
 

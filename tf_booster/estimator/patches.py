@@ -28,9 +28,11 @@ from tf_booster.parallel import (
     agreement,
     end_together,
     evaluation,
+    graph_iterators,
     initial_values,
     loss_reduction,
     prediction,
+    program_input,
     quiet,
     rank_0_decides,
     rank_input,
@@ -77,6 +79,9 @@ def _install_for_several_ranks() -> None:
         _replace(head, "create_estimator_spec", loss_reduction.note_head)
     _replace(_compat.monitored_session_class(), "__init__", initial_values.with_broadcast_hook)
     _replace(_compat.monitored_session_class(), "__init__", end_together.with_end_together)
+    _replace(
+        _compat.monitored_session_class(), "__init__", program_input.with_divided_input
+    )  # Before hooks see the graph.
     if ranks.current().rank > 0:
         _replace(tf.get_logger(), "filters", quiet.only_warnings)
         _replace(tf.compat.v1.summary.FileWriterCache, "get", quiet.silent_writer)
@@ -124,6 +129,7 @@ def _finalize(original: Any, rewrite: Rewrite) -> Any:
         # A session that is made anew after an error finds the graph finalized, and rewritten.
         if not _compat.is_finalized(graph):
             shared_graphs.share(graph)
+            graph_iterators.follow(graph)
             _rewrite(graph, self, rewrite)
             for saver in [self.saver, *graph.get_collection(tf.compat.v1.GraphKeys.SAVERS)]:
                 if isinstance(saver, tf.compat.v1.train.Saver):

@@ -144,13 +144,14 @@ def copy(op: tf.Operation, edits: Dict[str, Edit], scope: str) -> tf.Tensor:
         inputs = [edit.inputs.get(i, tensor) for i, tensor in enumerate(inputs)]
         output = at.outputs[0]
         if edit.attrs or any(new is not old for new, old in zip(inputs, at.inputs)):
-            output = _node(at, inputs, edit.attrs, scope)
+            output = node_like(at, inputs, edit.attrs, scope)
         return output if edit.after is None else edit.after(output)
 
     return copied(op)
 
 
-def _node(op: tf.Operation, inputs: List[tf.Tensor], attrs: Dict[str, Any], scope: str) -> tf.Tensor:
+def node_like(op: tf.Operation, inputs: List[tf.Tensor], attrs: Dict[str, Any], scope: str) -> tf.Tensor:
+    """The first output of a new op like `op`, of other inputs, with the given attrs in place of its own."""
     graph_def = tf.compat.v1.GraphDef()
     graph_def.versions.CopyFrom(op.graph.graph_def_versions)
     node = graph_def.node.add()

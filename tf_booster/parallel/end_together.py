@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional, Set
 
 import tensorflow as tf
 
@@ -12,6 +12,7 @@ from tf_booster.parallel import row_weights
 from tf_booster.parallel.row_weights import STOP
 
 _ASKED = ("tf_booster", "stop_asked")
+_PROGRAMS_LOOP = ("tf_booster", "programs_loop")
 
 
 def with_stop(graph: tf.Graph, has_next: tf.Tensor) -> tf.Tensor:
@@ -19,6 +20,12 @@ def with_stop(graph: tf.Graph, has_next: tf.Tensor) -> tf.Tensor:
     asked = tf.compat.v1.placeholder_with_default(tf.zeros([]), [], "stop_asked")
     graph.add_to_collection(_ASKED, asked)
     return has_next - STOP * asked
+
+
+def note_programs_loop(graph: tf.Graph, elements: List[tf.Operation]) -> None:
+    """Notes that `graph` is run by a program's own loop, not an Estimator's, and the ops that get its batches."""
+    for op in elements:
+        graph.add_to_collection(_PROGRAMS_LOOP, op)
 
 
 class EndTogetherHook(tf.compat.v1.train.SessionRunHook):
@@ -52,6 +59,57 @@ class EndTogetherHook(tf.compat.v1.train.SessionRunHook):
                 run_context.request_stop()
         elif run_values.results <= 0:
             run_context.request_stop()
+
+
+class EndOfInputHook(EndTogetherHook):
+    """In a program's own loop: runs that read no input are let through; the first that does after the last batch raises OutOfRangeError,
+    as in one process."""
+
+    def __init__(self, elements: List[tf.Operation]) -> None:
+        """`elements`: the ops that get batches."""
+        super().__init__()
+        self._elements = set(elements)
+        self._reads: Dict[Any, bool] = {}
+        self._ended = False
+
+    def before_run(self, run_context: Any) -> Any:
+        if not self._reads_input(run_context):
+            return None
+        if self._ended:
+            raise tf.errors.OutOfRangeError(None, None, "End of sequence: no rank has another batch.")
+        return super().before_run(run_context)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if run_values.results is None:
+            return
+        if run_values.results > -STOP / 2:
+            self._ended = bool(run_values.results <= 0)
+        else:
+            run_context.request_stop()
+
+    def _reads_input(self, run_context: Any) -> bool:
+        given = run_context.original_args
+        fetched = _compat.graph_elements(run_context.session.graph, given.fetches)
+        fed = _compat.graph_elements(run_context.session.graph, list(given.feed_dict or ()))
+        key = (frozenset(each.name for each in fetched), frozenset(each.name for each in fed))
+        if key not in self._reads:
+            self._reads[key] = self._are_before(fetched, fed)
+        return self._reads[key]
+
+    def _are_before(self, fetched: List[Any], fed: List[Any]) -> bool:
+        given = {id(each) for each in fed}
+        waiting = [each for each in fetched if id(each) not in given]
+        seen: Set[tf.Operation] = set()
+        while waiting:
+            each = waiting.pop()
+            op = each if isinstance(each, tf.Operation) else each.op
+            if op in self._elements:
+                return True
+            if op not in seen:
+                seen.add(op)
+                waiting += [tensor for tensor in op.inputs if id(tensor) not in given]
+                waiting += op.control_inputs
+        return False
 
 
 class _Asking:
@@ -106,6 +164,7 @@ def with_end_together(original: Any) -> Any:
 def together(hooks: List[Any]) -> List[Any]:
     """`hooks` with an EndTogetherHook, through which those ask for the end that do not by the count of steps."""
     given = [hook for hook in hooks if isinstance(hook, EndTogetherHook)]
-    end = given[0] if given else EndTogetherHook()
+    loop = tf.compat.v1.get_default_graph().get_collection(_PROGRAMS_LOOP)
+    end = given[0] if given else EndOfInputHook(loop) if loop else EndTogetherHook()
     asking = [hook if hook is end or _compat.stops_by_steps(hook) else _AskingHook(hook, end) for hook in hooks]
     return asking if given else [*asking, end]

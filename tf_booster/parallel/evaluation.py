@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 import tensorflow as tf
 
-from tf_booster.parallel import host_exchange, loss_reduction, ranks, row_weights
+from tf_booster.parallel import host_exchange, loss_reduction, metric_updates, ranks, row_weights
 
 _reduction = loss_reduction.AVERAGE
 
@@ -20,7 +20,8 @@ def set_reduction(option: str) -> None:
 
 
 class MergeMetricsHook(tf.compat.v1.train.SessionRunHook):
-    """Sums what ranks added to METRIC_VARIABLES, in front of the hook that reads the final values.
+    """Sums what ranks added to METRIC_VARIABLES, or takes the largest or smallest of what they have, as each is updated; in front of the
+    hook that reads the final values.
 
     Batches that come again on a rank that has run dry are updated with like others; the Variables are read before.
     """
@@ -29,15 +30,17 @@ class MergeMetricsHook(tf.compat.v1.train.SessionRunHook):
         """`live`, `has_next`: this rank's, float32 scalars; see RepeatLast."""
         self._flags = (live, has_next)
         self._variables: Dict[str, Any] = {}
+        self._kinds: Dict[str, str] = {}
         self._first: Dict[str, np.ndarray] = {}
         self._last: Optional[Dict[str, np.ndarray]] = None
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Reads what Variables have before the first batch."""
+        """Reads what Variables have before the first batch. Raises ValueError for one whose values on ranks cannot be merged."""
         del coord
         found = session.graph.get_collection(tf.compat.v1.GraphKeys.METRIC_VARIABLES)
         # Estimator keeps those of Keras metrics in a set: their order differs between ranks.
-        self._variables = {v.op.name: v for v in found if v.dtype.is_floating or v.dtype.is_integer}
+        self._variables = {v.op.name: v for v in found}
+        self._kinds = metric_updates.how_merged(self._variables)
         self._first = session.run(self._variables)
         self._last = None
 
@@ -50,21 +53,26 @@ class MergeMetricsHook(tf.compat.v1.train.SessionRunHook):
             self._last = run_context.session.run(self._variables) if live else self._first
 
     def end(self, session: Any) -> None:
-        """Gives all ranks' sums to the Variables."""
+        """Gives the values of all ranks together to the Variables."""
         last = session.run(self._variables) if self._last is None else self._last
-        added = {name: (value.dtype.name, value - self._first[name]) for name, value in last.items()}
-        told = host_exchange.all_gather(added, "metrics of an evaluation")
+        told = host_exchange.all_gather(last, "metrics of an evaluation")
         _check_same_names(told)
         feeds: Dict[Any, np.ndarray] = {}
         for name, variable in self._variables.items():
-            total = sum(np.asarray(each[name][1], _wide(each[name][1].dtype)) for each in told)
-            feeds[variable.initializer.inputs[1]] = (self._first[name] + total).astype(self._first[name].dtype)
+            of_ranks = [np.asarray(each[name]) for each in told]
+            feeds[variable.initializer.inputs[1]] = _merged(self._kinds[name], self._first[name], of_ranks)
         if feeds:
             session.run([variable.initializer for variable in self._variables.values()], feeds)
 
 
-def _wide(dtype: Any) -> Any:
-    return np.float64 if np.issubdtype(dtype, np.floating) else dtype
+def _merged(kind: str, first: np.ndarray, of_ranks: List[np.ndarray]) -> np.ndarray:
+    """What a Variable would have that was `first` and was then updated as those of all ranks were."""
+    if kind != metric_updates.SUM:
+        return functools.reduce(np.maximum if kind == metric_updates.MAX else np.minimum, of_ranks)
+    if not np.issubdtype(first.dtype, np.number):  # Nothing has updated it.
+        return first
+    wide = np.float64 if np.issubdtype(first.dtype, np.floating) else first.dtype
+    return (first + sum(np.asarray(each - first, wide) for each in of_ranks)).astype(first.dtype)
 
 
 def _check_same_names(told: Any) -> None:

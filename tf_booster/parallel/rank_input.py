@@ -9,9 +9,18 @@ from typing import Any, List, Optional, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat, log
-from tf_booster.parallel import end_together, host_exchange, input_sharding, ranks, row_weights
+from tf_booster.parallel import (
+    end_together,
+    graph_iterators,
+    graph_sources,
+    host_exchange,
+    input_sharding,
+    ranks,
+    row_weights,
+)
 from tf_booster.parallel.evaluation import MergeMetricsHook
 from tf_booster.parallel.repeat_last import RepeatLast, made_up
+from tf_booster.passes.graph_view import GraphView
 
 NOTES = ("tf_booster", "rank_input")  # A graph's collection: what was done, in words.
 _MODES = {
@@ -50,20 +59,31 @@ def call_input_fn(original: Any) -> Any:
     return _call_input_fn
 
 
+@dataclasses.dataclass(frozen=True)
+class _Tensors:
+    """What an input function returned that read iterators of the graph, which now give this rank's part; see RowWeights."""
+
+    result: Any
+    live: tf.Tensor
+    has_next: tf.Tensor
+    mode: str
+
+
 def parse_input_fn_result(original: Any) -> Any:
     """Wraps Estimator's parse_input_fn_result, which makes an iterator of what an input function returns."""
 
     @functools.wraps(original)
     def parse_input_fn_result(result: Any) -> Any:
-        if not isinstance(result, RankInput):
+        if isinstance(result, RankInput):
+            element, (live, has_next), hooks = original(result)
+        elif isinstance(result, _Tensors):
+            element, live, has_next, hooks = result.result, result.live, result.has_next, []
+        else:
             return original(result)
-        element, (live, has_next), hooks = original(result)
         features, labels = _compat.features_and_labels(element)
-        graph = tf.compat.v1.get_default_graph()
         with tf.name_scope("tf_booster/rank_input/"):
-            rows = live * _rows(labels, features)
-            weights = row_weights.RowWeights(rows, end_together.with_stop(graph, has_next))
-            row_weights.register(graph, weights, trains=result.mode == tf.estimator.ModeKeys.TRAIN)
+            rows = live * rows_of(labels, features)
+        register_flags(tf.compat.v1.get_default_graph(), rows, has_next, result.mode == tf.estimator.ModeKeys.TRAIN)
         if result.mode == tf.estimator.ModeKeys.EVAL:
             hooks = [*hooks, MergeMetricsHook(live, has_next)]
         return features, labels, hooks
@@ -71,40 +91,107 @@ def parse_input_fn_result(original: Any) -> Any:
     return parse_input_fn_result
 
 
+def register_flags(graph: tf.Graph, rows: tf.Tensor, has_next: tf.Tensor, trains: bool) -> None:
+    """Notes the row weights of the graph's input, with what a hook's wish to stop adds to them."""
+    with tf.name_scope("tf_booster/rank_input/"):
+        weights = row_weights.RowWeights(rows, end_together.with_stop(graph, has_next))
+    row_weights.register(graph, weights, trains)
+
+
 def _of_rank(estimator: Any, result: Any, mode: str) -> Any:
     called = f"input_fn ({_MODES.get(mode, mode)})"
+    config = _compat.session_config(estimator)
+    graph = tf.compat.v1.get_default_graph()
+    if _compat.distribution(estimator, mode) is not None:
+        note(graph, f"{called}: a tf.distribute strategy divides it")
+        return result
     if not isinstance(result, tf.data.Dataset):
-        _note(
-            f"{called}: it returned tensors, not a Dataset: each rank reads what its own gives; divide it by rank, or return a Dataset"
+        return _tensors_of_rank(result, mode, called, config)
+    last = _compat.variant_of_dataset(result).op
+    part, fallback = divided(graph, last, mode, called, config)
+    return RankInput(
+        _as_dataset(part, result), made_up(result) if fallback is None else _as_dataset(fallback, result), mode
+    )
+
+
+def _tensors_of_rank(result: Any, mode: str, called: str, config: Optional[tf.compat.v1.ConfigProto]) -> Any:
+    leaves = [leaf for leaf in tf.nest.flatten(result, expand_composites=True) if isinstance(leaf, tf.Tensor)]
+    view = GraphView(tf.compat.v1.get_default_graph())
+    try:
+        sources = graph_sources.sources_of(view, leaves)
+    except graph_iterators.NotDivisible as why:
+        note(
+            view.graph,
+            f"{called} returned tensors, and each rank reads what its own gives: {why}; or return a tf.data.Dataset",
         )
         return result
-    if _compat.distribution(estimator, mode) is not None:
-        _note(f"{called}: a tf.distribute strategy divides it")
-        return result
-    if _wanted is False:
-        _note(f"{called}: shard_input=False: each rank reads what its own input function gives")
-        return RankInput(result, made_up(result), mode)
-    return RankInput(*_sharded(result, mode, called, _compat.session_config(estimator)), mode)
+    flags = divide_sources(view, sources, mode, called, config)
+    moved = tf.nest.map_structure(
+        lambda leaf: graph_iterators.current(view.graph, leaf) if isinstance(leaf, tf.Tensor) else leaf, result
+    )
+    with tf.name_scope("tf_booster/rank_input/"):
+        return _Tensors(moved, *all_flags(flags), mode)
 
 
-def _sharded(
-    dataset: tf.data.Dataset, mode: str, called: str, config: Optional[tf.compat.v1.ConfigProto]
-) -> Tuple[tf.data.Dataset, tf.data.Dataset]:
+def divide_sources(
+    view: GraphView,
+    sources: List[graph_iterators.Source],
+    mode: str,
+    called: str,
+    config: Optional[tf.compat.v1.ConfigProto],
+) -> List[graph_iterators.Flags]:
+    """Has the iterators of a graph give this rank's part. Several that are read together are divided alike, element by element.
+
+    Raises:
+      ValueError: ranks have different inputs.
+    """
+    together = len(sources) > 1
+    flags: List[graph_iterators.Flags] = []
+    for source in sources:
+        name = f"{called}, iterator '{source.iterator.name}'"
+
+        def change(last: tf.Operation, name: str = name) -> graph_iterators.Parts:
+            return divided(view.graph, last, mode, name, config, in_order=together)
+
+        flags += graph_iterators.change(view, source, change)
+    return flags
+
+
+def all_flags(flags: List[graph_iterators.Flags]) -> Tuple[tf.Tensor, tf.Tensor]:
+    """live and has_next of a step that reads all of these: it ends with the first that ends, and counts if all of its elements do."""
+    if len(flags) == 1:
+        return flags[0].live, flags[0].has_next
+    return tuple(tf.reduce_min(tf.stack(each)) for each in zip(*((flag.live, flag.has_next) for flag in flags)))
+
+
+def divided(
+    graph: tf.Graph, last: tf.Operation, mode: str, called: str, config: Any, in_order: bool = False
+) -> graph_iterators.Parts:
+    """This rank's part of the dataset `last`, and what to repeat where that is empty; None for what can be made up.
+
+    Args:
+      graph: it is read in; `last` may be in the body of a function.
+      in_order: every N-th element, whatever the dataset is made of.
+
+    Raises:
+      ValueError: ranks have different inputs.
+    """
     here = ranks.current()
-    last = _compat.variant_of_dataset(dataset).op
-    in_order = mode == tf.estimator.ModeKeys.PREDICT
+    if _wanted is False:
+        note(graph, f"{called}: shard_input=False: each rank reads what its own input function gives")
+        return last.outputs[0], None
+    in_order = in_order or mode == tf.estimator.ModeKeys.PREDICT
     planned = input_sharding.plan_in_order(last) if in_order else input_sharding.plan(last, here.size)
     by_program = input_sharding.is_sharded(last, here.rank, here.size)
     told = host_exchange.all_gather((by_program, planned.describe(), planned.seeds), called, config)
     if all(each for each, _, _ in told):
-        _note(f"{called}: left alone, the program gives each rank its shard")
-        return dataset, made_up(dataset)
+        note(graph, f"{called}: left alone, the program gives each rank its shard")
+        return last.outputs[0], None
     _check_same([plan for _, plan, _ in told], called)
     planned = dataclasses.replace(planned, seeds=told[0][2])
     part = input_sharding.shard(last, planned, here.rank, here.size)
-    whole = input_sharding.without_caches(last)
-    _note(f"{called}: each rank reads one of {here.size} {planned.what} of the dataset '{planned.place.name}'")
-    return _as_dataset(part, dataset), _as_dataset(whole, dataset)
+    note(graph, f"{called}: each rank reads one of {here.size} {planned.what} of the dataset '{planned.place.name}'")
+    return part, input_sharding.without_caches(last)
 
 
 def _as_dataset(variant: tf.Tensor, like: tf.data.Dataset) -> tf.data.Dataset:
@@ -123,7 +210,7 @@ def _check_same(plans: List[Any], called: str) -> None:
             )
 
 
-def _rows(*parts: Any) -> tf.Tensor:
+def rows_of(*parts: Any) -> tf.Tensor:
     """The number of rows of a batch, a float32 scalar: the first dimension of labels, or of features; 1 if all are scalars."""
     leaves = [leaf for part in parts for leaf in tf.nest.flatten(part)]
     for leaf in leaves:
@@ -136,7 +223,8 @@ def _rows(*parts: Any) -> tf.Tensor:
     return tf.ones([])
 
 
-def _note(said: str) -> None:
-    tf.compat.v1.get_default_graph().add_to_collection(NOTES, said)
+def note(graph: tf.Graph, said: str) -> None:
+    """Says once, and in the report of `graph`, how its input is divided."""
+    graph.add_to_collection(NOTES, said)
     if ranks.current().rank == 0:
         log.once(said)

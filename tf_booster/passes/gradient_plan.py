@@ -32,6 +32,9 @@ _KEEP_APART = (
 
 _APPLY = ("ResourceApply", "ResourceSparseApply", "Apply", "SparseApply", "TfBoosterMulti")
 
+# What a program sums gradients with.
+USERS_REDUCTIONS = ("HorovodAllreduce", "HorovodGroupedAllreduce", "HorovodAllgather", "HorovodReducescatter")
+
 
 @dataclasses.dataclass
 class GradientPlan:
@@ -174,9 +177,7 @@ def _computed_from(index: GraphIndex, ops: Iterable[tf.Operation]) -> Set[int]:
 def _users_collectives(view: GraphView, numbers: Iterable[int]) -> List[tf.Operation]:
     """The program's own collectives; Horovod's optimizer has them in the functions of a tf.cond."""
     index = view.index()
-    functions = view.functions_with(
-        "HorovodAllreduce", "HorovodGroupedAllreduce", "HorovodAllgather", "HorovodReducescatter"
-    )
+    functions = view.functions_with(*USERS_REDUCTIONS)
     ops = [index.ops[number] for number in numbers]
     return [op for op in ops if is_users_collective(op) or not functions.keys().isdisjoint(called_functions(op))]
 

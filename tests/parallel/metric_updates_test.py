@@ -1,0 +1,102 @@
+"""How metrics' Variables are found to be updated, and so merged over ranks; what cannot be merged is refused."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import pytest
+import tensorflow as tf
+
+from tf_booster.parallel.metric_updates import how_merged
+
+v1 = tf.compat.v1
+
+
+def of_metric(make: Callable[[Any, Any], Any], dtype: Any = tf.float32, resource: bool = True) -> str:
+    with tf.Graph().as_default():
+        v = v1.get_variable("v", [4], dtype, v1.zeros_initializer(), trainable=False, use_resource=resource)
+        make(v, v1.placeholder(dtype, [4]))
+        return how_merged({"v": v})["v"]
+
+
+@tf.function
+def in_a_function(v: Any, x: Any) -> None:
+    v.assign(tf.maximum(x, v))
+
+
+def v1_cond(v: Any, x: Any) -> Any:
+    v1.disable_control_flow_v2()
+    try:
+        return v1.cond(v1.placeholder(tf.bool, []), lambda: v.assign_add(x), lambda: v.assign_add(2 * x))
+    finally:
+        v1.enable_control_flow_v2()
+
+
+MERGED = [
+    (lambda v, x: v.assign_add(x), "sum"),
+    (lambda v, x: [v.assign_sub(x), v.assign(v + 2 * x)], "sum"),
+    (lambda v, x: v.scatter_add(tf.IndexedSlices(x[:2], [0, 1])), "sum"),
+    (lambda v, x: v.scatter_max(tf.IndexedSlices(x[:2], [0, 1])), "max"),
+    (lambda v, x: v.assign(tf.identity(tf.maximum(tf.identity(v), x))), "max"),
+    (lambda v, x: v.assign(tf.minimum(x, v)), "min"),
+    (in_a_function, "max"),
+    (lambda v, x: tf.cond(x[0] > 0, lambda: v.assign(tf.minimum(v, x)), lambda: v.read_value()), "min"),
+    (v1_cond, "sum"),
+    (lambda v, x: None, "sum"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make, kind", MERGED)
+def test_kinds(make, kind):
+    assert of_metric(make) == kind
+
+
+def test_reference_variables_and_flags():
+    assert of_metric(lambda v, x: v1.assign_add(v, x), resource=False) == "sum"
+    assert of_metric(lambda v, x: v1.assign(v, tf.maximum(v, x)), resource=False) == "max"
+    assert of_metric(lambda v, x: v.assign(tf.logical_or(v, x)), tf.bool) == "max"
+
+
+REFUSED = [
+    lambda v, x: v.assign(x),
+    lambda v, x: v.assign(0.9 * v + x),
+    lambda v, x: v.assign(x - v),
+    lambda v, x: v.assign_add((x - v) / 2),
+    lambda v, x: v.assign(tf.maximum(v, x + v)),
+    lambda v, x: [v.assign_add(x), v.assign(tf.maximum(v, x))],
+    tf.function(lambda v, x: v.assign(x)),
+    lambda v, x: tf.function(lambda d: v.assign_add(d))(x - v),
+    lambda v, x: tf.while_loop(lambda i: i < 3, lambda i: v.assign_add(x)[0] * 0 + i + 1, [0.0]),
+]
+
+
+@pytest.mark.parametrize("make", REFUSED)
+def test_what_cannot_be_merged_is_refused(make):
+    with pytest.raises(ValueError, match="'v' is not only added to.*assign_add"):
+        of_metric(make)
+
+
+def test_all_metrics_of_tensorflow_are_merged():
+    with tf.Graph().as_default() as graph:
+        labels, values = v1.placeholder(tf.int64, [None]), v1.placeholder(tf.float32, [None])
+        scores = v1.placeholder(tf.float32, [None, 3])
+        m = v1.metrics
+        m.accuracy(labels, labels), m.auc(labels, values), m.false_negatives_at_thresholds(labels, values, [0.2])
+        m.mean_iou(labels, labels, 3), m.mean_per_class_accuracy(labels, labels, 3)
+        (
+            m.mean_relative_error(values, values, values),
+            m.precision_at_k(labels[:, None], scores, 2),
+            m.root_mean_squared_error(values, values),
+        )
+        m.sensitivity_at_specificity(labels, values, 0.5), m.average_precision_at_k(labels[:, None], scores, 2)
+        for metric in (
+            tf.keras.metrics.AUC(),
+            tf.keras.metrics.MeanIoU(2),
+            tf.keras.metrics.R2Score(),
+            tf.keras.metrics.Precision(),
+        ):
+            metric.update_state(values[:, None], values[:, None])
+            for variable in metric.variables:
+                graph.add_to_collection(v1.GraphKeys.METRIC_VARIABLES, variable)
+        found = {v.op.name: v for v in graph.get_collection(v1.GraphKeys.METRIC_VARIABLES)}
+        assert len(found) > 30 and set(how_merged(found).values()) == {"sum"}
