@@ -4,6 +4,7 @@
 
 #include "cc/core/hash_table/admission.h"
 #include "cc/core/hash_table/cpu_table_impl.h"
+#include "cc/core/hash_table/row_copy.h"
 
 namespace tf_booster {
 namespace {
@@ -12,9 +13,11 @@ constexpr int64_t kKeysPerVisit = 1024;
 constexpr int64_t kMaxGroup = 64;
 constexpr int64_t kVictimsPerVisit = 512;
 
-// Rows that are handed to the update at once. While one group is updated the next one is fetched; both stay in a
-// first-level cache of 32 KiB.
-int64_t GroupSize(int64_t stride_bytes) { return std::clamp<int64_t>((8 << 10) / stride_bytes, 4, kMaxGroup); }
+// Rows that are handed to the update at once. While one group is updated the next one is fetched, into the second-level
+// cache: see PrefetchRow. Adam through SparseApply, ns a row of dim 16 and of 128: rows and metas into the first level 70
+// and 280, rows alone into the second 45 and 177, both 29 and 160, and with groups of 4 KiB in place of 8 26 and 150
+// (2 KiB is as good, 16 KiB is as bad as 8).
+int64_t GroupSize(int64_t stride_bytes) { return std::clamp<int64_t>((4 << 10) / stride_bytes, 4, kMaxGroup); }
 
 // Up to kMaxGroup admitted keys.
 struct Group {
@@ -32,8 +35,8 @@ struct Group {
       positions[size] = *i;
       rows[size] = store.Values(row);
       metas[size] = store.Meta(row);
-      __builtin_prefetch(metas[size], 1);
-      for (int64_t v = 0; v < values; v += 16) __builtin_prefetch(rows[size] + v, 1);
+      __builtin_prefetch(metas[size], /*write=*/0, /*locality=*/2);
+      PrefetchRow(rows[size], values);
       ++size;
     }
   }
