@@ -53,7 +53,6 @@ def test_an_unknown_value_names_what_is_wanted(name):
 
 NOT_YET = {
     "device": "gpu",
-    "pipeline": "exact",
 }
 
 

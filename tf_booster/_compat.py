@@ -306,6 +306,23 @@ def base_session_class() -> Any:
     return tf.compat.v1.Session.__mro__[1]
 
 
+def replace_do_run(session: Any, do_run: Any) -> None:
+    """Has `session` run what it is given by `do_run`, whose arguments are those of BaseSession._do_run (lists of ops and tensors)."""
+    session._do_run = do_run  # pylint: disable=protected-access
+
+
+def run_options(session: Any, own_thread: bool) -> Any:
+    """RunOptions as `_do_run` takes them; the memory is kept for good.
+
+    own_thread: a run does not wait for threads of a pool that other runs fill: where that has one thread alone, the run stays on
+    its caller's.
+    """
+    options = tf.compat.v1.RunOptions()
+    if own_thread and session._config.inter_op_parallelism_threads == 1:  # pylint: disable=protected-access
+        options.inter_op_thread_pool = -1
+    return _session_api.TF_NewBufferFromString(options.SerializeToString())
+
+
 def is_closed(session: Any) -> bool:
     """Whether the session was closed."""
     return bool(session._closed)  # pylint: disable=protected-access

@@ -35,7 +35,16 @@ class Options:
 
 
 # Passes that can be left out by name, in the order of passes/pipelines.py; hash_tables cannot: tables do not run without it.
-PASSES = ("sparse_lookups", "variable_gathers", "variable_updates", "unique", "xla", "small_matmuls", "input_pipeline")
+PASSES = (
+    "sparse_lookups",
+    "variable_gathers",
+    "variable_updates",
+    "unique",
+    "xla",
+    "small_matmuls",
+    "input_pipeline",
+    "embedding_pipeline",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +89,7 @@ _RULES: Dict[str, _Rule] = {
     "fuse_variables": _Rule(_SWITCH),
     "fuse_sparse_variables": _Rule(_ON_OFF),
     "fast_parser": _Rule(_SWITCH),
-    "pipeline": _Rule(("off", "exact", "async"), honoured=("off",)),
+    "pipeline": _Rule(("off", "exact", "async")),
     "prefetch_to_device": _Rule(_SWITCH),
     "xla": _Rule(("off", "auto")),
     "gradient_reduction": _Rule(("average", "sum")),

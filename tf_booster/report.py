@@ -28,6 +28,7 @@ class Report:
     passes: what each pass did. tables: one entry a table, as in to_dict(). device: where tables live.
     before, after: what one step ran and runs. counted_from: which fetches these steps are.
     memory: of Variables, see passes/variable_memory.py. collectives: of one step, by kind.
+    pipeline: where the steps of the embedding pipeline spent their time, once a session has ended; empty without one.
     rank, size: which process of how many made the report.
     """
 
@@ -40,6 +41,7 @@ class Report:
     counted_from: str = ""
     memory: Dict[str, Any] = dataclasses.field(default_factory=dict)
     collectives: Dict[str, int] = dataclasses.field(default_factory=lambda: count_by_kind(()))
+    pipeline: Dict[str, Any] = dataclasses.field(default_factory=dict)
     rank: int = dataclasses.field(default_factory=lambda: ranks.current().rank)
     size: int = dataclasses.field(default_factory=lambda: ranks.current().size)
 
@@ -69,6 +71,7 @@ class Report:
             "tables": [dict(table) for table in self.tables],
             "variables": [dict(variable) for variable in self.variables],
             "collectives_per_step": dict(self.collectives),
+            "pipeline": dict(self.pipeline),
             "device": self.device,
             "rank": self.rank,
             "size": self.size,
@@ -94,6 +97,10 @@ class Report:
         for entry in self.tables:
             if entry["name"] == table:
                 entry.update(stats)
+
+    def add_pipeline(self, timing: Dict[str, Any]) -> None:
+        """Adds what is known of the embedding pipeline once a session has ended; see pipeline/timing.py."""
+        self.pipeline.update(timing)
 
     def write_html(self, path: str) -> None:
         """Writes a page that needs nothing else: all that str() tells, and the graph before and after. Makes folders as needed."""

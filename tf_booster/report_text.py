@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 # Reasons that are alike but for names are told once, when there are more than this many.
 _TOLD_ONE_BY_ONE = 3
+_BOUND = {"embedding": "embedding graph", "main": "main graph", "program": "program between its steps"}
 
 
 def text(report: Any) -> str:
@@ -51,7 +52,7 @@ def figures(report: Any) -> List[str]:
     if report.size > 1:
         kinds = ", ".join(f"{count} {kind}" for kind, count in report.collectives.items())
         lines.append(f"collectives in a step: {sum(report.collectives.values())} ({kinds})")
-    lines += memory(report)
+    lines += pipeline(report) + memory(report)
     fused = [v for v in report.variables if v.get("fused_into")]
     if report.variables:
         into = len({v["fused_into"] for v in fused})
@@ -59,6 +60,17 @@ def figures(report: Any) -> List[str]:
             f"Variables: {len(fused)} of {len(report.variables)} updated by {into} fused op{'' if into == 1 else 's'}"
         )
     return lines
+
+
+def pipeline(report: Any) -> List[str]:
+    """Where the steps of the embedding pipeline spent their time."""
+    of = report.pipeline
+    if not of:
+        return []
+    return [
+        f"embedding pipeline ({of['mode']}): {of['steps']} steps of {of['step_ms']:.2f} ms: embedding graph {of['embedding_ms']:.2f}, "
+        f"main graph {of['main_ms']:.2f}, waiting for the embedding graph {of['waiting_ms']:.2f}; bound by the {_BOUND[of['bound_by']]}"
+    ]
 
 
 def memory(report: Any) -> List[str]:

@@ -42,6 +42,7 @@ from tf_booster.parallel import (
     told_loss,
 )
 from tf_booster.passes import eager_datasets, fetches
+from tf_booster.pipeline.driver import attach_at_first_run
 
 Rewrite = Callable[[tf.Graph], Any]
 
@@ -56,6 +57,7 @@ def install(rewrite: Rewrite) -> None:
     _replace(_compat.scaffold_class(), "finalize", lambda original: _finalize(original, rewrite))
     _replace(_compat.monitored_session_class(), "__init__", with_stats_hook)
     _replace(_compat.base_session_class(), "_extend_graph", sessions.note_run)
+    _replace(_compat.base_session_class(), "_do_run", attach_at_first_run)
     estimator = _compat.estimator_class()
     if estimator is not None:
         _replace(estimator, "_call_model_fn", lambda original: _call_model_fn(original, rewrite))

@@ -14,11 +14,13 @@
 10. input_pipeline: the datasets of the graph, which no other pass looks at.
 11. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
 12. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+13. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 from typing import Any, Iterator, List, Optional, Sequence
 
@@ -28,11 +30,12 @@ from tf_booster import _compat, log
 from tf_booster.embedding import registry
 from tf_booster.estimator.device_prefetch import PrefetchToDevice
 from tf_booster.options import Options
-from tf_booster.parallel import ranks, row_weights
+from tf_booster.parallel import ranks
 from tf_booster.parallel.collectives import count_by_kind
 from tf_booster.passes.base import NOTHING_TO_DO, Pass, PassResult, RewriteError
 from tf_booster.passes.dense_collectives import DenseCollectives
-from tf_booster.passes.fetches import Fetches, executed, fetches_of
+from tf_booster.passes.embedding_pipeline import EmbeddingPipeline, step_fetches
+from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.graph_summary import GraphSummary, summarize
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.hash_tables import HashTables
@@ -46,6 +49,7 @@ from tf_booster.passes.variable_gathers import VariableGathers
 from tf_booster.passes.variable_memory import variable_memory
 from tf_booster.passes.variable_updates import VariableUpdates
 from tf_booster.passes.xla import Xla
+from tf_booster.pipeline.split import split_of
 from tf_booster.report import Report, describe_table, publish, report_of
 
 _AS_IT_WAS = "The graph is as it was."
@@ -74,6 +78,7 @@ def passes(options: Options) -> List[Pass]:
         (options.fast_parser is not False, InputPipeline()),
         (ranks.current().size > 1, InputOverRanks()),
         (options.prefetch_to_device is True, PrefetchToDevice()),
+        (options.pipeline != "off", EmbeddingPipeline(options.pipeline, ranks.current().size)),
     ]
     return [p for on, p in wanted if on and p.name not in options.disable_passes]
 
@@ -127,8 +132,11 @@ def _rewrite(view: GraphView, chosen: Sequence[Pass]) -> Report:
     if not any(result.modified for result in results):
         # After a second run the report of the first still holds.
         return report_of(graph) or _published(graph, results, _AS_IT_WAS)
-    after, memory = _summary(view, fetches), variable_memory(view)
-    collectives = count_by_kind(view.index().ops[number] for number in executed(view, _fetched(graph, fetches)))
+    split = split_of(graph)
+    both = () if split is None else (split.enqueue.name,)
+    after = _summary(view, dataclasses.replace(fetches, names=(*fetches.names, *both)))
+    memory = variable_memory(view)
+    collectives = count_by_kind(view.index().ops[number] for number in executed(view, [*step_fetches(view), *both]))
     made = _published(
         graph,
         results,
@@ -142,12 +150,6 @@ def _rewrite(view: GraphView, chosen: Sequence[Pass]) -> Report:
     return made
 
 
-def _fetched(graph: tf.Graph, fetches: Fetches) -> List[str]:
-    """The ops that a step fetches, with what the hook that ends all ranks together adds."""
-    sums = row_weights.summed_row_weights(graph)
-    return [*fetches.names, *([] if sums is None else [sums.has_next.op.name])]
-
-
 def _is_wanted(p: Pass, view: GraphView) -> bool:
     try:
         return p.requires(view)
@@ -155,7 +157,7 @@ def _is_wanted(p: Pass, view: GraphView) -> bool:
         return True
 
 
-def _summary(view: GraphView, fetches: Fetches) -> Optional[GraphSummary]:
+def _summary(view: GraphView, fetches: Any) -> Optional[GraphSummary]:
     try:
         return summarize(view, fetches)
     except Exception as error:  # Training does not stop for a figure in the report. pylint: disable=broad-except

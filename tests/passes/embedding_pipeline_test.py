@@ -1,0 +1,212 @@
+"""The pass that splits a training graph in two: what it makes, and what it leaves whole, with the reason."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_booster
+from tf_booster.options import Options
+from tf_booster.passes import pipelines
+from tf_booster.passes.embedding_pipeline import EmbeddingPipeline
+from tf_booster.passes.fetches import note_spec
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.pipeline.split import split_of
+
+v1 = tf.compat.v1
+
+
+def features(steps=4):
+    data = {
+        "ids": np.arange(steps * 6, dtype=np.int64).reshape(steps, 6) % 9,
+        "numbers": np.linspace(0, 1, steps * 2).astype(np.float32).reshape(steps, 2),
+        "label": np.ones([steps, 6], np.float32),
+    }
+    return v1.data.make_one_shot_iterator(tf.data.Dataset.from_tensor_slices(data)).get_next()
+
+
+def minimize(loss):
+    return v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_or_create_global_step())
+
+
+def embed(ids, name="t"):
+    return tf_booster.embedding_lookup(tf_booster.get_hash_table(name, 4), ids)
+
+
+def trained(lookup, extra=lambda given, out: out):
+    """A graph that trains lookup(features)."""
+    graph = tf.Graph()
+    with graph.as_default():
+        given = features()
+        out = extra(given, tf.reduce_sum(lookup(given), -1))
+        minimize(tf.reduce_sum(tf.square(out - given["label"])))
+    return graph
+
+
+def rewrite(graph, mode="exact"):
+    with graph.as_default():
+        report = pipelines.rewrite(graph, Options(pipeline=mode))
+    return next(p for p in report.to_dict()["passes"] if p["name"] == "embedding_pipeline")
+
+
+def types_upstream(graph, op):
+    index = GraphView(graph).index()
+    return [index.ops[number].type for number in index.upstream([op])]
+
+
+def main_graph(graph):
+    return types_upstream(graph, graph.get_collection_ref("train_op")[0])
+
+
+def embedding_graph(graph):
+    return types_upstream(graph, split_of(graph).enqueue)
+
+
+def reason(graph, mode="exact"):
+    """Why a graph is left whole; nothing else of it may have changed."""
+    said = rewrite(graph, mode)
+    assert not said["modified"] and split_of(graph) is None
+    assert not [op.name for op in graph.get_operations() if op.name.startswith("tf_booster/pipeline")]
+    (skipped,) = said["skipped"]
+    assert skipped["reason"].startswith("left whole: ")
+    return skipped["node"], skipped["reason"]
+
+
+def test_exact_probes_ahead_and_reads_rows_in_the_main_graph():
+    graph = trained(lambda given: embed(given["ids"]))
+    assert rewrite(graph)["modified"]
+    ahead, main = embedding_graph(graph), main_graph(graph)
+    assert ahead.count("IteratorGetNext") == ahead.count("TfBoosterTableProbe") == ahead.count("QueueEnqueueV2") == 1
+    assert "TfBoosterTableGather" not in ahead and "QueueDequeueV2" not in ahead
+    assert main.count("TfBoosterTableGather") == main.count("QueueDequeueV2") == 1
+    assert "IteratorGetNext" not in main and "TfBoosterTableProbe" not in main
+
+
+def test_async_reads_rows_ahead_too():
+    graph = trained(lambda given: embed(given["ids"]))
+    said = rewrite(graph, "async")
+    assert "differ from run to run" in said["changes"][1]
+    ahead, main = embedding_graph(graph), main_graph(graph)
+    assert ahead.count("TfBoosterTableGather") == 1 and "TfBoosterTableGather" not in main
+    assert main.count("TfBoosterTableApplyGradientDescent") == 1
+
+
+def test_what_a_collection_op_computes_from_the_input_reads_what_crossed():
+    """A summary, an assertion and the program's own tensors of the input."""
+
+    def extra(given, out):
+        v1.summary.scalar("largest", tf.reduce_max(given["ids"]))
+        with tf.control_dependencies([tf.debugging.assert_less(given["ids"], np.int64(100), name="small")]):
+            return tf.identity(out)
+
+    graph = trained(lambda given: embed(given["ids"]), extra)
+    rewrite(graph)
+    (summary,) = graph.get_collection(v1.GraphKeys.SUMMARIES)
+    assert "IteratorGetNext" not in types_upstream(graph, summary.op)
+    assert "QueueDequeueV2" in types_upstream(graph, summary.op)
+    assert "If" in embedding_graph(graph) and "If" not in main_graph(graph)  # The assertion is inside of it.
+
+
+def test_floats_that_no_lookup_needs_are_computed_beside_their_readers():
+    graph = trained(
+        lambda given: embed(given["ids"]), lambda given, out: out * tf.math.log1p(given["numbers"][0] * 2.0)
+    )
+    rewrite(graph)
+    assert "Mul" not in embedding_graph(graph) and "Log1p" not in embedding_graph(graph)
+    graph = trained(lambda given: embed(tf.cast(given["label"] * 3.0, tf.int64)))
+    rewrite(graph)
+    assert "Mul" in embedding_graph(graph)
+
+
+def test_a_second_run_changes_nothing():
+    graph = trained(lambda given: embed(given["ids"]))
+    rewrite(graph)
+    before = graph.version
+    with graph.as_default():
+        pipelines.rewrite(graph, Options(pipeline="exact"))
+    assert graph.version == before
+
+
+def test_an_embedding_that_feeds_an_id():
+    graph = trained(lambda given: embed(tf.cast(embed(given["ids"])[:, 0], tf.int64), "other"))
+    node, why = reason(graph)
+    assert "tf_booster/t/gather" in node and "an embedding, whose value is known when the step before has ended" in why
+
+
+def test_ids_that_depend_on_a_variable():
+    graph = trained(lambda given: embed(given["ids"] + tf.cast(v1.get_variable("v", []), tf.int64)))
+    assert reason(graph)[0] == "v" and "'v' (VarHandleOp), which a step may change" in reason(graph)[1]
+
+
+def test_ids_behind_control_flow():
+    def lookup(given):
+        v1.disable_control_flow_v2()
+        return embed(v1.cond(given["numbers"][0] > 0.5, lambda: given["ids"], lambda: given["ids"] + 1))
+
+    was_on = v1.control_flow_v2_enabled()
+    try:
+        assert "which is control flow" in reason(trained(lookup))[1]
+    finally:
+        if was_on:
+            v1.enable_control_flow_v2()
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        lambda given: tf.random.uniform([6], 0, 9, tf.int64),
+        lambda given: v1.py_func(lambda x: x, [given["ids"]], tf.int64),
+    ],
+)
+def test_ids_that_are_made_anew_in_each_step(ids):
+    graph = trained(lambda given: embed(tf.reshape(ids(given), [6])))
+    assert "must run when its step runs" in reason(graph)[1]
+
+
+def test_constant_ids():
+    graph = trained(lambda given: embed(tf.constant([1, 2, 3, 4, 5, 6], tf.int64)))
+    assert "do not come from the input" in reason(graph)[1]
+
+
+def test_fed_input():
+    graph = tf.Graph()
+    with graph.as_default():
+        minimize(tf.reduce_sum(embed(v1.placeholder(tf.int64, [None], "fed"))))
+    assert reason(graph)[0] == "fed" and "the input is fed" in reason(graph)[1]
+
+
+def test_two_iterators():
+    graph = trained(lambda given: embed(given["ids"] + features()["ids"]))
+    assert "several iterators" in reason(graph)[1]
+
+
+def test_an_iterator_that_is_read_twice():
+    graph = tf.Graph()
+    with graph.as_default():
+        iterator = v1.data.make_one_shot_iterator(tf.data.Dataset.range(6).batch(2))
+        iterator.get_next()
+        minimize(tf.reduce_sum(embed(iterator.get_next())))
+    assert "which batch each gets would change" in reason(graph)[1]
+
+
+def test_a_saved_iterator():
+    graph = tf.Graph()
+    with graph.as_default():
+        iterator = v1.data.make_initializable_iterator(tf.data.Dataset.range(6).batch(2))
+        tf.data.experimental.make_saveable_from_iterator(iterator)
+        minimize(tf.reduce_sum(embed(iterator.get_next())))
+    assert "saves its input iterator" in reason(graph)[1]
+
+
+def test_a_graph_that_evaluates():
+    graph = tf.Graph()
+    with graph.as_default():
+        loss = tf.reduce_sum(embed(features()["ids"]))
+        note_spec(graph, tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.EVAL, loss=loss))
+    assert "no step of it trains" in reason(graph)[1]
+
+
+def test_several_ranks():
+    graph = trained(lambda given: embed(given["ids"]))
+    with graph.as_default():
+        result = EmbeddingPipeline("exact", size=2).run(GraphView(graph))
+    assert not result.modified and "one rank" in result.skipped[0][1] and split_of(graph) is None

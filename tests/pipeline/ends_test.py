@@ -1,0 +1,250 @@
+"""How pipelined training ends, goes on and fails: no batch is lost or used twice, the first error is shown, no thread stays."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from pipelined import batch, booster, dataset, loss_of, threads, v1
+
+from tf_booster.pipeline import driver
+
+
+class Steps:
+    """A graph, its fetches, and which batches tf.data was asked for."""
+
+    def __init__(self, steps=1000, mode="exact", read=batch, make_iterator=v1.data.make_one_shot_iterator):
+        self.read = []
+        self.graph = tf.Graph()
+
+        def noted(step):
+            self.read.append(step)
+            return read(step)
+
+        with self.graph.as_default():
+            v1.set_random_seed(1)
+            self.iterator = make_iterator(dataset(steps, noted))
+            self.features = self.iterator.get_next()
+            self.doubled = 2 * self.features["step"]
+            self.poison = v1.placeholder_with_default(0.0, [], "poison")
+            checked = tf.debugging.check_numerics(loss_of(self.features) + self.poison, "poisoned")
+            self.loss = checked
+            self.train = v1.train.AdagradOptimizer(0.1).minimize(checked, v1.train.get_or_create_global_step())
+        self.mode = mode
+
+    def session(self, **kwargs):
+        return v1.train.MonitoredTrainingSession(**kwargs)
+
+    def __enter__(self):
+        self._booster = booster(self.mode)
+        self._booster.__enter__()
+        self._default = self.graph.as_default()
+        self._default.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._default.__exit__(*error)
+        self._booster.__exit__(*error)
+
+
+def run(session, steps, *more):
+    return session.run([steps.features["step"], steps.loss, steps.train, *more])[0]
+
+
+def test_end_of_data():
+    with Steps(5) as steps:
+        seen = []
+        with steps.session() as session:
+            while not session.should_stop():
+                seen.append(run(session, steps))
+    assert seen == steps.read == [0, 1, 2, 3, 4]
+    assert threads() == []
+
+
+def test_the_end_of_data_is_the_error_that_a_plain_session_raises():
+    with Steps(2) as steps:
+        with steps.session() as session:
+            raw = session._tf_sess()
+            run(raw, steps), run(raw, steps)
+            for _ in range(2):
+                with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
+                    run(raw, steps)
+
+
+def test_a_hook_that_stops():
+    with Steps() as steps:
+        with steps.session(hooks=[v1.train.StopAtStepHook(num_steps=3)]) as session:
+            while not session.should_stop():
+                last = run(session, steps)
+    assert last == 2
+    assert threads() == []
+
+
+def test_an_error_of_the_input_comes_at_its_step():
+    def broken(step):
+        if step == 3:
+            raise ValueError("batch three is broken")
+        return batch(step)
+
+    with Steps(read=broken) as steps:
+        seen = []
+        with pytest.raises(tf.errors.InvalidArgumentError, match="batch three is broken"):
+            with steps.session() as session:
+                while not session.should_stop():
+                    seen.append(run(session, steps))
+    assert seen == [0, 1, 2]
+    assert threads() == []
+
+
+def test_an_error_of_the_main_graph_is_the_one_that_is_shown():
+    def broken(step):
+        if step == 2:
+            raise ValueError("nobody has come so far")
+        return batch(step)
+
+    with Steps(read=broken) as steps:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="poisoned"):
+            with steps.session() as session:
+                run(session, steps)
+                session.run([steps.loss, steps.train], {steps.poison: np.nan})
+    assert threads() == []
+
+
+def test_an_error_of_the_program_between_two_steps():
+    with Steps() as steps:
+        with pytest.raises(KeyboardInterrupt):
+            with steps.session() as session:
+                run(session, steps)
+                raise KeyboardInterrupt
+    assert threads() == []
+
+
+def test_a_step_that_fails_loses_its_own_batch_at_most():
+    with Steps(8) as steps, steps.session() as session:
+        raw = session._tf_sess()
+        seen = [run(raw, steps), run(raw, steps)]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="poisoned"):
+            raw.run([steps.loss, steps.train], {steps.poison: np.nan})
+        with pytest.raises(tf.errors.OutOfRangeError):
+            while True:
+                seen.append(run(raw, steps))
+    assert seen in ([0, 1, 3, 4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7])
+
+
+def test_closing_does_not_wait_for_an_input_that_hangs(monkeypatch):
+    monkeypatch.setattr(driver, "_PATIENCE_SECONDS", 0.05)
+    free = threading.Event()
+
+    def hanging(step):
+        if step == 2:
+            free.wait(60)
+        return batch(step)
+
+    with Steps(3, read=hanging) as steps:
+        with steps.session() as session:
+            run(session, steps), run(session, steps)
+    free.set()
+    for _ in range(200):
+        if not threads():
+            break
+        time.sleep(0.05)
+    assert threads() == []
+
+
+def test_an_input_that_begins_anew_loses_what_was_read_ahead_of_it():
+    with Steps(4, make_iterator=v1.data.make_initializable_iterator) as steps:
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, steps.iterator.initializer)
+        with steps.session() as session:
+            raw = session._tf_sess()
+            assert [run(raw, steps) for _ in range(2)] == [0, 1]
+            raw.run(steps.iterator.initializer)
+            seen = []
+            with pytest.raises(tf.errors.OutOfRangeError):
+                while True:
+                    seen.append(run(raw, steps))
+            assert seen == [0, 1, 2, 3]
+            raw.run(steps.iterator.initializer)
+            assert run(raw, steps) == 0
+
+
+def test_runs_that_need_no_batch_take_none():
+    with Steps(3) as steps, steps.session() as session:
+        raw = session._tf_sess()
+        counter = v1.train.get_global_step()
+        assert [raw.run(counter), run(raw, steps), raw.run(counter), run(raw, steps)] == [0, 0, 1, 1]
+        # A run of its own that fetches the input takes a batch, as it does without a pipeline.
+        assert raw.run(steps.features["step"]) == 2
+        with pytest.raises(tf.errors.OutOfRangeError):
+            run(raw, steps)
+
+
+def test_feeding_the_input():
+    """A feed of what the embedding graph does not look at is a part of its step, beside the batch."""
+    with Steps(3) as steps, steps.session() as session:
+        fed = {steps.features["step"]: 41}
+        for step in range(2):
+            doubled, numbers, _ = session.run([steps.doubled, steps.features["numbers"], steps.train], fed)
+            assert doubled == 82
+            np.testing.assert_array_equal(numbers, batch(step)["numbers"])
+        assert session.run(steps.doubled, fed) == 82  # Needs no batch, and takes none.
+        assert run(session, steps) == 2
+
+
+def test_feeding_what_is_computed_ahead_is_refused():
+    with Steps(3) as steps, steps.session() as session:
+        raw = session._tf_sess()
+        inner = next(op for op in steps.graph.get_operations() if op.type == "TfBoosterTableProbe").inputs[1]
+        for tensor in (steps.features["ids"], inner):
+            with pytest.raises(ValueError, match="a step ahead of its feed.*pipeline='off'"):
+                raw.run(steps.loss, {tensor: np.zeros(tensor.shape.as_list()[1:] and [8, 5] or [8], np.int64)})
+
+
+def test_make_callable_is_a_run():
+    with Steps(3) as steps, steps.session() as session:
+        call = session._tf_sess().make_callable([steps.features["step"], steps.train])
+        assert [call()[0], call()[0]] == [0, 1]
+
+
+def test_threads_that_share_a_session_share_the_batches():
+    with Steps(40) as steps, steps.session() as session:
+        raw, seen = session._tf_sess(), []
+
+        def work():
+            try:
+                while True:
+                    seen.append(int(run(raw, steps)))
+            except tf.errors.OutOfRangeError:
+                pass
+
+        workers = [threading.Thread(target=work) for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    assert sorted(seen) == list(range(40))
+
+
+def test_a_session_that_is_made_anew_goes_on():
+    """An AbortedError makes MonitoredSession begin a new session on the same graph."""
+    with Steps(make_iterator=v1.data.make_initializable_iterator) as steps:
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, steps.iterator.initializer)
+        aborted = []
+
+        class Abort(v1.train.SessionRunHook):
+            def after_run(self, run_context, run_values):
+                if not aborted:
+                    aborted.append(True)
+                    raise tf.errors.AbortedError(None, None, "once")
+
+        with v1.train.MonitoredSession(hooks=[Abort()]) as session:
+            assert [run(session, steps) for _ in range(3)] == [0, 1, 2]
+        assert aborted
+    assert threads() == []
+
+
+def test_disabling_while_a_session_is_open():
+    with Steps(4) as steps, steps.session() as session:
+        assert run(session, steps) == 0
+        steps._booster.__exit__(None, None, None)
+        assert [run(session, steps) for _ in range(3)] == [1, 2, 3]

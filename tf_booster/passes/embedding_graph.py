@@ -1,0 +1,232 @@
+"""Which ops of a training step may run a step ahead: what depends on the input alone, and on rows of tables if they may be stale.
+
+An op of the step belongs to one of three parts. **Common** ops do not depend on the input and have no state that a step changes:
+constants, handles of tables. The **embedding graph** depends on the input and on common ops alone. The rest is the **main graph**.
+docs/design/embedding_pipeline.md tells why this is exact.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Dict, List, Sequence, Set
+
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.passes.graph_view import GraphView, is_marked_for_compilation
+from tf_booster.passes.sources import Sources
+
+SOURCE = "IteratorGetNext"
+PROBES = ("TfBoosterTableProbe",)
+GATHERS = ("TfBoosterTableGather",)
+
+# Handles that a step does not change, as far as their consumers are of _READERS.
+_HANDLES = re.compile(
+    r"TfBoosterHashTable|TfBoosterTableField|(Mutable)?(HashTable|DenseHashTable)\w*|AnonymousHashTable"
+)
+_LOOKUP_TABLE = re.compile(r"LookupTable(Find|Size)(V2)?")
+# Reads that only a later step's update would change: a probe's answers may be old, and are checked where they are used.
+_PROBING = re.compile("|".join(PROBES))
+_GATHERING = re.compile("|".join(GATHERS))
+_CHECKS = re.compile(r"Assert|CheckNumerics(V2)?")
+_CONTROL_FLOW = re.compile(r"(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond|_SwitchN")
+_CHANGES_LOOKUP_TABLE = re.compile(r"LookupTable(Insert|Remove)(V2)?")
+# What Grappler may rewrite together with its readers, with other last bits: it stays with them unless a lookup needs it.
+_ARITHMETIC = re.compile(
+    r"Add(V2|N)?|Sub|Mul(NoNan)?|(Real|Floor|Trunc)?Div(NoNan)?|Xdivy|Neg|Reciprocal|Inv|Square|SquaredDifference|Sqrt|Rsqrt|Pow"
+    r"|Log(1p)?|Exp(m1)?|Tanh|Sigmoid|Sum|Mean|Prod|Max|Min|(Batch)?MatMul\w*|BiasAdd|Conv\w*|Relu\w*|Softmax|LogSoftmax|Einsum"
+)
+
+
+class CannotSplit(Exception):
+    """Why a graph is left whole; `node` is the op that it is about."""
+
+    def __init__(self, node: str, reason: str):
+        super().__init__(reason)
+        self.node, self.reason = node, reason
+
+
+@dataclasses.dataclass
+class EmbeddingGraph:
+    """The plan of a split.
+
+    source: the IteratorGetNext.
+    ops: the embedding graph with the source, each op after what is before it.
+    crossing: tensors of `ops` that ops outside of it read, and all of the source's.
+    ends: ops of `ops` that are waited for from outside, or that nothing reads, like an assertion.
+    """
+
+    source: tf.Operation
+    ops: List[tf.Operation]
+    crossing: List[tf.Tensor]
+    ends: List[tf.Operation]
+
+
+def plan(view: GraphView, order: Sequence[int], stale_rows: bool) -> EmbeddingGraph:
+    """Finds the embedding graph of a step.
+
+    Args:
+      order: numbers of the ops that a step runs, each after what is before it.
+      stale_rows: whether rows of tables may be read before the step before has updated them.
+
+    Raises:
+      CannotSplit: the step has no single input, a lookup cannot run ahead, or nothing would.
+    """
+    index = view.index()
+    ops = [index.ops[number] for number in order]
+    source = _source(view, ops)
+    parts = _Parts(view, source, stale_rows)
+    for number in order:
+        parts.sort(number)
+    lookups = [op for op in ops if op.type in PROBES]
+    needed = index.upstream(lookups)
+    for op in lookups:
+        if index.number[op] not in parts.ahead:
+            raise _refusal(view, parts, op)
+    ahead = parts.ahead if stale_rows else _without_arithmetic(view, order, parts.ahead, needed)
+    inside = [index.ops[number] for number in order if number in ahead]
+    return _ends(view, source, inside)
+
+
+class _Parts:
+    """Sorts the ops of a step, in their order."""
+
+    def __init__(self, view: GraphView, source: tf.Operation, stale_rows: bool):
+        self._view, self._stale_rows = view, stale_rows
+        self._index = view.index()
+        self._sources = Sources(view.graph)
+        self._source = self._index.number[source]
+        self.common: Set[int] = set()
+        self.ahead: Set[int] = {self._source}
+        self._changed_tables: Dict[tf.Operation, bool] = {}
+
+    def sort(self, number: int) -> None:
+        """Puts an op into its part; those before it are in theirs."""
+        if number == self._source:
+            return
+        before = self._index.before[number]
+        if all(b in self.common or b in self.ahead for b in before) and self.may_run_ahead(self._index.ops[number]):
+            (self.ahead if any(b in self.ahead for b in before) else self.common).add(number)
+
+    def may_run_ahead(self, op: tf.Operation) -> bool:
+        """Whether `op` gives the same answer a step earlier, whatever that step changes, if its inputs do."""
+        if _compat.in_control_flow(op) or _CONTROL_FLOW.fullmatch(op.type):
+            return False
+        if any(tensor.dtype != tensor.dtype.base_dtype for tensor in op.outputs):
+            return False  # A reference Variable.
+        if op.type == "PlaceholderWithDefault":
+            return False  # A feed is for the step that it is given to.
+        if _HANDLES.fullmatch(op.type):
+            return not self._is_changed(op)
+        reads_resource = any(tensor.dtype == tf.resource for tensor in op.inputs)
+        makes_resource = any(tensor.dtype in (tf.resource, tf.variant) for tensor in op.outputs)
+        if reads_resource or makes_resource:
+            return bool(
+                _LOOKUP_TABLE.fullmatch(op.type)
+                or _PROBING.fullmatch(op.type)
+                or (self._stale_rows and _GATHERING.fullmatch(op.type))
+            )
+        if self._sources.is_source(op):
+            return False
+        return not _compat.is_stateful(op.type) or bool(_CHECKS.fullmatch(op.type)) or _compat.calls_functions(op.type)
+
+    def _is_changed(self, handle: tf.Operation) -> bool:
+        """Whether an op of the graph inserts into TensorFlow's lookup table `handle`."""
+        if handle not in self._changed_tables:
+            readers = [op for tensor in handle.outputs for op in tensor.consumers()]
+            self._changed_tables[handle] = any(_CHANGES_LOOKUP_TABLE.fullmatch(op.type) for op in readers)
+        return self._changed_tables[handle]
+
+
+def _source(view: GraphView, ops: Sequence[tf.Operation]) -> tf.Operation:
+    found = [op for op in ops if op.type == SOURCE]
+    if not found:
+        fed = next(
+            (op for op in ops if op.type.startswith("Placeholder") and op.type != "PlaceholderWithDefault"), None
+        )
+        if fed is not None:
+            raise CannotSplit(
+                fed.name, "the input is fed, and there is no feed for a step ahead; use a tf.data.Dataset"
+            )
+        raise CannotSplit("the graph", "the step reads no tf.data iterator, so there is nothing to read ahead")
+    if len(found) > 1:
+        raise CannotSplit(
+            found[1].name, "the step reads several iterators; zip their datasets, and one step ahead is one element"
+        )
+    source = found[0]
+    if any(tensor.dtype in (tf.resource, tf.variant) for tensor in source.outputs):
+        raise CannotSplit(source.name, "the input has variants or resources, which cannot cross in a queue")
+    if source.control_inputs:
+        raise CannotSplit(
+            source.name, f"the input waits for '{source.control_inputs[0].name}', which is a part of the step"
+        )
+    iterator = source.inputs[0]
+    for op in iterator.consumers():
+        if op.type in ("SerializeIterator", "DeserializeIterator"):
+            raise CannotSplit(
+                op.name, "the program saves its input iterator, which would be a batch ahead of the model"
+            )
+        if op is not source and "GetNext" in op.type:
+            raise CannotSplit(op.name, "two ops read the input's iterator, and which batch each gets would change")
+    if any("/job:" in op.device for op in ops):
+        raise CannotSplit(source.name, "the graph is placed on several processes")
+    return source
+
+
+def _without_arithmetic(view: GraphView, order: Sequence[int], ahead: Set[int], needed: Set[int]) -> Set[int]:
+    """`ahead` without what computes with floats for the main graph, and what follows from that."""
+    index = view.index()
+    left: Set[int] = set()
+    for number in order:
+        if number not in ahead:
+            continue
+        op = index.ops[number]
+        floats = any(tensor.dtype.is_floating for tensor in op.outputs)
+        if number not in needed and (
+            any(b in left for b in index.before[number])
+            or (floats and bool(_ARITHMETIC.fullmatch(op.type)))
+            or is_marked_for_compilation(op)
+        ):
+            left.add(number)
+    return ahead - left
+
+
+def _ends(view: GraphView, source: tf.Operation, inside: List[tf.Operation]) -> EmbeddingGraph:
+    members = set(inside)
+    crossing, ends = [], []
+    for op in inside:
+        read = False
+        for tensor in op.outputs:
+            readers = tensor.consumers()
+            read = read or bool(readers)
+            if op is source or any(reader not in members for reader in readers):
+                crossing.append(tensor)
+        waiting = view.control_outputs(op)
+        if op is not source and (any(w not in members for w in waiting) or not (read or waiting)):
+            ends.append(op)
+    return EmbeddingGraph(source, inside, crossing, ends)
+
+
+def _refusal(view: GraphView, parts: _Parts, lookup: tf.Operation) -> CannotSplit:
+    """Names the op that keeps a lookup from running ahead."""
+    index = view.index()
+    number, blocker = index.number[lookup], lookup
+    while True:
+        before = [b for b in index.before[number] if b not in parts.common and b not in parts.ahead]
+        if not before:
+            break
+        number = before[0]
+        blocker = index.ops[number]
+    if number == index.number[lookup]:
+        if all(b in parts.common for b in index.before[number]):
+            return CannotSplit(lookup.name, "the ids of this lookup do not come from the input")
+        return CannotSplit(lookup.name, "the lookup stands inside of control flow")
+    what = f"the ids of lookup '{lookup.name}' depend on '{blocker.name}' ({blocker.type}), "
+    if blocker.type in GATHERS:
+        return CannotSplit(blocker.name, what + "an embedding, whose value is known when the step before has ended")
+    if _compat.in_control_flow(blocker) or _CONTROL_FLOW.fullmatch(blocker.type):
+        return CannotSplit(blocker.name, what + "which is control flow")
+    if any(tensor.dtype == tf.resource for tensor in [*blocker.inputs, *blocker.outputs]):
+        return CannotSplit(blocker.name, what + "which a step may change")
+    return CannotSplit(blocker.name, what + "which must run when its step runs, and not ahead of it")

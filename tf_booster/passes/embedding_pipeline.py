@@ -1,0 +1,150 @@
+"""Splits a training graph in two, so that the next step's input and lookups run while this step trains.
+
+What the main graph reads of the embedding graph crosses in a queue, all tensors of a batch as one tuple. The embedding graph is made
+of copies: the program's own ops stay, and compute from what has crossed, so that a tensor that a hook holds is that of its step.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List
+
+import tensorflow as tf
+
+from tf_booster.parallel import row_weights
+from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.embedding_graph import GATHERS, PROBES, CannotSplit, EmbeddingGraph, plan
+from tf_booster.passes.fetches import UPDATE, executed, fetches_of, updating_calls
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.table_probes import DEVICE
+from tf_booster.pipeline import split as splits
+from tf_booster.pipeline.split import ASYNC, Split
+
+SCOPE = "tf_booster/pipeline"
+_LEFT_WHOLE = "left whole: "
+# A batch that a failed step left, beside the one ahead.
+_ROOM = 2
+
+
+class EmbeddingPipeline(Pass):
+    """One queue between what may run a step ahead and the rest. `mode`: EXACT or ASYNC."""
+
+    name = "embedding_pipeline"
+
+    def __init__(self, mode: str, size: int = 1):
+        self._mode, self._size = mode, size
+
+    def requires(self, view: GraphView) -> bool:
+        return splits.split_of(view.graph) is None and bool(view.graph.get_operations())
+
+    def run(self, view: GraphView) -> PassResult:
+        result = PassResult(self.name)
+        try:
+            if self._size > 1:
+                raise CannotSplit("the graph", f"the pipeline runs on one rank yet, and there are {self._size}")
+            found = _plan(view, self._mode)
+        except CannotSplit as error:
+            result.skipped.append((error.node, _LEFT_WHOLE + error.reason))
+            return result
+        splits.note(view.graph, _split(view, found, self._mode))
+        result.modified = True
+        result.changes.extend(_changes(found, self._mode))
+        return result
+
+    def ensures(self, view: GraphView) -> None:
+        """The two halves share no op that takes a batch."""
+        split = splits.split_of(view.graph)
+        if split is None:
+            return
+        index = view.index()
+        if index.number[split.dequeue] in index.upstream([split.enqueue]):
+            raise RewriteError("the embedding graph would wait for the main graph")
+        if index.number[split.source] in index.upstream(_step_ops(view)):
+            raise RewriteError(f"the main graph would take batches from '{split.source.name}' itself")
+
+
+def step_fetches(view: GraphView) -> List[str]:
+    """Names of the ops that a step of the program fetches, with what the hook that ends all ranks together adds."""
+    sums = row_weights.summed_row_weights(view.graph)
+    return [*fetches_of(view).names, *([] if sums is None else [sums.has_next.op.name])]
+
+
+def _step_ops(view: GraphView) -> List[tf.Operation]:
+    return [view.index().ops[number] for number in executed(view, step_fetches(view))]
+
+
+def _plan(view: GraphView, mode: str) -> EmbeddingGraph:
+    order = executed(view, step_fetches(view))
+    index = view.index()
+    updating = set(updating_calls(view))
+    if not any(UPDATE.fullmatch(index.ops[number].type) or index.ops[number] in updating for number in order):
+        raise CannotSplit("the graph", "no step of it trains; evaluation and prediction run as they are")
+    return plan(view, order, stale_rows=mode == ASYNC)
+
+
+def _split(view: GraphView, found: EmbeddingGraph, mode: str) -> Split:
+    ahead = frozenset(tensor.name for op in found.ops for tensor in op.inputs)
+    copies = _copy(view, found)
+    with view.inserting(DEVICE):
+        queue = tf.raw_ops.FIFOQueueV2(
+            component_types=[tensor.dtype for tensor in found.crossing], capacity=_ROOM, name=f"{SCOPE}/queue"
+        )
+        dequeued = tf.raw_ops.QueueDequeueV2(
+            handle=queue, component_types=[tensor.dtype for tensor in found.crossing], name=f"{SCOPE}/batch"
+        )
+        size = tf.raw_ops.QueueSizeV2(handle=queue, name=f"{SCOPE}/waiting")
+    with view.inserting(DEVICE, [copies[op.name] for op in found.ends]):
+        sent = [copies[tensor.op.name].outputs[tensor.value_index] for tensor in found.crossing]
+        enqueue = tf.raw_ops.QueueEnqueueV2(handle=queue, components=sent, name=f"{SCOPE}/send")
+    begin = dequeued[0].op
+    new = {enqueue, *copies.values()}
+    members = set(found.ops)
+    for tensor, value in zip(found.crossing, dequeued):
+        value.set_shape(tensor.shape)
+        # Copies of the program's ops go on reading each other: only those that nothing but a hook may fetch are left of them.
+        of_source = tensor.op is found.source
+        view.redirect(tensor, value, lambda op, every=of_source: op not in new and (every or op not in members))
+    # What waited for an op of the embedding graph waits for the batch: it is sent when all of these have run.
+    view.redirect_control(found.ops, begin)
+    view.redirect_control([found.source], begin)
+    return Split(
+        mode=mode,
+        enqueue=enqueue,
+        dequeue=begin,
+        size=size,
+        source=found.source,
+        crossing={tensor.name: value for tensor, value in zip(found.crossing, dequeued)},
+        ahead=ahead,
+        resets=tuple(op for op in found.source.inputs[0].consumers() if op.type == "MakeIterator"),
+    )
+
+
+def _copy(view: GraphView, found: EmbeddingGraph) -> Dict[str, tf.Operation]:
+    """Copies of the embedding graph's ops by the names of these; what is common to both halves they share."""
+    names = {op.name for op in found.ops}
+    graph_def = tf.compat.v1.GraphDef()
+    graph_def.versions.CopyFrom(view.graph.graph_def_versions)
+    shared: Dict[str, tf.Tensor] = {}
+    for op in found.ops:
+        node = graph_def.node.add()
+        node.CopyFrom(op.node_def)
+        for attr in ("_class", "_tf_booster_originals"):  # Both name ops of the graph, not of the copy.
+            node.attr.pop(attr, None)
+        shared.update((tensor.name, tensor) for tensor in op.inputs if tensor.op.name not in names)
+        del node.input[:]
+        node.input.extend(tensor.name for tensor in op.inputs)
+        node.input.extend("^" + before.name for before in op.control_inputs if before.name in names)
+    with view.inserting(None):
+        tf.graph_util.import_graph_def(graph_def, input_map=shared, name=SCOPE)
+    return {name: view.graph.get_operation_by_name(f"{SCOPE}/{name}") for name in names}
+
+
+def _changes(found: EmbeddingGraph, mode: str) -> List[str]:
+    count = sum(op.type in PROBES for op in found.ops)
+    rows = sum(op.type in GATHERS for op in found.ops)
+    what = [f"{count} probe{'s' * (count != 1)} of tables"] if count else []
+    what += [f"{rows} gather{'s' * (rows != 1)}"] if rows else []
+    what.append(f"{len(found.ops)} ops in all")
+    told = f"{mode}: the input of the next step ({', '.join(what)}) runs while a step trains; {len(found.crossing)} tensors cross"
+    if mode != ASYNC:
+        return [told]
+    return [told, "rows are read up to one step before the last update of them: results differ from run to run"]

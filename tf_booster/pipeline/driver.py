@@ -1,0 +1,238 @@
+"""Runs the two halves of a split graph in one session: while the main graph of a step runs, the embedding graph of the next one does.
+
+The session's own `run` is what programs, hooks and MonitoredSessions end in, so it is what the driver stands in front of. A run that
+needs a batch is a step. It waits until its batch is in the queue, has the thread begin the next one, and runs the main graph on the
+caller's thread. So there is never more than one batch ahead, and between two steps nothing of the model changes.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+import tensorflow as tf
+
+from tf_booster import _compat, log
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.pipeline.split import Split, split_of
+from tf_booster.pipeline.timing import Timing
+from tf_booster.pipeline.worker import Job, Worker
+from tf_booster.report import report_of
+
+# An input function of Python code cannot be interrupted; whoever closes a session does not wait for it for ever.
+_PATIENCE_SECONDS = 10.0
+
+
+class _Run(NamedTuple):
+    """What a program asks for, in terms of the split graph."""
+
+    targets: List[tf.Operation]
+    fetches: List[tf.Tensor]
+    feeds: Dict[str, tf.Tensor]  # Name of a tensor that is fed -> what is fed in its place.
+    takes_batch: bool
+    resets_input: bool
+
+
+class Driver:
+    """Of one session on one split graph."""
+
+    def __init__(self, session: tf.compat.v1.Session, split: Split, do_run: Callable[..., Any]):
+        self.timing = Timing()
+        self._split = split
+        self._graph = session.graph
+        self._original_run = do_run
+        self._original_close = session.close
+        self._worker = Worker("tf_booster embedding graph")
+        self._lock = threading.RLock()
+        self._ahead: Optional[Job] = None  # The run of the embedding graph that nobody has taken the batch of.
+        self._left = 0  # Batches in the queue that a failed step did not take.
+        self._failed = False  # A step failed, before or after it had taken its batch.
+        self._closed = False
+        self._known: Dict[Any, _Run] = {}
+        self._version = -1
+        self._behind_batch: Set[tf.Operation] = set()
+        self._behind_reset: Set[tf.Operation] = set()
+        self._options = _compat.run_options(session, own_thread=True)
+
+    def do_run(
+        self, handle: Any, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], feeds: Any, *rest: Any
+    ) -> Any:
+        """Stands for the session's `_do_run`; the same arguments, the same result, the same errors."""
+        run = self._known_run(targets, fetches, feeds)
+        if run.feeds:
+            feeds = {run.feeds.get(ref.deref().name, ref.deref()).ref(): value for ref, value in feeds.items()}
+        if run.resets_input:
+            with self._lock:
+                self._forget_batches()
+        if not run.takes_batch:
+            return self._original_run(handle, run.targets, run.fetches, feeds, *rest)
+        if handle is not None:
+            raise RuntimeError(
+                "partial_run of a graph with an embedding pipeline; use enable_gpu_booster(pipeline='off')"
+            )
+        began = time.perf_counter()
+        with self._lock:
+            seconds = self._await_batch()
+            if self._ahead is None and self._left == 0:
+                self._ahead = self._start()
+        waited = time.perf_counter() - began
+        try:
+            result = self._original_run(handle, run.targets, run.fetches, feeds, *rest)
+        except BaseException:
+            self._failed = True
+            raise
+        self.timing.add(began, waited, time.perf_counter(), seconds)
+        return result
+
+    def close(self) -> None:
+        """Stands for the session's close(): nothing runs after it, and the threads have ended."""
+        if self._closed:
+            return
+        self._closed = True
+        # Cancels what runs, and waits until it has noticed: Python code of an input function does not.
+        closing = threading.Thread(target=self._original_close, name="tf_booster closes a session", daemon=True)
+        closing.start()
+        closing.join(_PATIENCE_SECONDS)
+        if not self._worker.stop(_PATIENCE_SECONDS) or closing.is_alive():
+            log.once(
+                "the session is closed, but its input function is still working on a batch that nobody will use; "
+                "its thread ends with that batch"
+            )
+        report = report_of(self._graph)
+        if report is not None:
+            report.add_pipeline({"mode": self._split.mode, **self.timing.to_dict()})
+
+    # --- Batches ---
+
+    def _start(self) -> Job:
+        run, enqueue, options = self._original_run, self._split.enqueue, self._options
+        return self._worker.submit(lambda: run(None, [enqueue], [], {}, options, None))
+
+    def _await_batch(self) -> float:
+        """Returns when a batch is in the queue that no other step takes: how long it took to make. Raises what the input raised."""
+        if self._failed:
+            self._count_left()
+        if self._left:
+            self._left -= 1
+            return 0.0
+        job = self._ahead or self._start()
+        self._ahead = job  # Ctrl-C may come while it is waited for.
+        job.wait()
+        self._ahead = None
+        if job.error is not None:
+            raise job.error
+        return job.seconds
+
+    def _count_left(self) -> None:
+        """A step that failed has taken its batch, or not; the queue tells, as soon as nobody adds to it."""
+        job, self._ahead, self._failed = self._ahead, None, False
+        if job is not None:
+            job.wait()
+        (self._left,) = self._original_run(None, [], [self._split.size], {}, None, None)
+        if job is not None and job.error is not None:
+            self._ahead = job  # What it raised comes after the batches before it.
+
+    def _forget_batches(self) -> None:
+        """Throws away what was taken ahead of an input that begins anew."""
+        if self._ahead is None and not self._failed and not self._left:
+            return
+        self._failed = True
+        self._count_left()
+        self._ahead = None
+        for _ in range(self._left):
+            self._original_run(None, [self._split.dequeue], [], {}, None, None)
+        self._left = 0
+
+    # --- What a run needs ---
+
+    def _known_run(self, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], feeds: Any) -> _Run:
+        if self._version != self._graph.version:
+            self._look_at_graph()
+        fed = tuple(ref.deref() for ref in feeds)
+        key = (tuple(targets), tuple(tensor.name for tensor in fetches), tuple(tensor.name for tensor in fed))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._examine(targets, fetches, fed)
+        return found
+
+    def _look_at_graph(self) -> None:
+        self._behind_batch = GraphView.downstream([self._split.dequeue])
+        self._behind_reset = GraphView.downstream(self._split.resets)
+        self._known.clear()
+        self._version = self._graph.version
+
+    def _examine(
+        self, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], fed: Tuple[tf.Tensor, ...]
+    ) -> _Run:
+        crossing, source = self._split.crossing, self._split.source
+        for tensor in fed:
+            if tensor.name in self._split.ahead:
+                raise ValueError(
+                    f"feed_dict has '{tensor.name}', with which the embedding pipeline computes a step ahead of its feed; "
+                    "use enable_gpu_booster(pipeline='off')"
+                )
+        in_place = {tensor.name: crossing[tensor.name] for tensor in fed if tensor.name in crossing}
+        mapped_targets = [self._split.dequeue if op is source else op for op in targets]
+        mapped_fetches = [crossing.get(tensor.name, tensor) for tensor in fetches]
+        ends = [*mapped_targets, *(tensor.op for tensor in mapped_fetches)]
+        if fed:
+            barrier = {in_place.get(tensor.name, tensor).name for tensor in fed}
+            takes = _needs(ends, self._split.dequeue, barrier)
+        else:
+            takes = any(op in self._behind_batch for op in ends)
+        resets = any(op in self._behind_reset for op in ends)
+        return _Run(mapped_targets, mapped_fetches, in_place, takes, resets)
+
+
+def attach_at_first_run(original: Any) -> Any:
+    """Wraps the sessions' method `_do_run`: a session on a split graph gets its driver with its first run."""
+
+    @functools.wraps(original)
+    def _do_run(self: Any, *args: Any) -> Any:
+        if not getattr(self, "_tf_booster_looked_for_split", False):
+            self._tf_booster_looked_for_split = True
+            split = split_of(self.graph)
+            if split is not None:
+                return _attach(self, split, original).do_run(*args)
+        return original(self, *args)
+
+    return _do_run
+
+
+def _attach(session: tf.compat.v1.Session, split: Split, do_run: Any) -> Driver:
+    driver = Driver(session, split, functools.partial(do_run, session))
+    # On the session, not on its class: what is split stays so when tf_booster is switched off.
+    _compat.replace_do_run(session, driver.do_run)
+    session.close = driver.close
+    session.make_callable = functools.partial(_make_callable, session)
+    return driver
+
+
+def _make_callable(
+    session: tf.compat.v1.Session, fetches: Any, feed_list: Any = None, accept_options: bool = False
+) -> Callable[..., Any]:
+    """Stands for Session.make_callable, which would not come by the driver."""
+    del accept_options  # run() takes them by the names by which the callable would.
+
+    def run(*values: Any, **kwargs: Any) -> Any:
+        return session.run(fetches, dict(zip(feed_list or (), values)), **kwargs)
+
+    return run
+
+
+def _needs(ends: Sequence[tf.Operation], wanted: tf.Operation, fed: Set[str]) -> bool:
+    """Whether `wanted` is upstream of `ends` when the tensors named `fed` are given."""
+    stack: List[tf.Operation] = list(ends)
+    seen: Set[tf.Operation] = set()
+    while stack:
+        op = stack.pop()
+        if op is wanted:
+            return True
+        if op in seen:
+            continue
+        seen.add(op)
+        stack.extend(tensor.op for tensor in op.inputs if tensor.name not in fed)
+        stack.extend(op.control_inputs)
+    return False

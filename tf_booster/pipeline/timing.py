@@ -1,0 +1,48 @@
+"""How long the steps of a pipeline spend where."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict
+
+
+@dataclasses.dataclass
+class Timing:
+    """Sums over the steps so far, in seconds of a clock.
+
+    embedding: runs of the embedding graph, on their thread. main: runs of the main graph.
+    waiting: how long steps waited for the embedding graph before their main graph could begin.
+    total: from the begin of the first step that was timed to the end of the last one, with what the program does in between.
+    """
+
+    steps: int = 0
+    embedding: float = 0.0
+    main: float = 0.0
+    waiting: float = 0.0
+    first_began: float = 0.0
+    last_ended: float = 0.0
+
+    def add(self, began: float, waited: float, ended: float, embedding: float) -> None:
+        """Takes in a step that began at `began`, waited so long, and ended; `embedding`: seconds of its embedding graph."""
+        if self.steps == 0:
+            self.first_began = began
+        self.steps += 1
+        self.embedding += embedding
+        self.waiting += waited
+        self.main += ended - began - waited
+        self.last_ended = ended
+
+    def to_dict(self) -> Dict[str, Any]:
+        """Milliseconds a step, and which half bounds it: "embedding", "main", or "program" (what is between two runs)."""
+        steps = max(self.steps, 1)
+        each = {
+            "embedding_ms": 1e3 * self.embedding / steps,
+            "main_ms": 1e3 * self.main / steps,
+            "waiting_ms": 1e3 * self.waiting / steps,
+            "step_ms": 1e3 * (self.last_ended - self.first_began) / steps,
+        }
+        between = each["step_ms"] - each["main_ms"] - each["waiting_ms"]
+        longest = max(
+            ("main", each["main_ms"]), ("embedding", each["embedding_ms"]), ("program", between), key=lambda b: b[1]
+        )
+        return {"steps": self.steps, **{name: round(ms, 4) for name, ms in each.items()}, "bound_by": longest[0]}

@@ -1,0 +1,69 @@
+"""One thread that runs what it is given, one after the other, until it is told to stop."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import Any, Callable, Optional
+
+
+class Job:
+    """What runs on the thread: wait() returns when it has ended; `error` is what it raised, `seconds` how long it took."""
+
+    def __init__(self, work: Callable[[], Any]):
+        self._work: Optional[Callable[[], Any]] = work
+        self._ended = threading.Event()
+        self.error: Optional[BaseException] = None
+        self.began = self.seconds = 0.0
+
+    def run(self) -> None:
+        """Runs the work; keeps what it raises."""
+        self.began = time.perf_counter()
+        try:
+            self._work()
+        except BaseException as error:  # It is raised where the result is waited for. pylint: disable=broad-except
+            self.error = error
+        self.seconds = time.perf_counter() - self.began
+        self._work = None
+        self._ended.set()
+
+    def wait(self, seconds: Optional[float] = None) -> bool:
+        """Whether it has ended within `seconds`; without a limit, waits for the end. Ctrl-C interrupts it."""
+        return self._ended.wait(seconds)
+
+
+class Worker:
+    """A daemon thread, begun with the first job, that holds nothing between two jobs."""
+
+    def __init__(self, name: str):
+        self._name = name
+        self._jobs: queue.SimpleQueue = queue.SimpleQueue()
+        self._thread: Optional[threading.Thread] = None
+
+    def submit(self, work: Callable[[], Any]) -> Job:
+        """Has the thread run `work` after what it has been given before."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=_serve, args=(self._jobs,), name=self._name, daemon=True)
+            self._thread.start()
+        job = Job(work)
+        self._jobs.put(job)
+        return job
+
+    def stop(self, seconds: float) -> bool:
+        """Ends the thread after its last job. Whether it has ended within `seconds`."""
+        thread, self._thread = self._thread, None
+        if thread is None or thread is threading.current_thread():
+            return True
+        self._jobs.put(None)
+        thread.join(seconds)
+        return not thread.is_alive()
+
+
+def _serve(jobs: queue.SimpleQueue) -> None:
+    while True:
+        job = jobs.get()
+        if job is None:
+            return
+        job.run()
+        del job
