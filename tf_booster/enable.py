@@ -9,7 +9,7 @@ import tensorflow as tf
 from tf_booster import _native, log, parsing
 from tf_booster import options as _options
 from tf_booster.estimator import device_prefetch, patches, sessions
-from tf_booster.parallel import agreement, evaluation, rank_input, ranks, shared_graphs, watchdog
+from tf_booster.parallel import agreement, evaluation, host_ranks, rank_input, ranks, shared_graphs, watchdog
 from tf_booster.passes import eager_datasets, pipelines
 from tf_booster.report import Report
 
@@ -33,6 +33,8 @@ def enable_gpu_booster(**options: Any) -> None:
     if wanted == _enabled:
         return
     _native.ops()
+    if wanted.horovod is not False:
+        host_ranks.start()
     ranks.start(wanted)
     shared_graphs.set_partition(wanted.partition)
     watchdog.start(wanted.watchdog, wanted.watchdog_abort)

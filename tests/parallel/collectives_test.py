@@ -1,4 +1,4 @@
-"""All collectives, in one start of three ranks each, because a start takes seconds."""
+"""All collectives, through shared memory and through Horovod, in one start of three ranks each, because a start takes seconds."""
 
 from unittest import mock
 
@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tf_booster import _native
-from tf_booster.parallel import collectives
+from tf_booster.parallel import collectives, host_ranks
 
 v1 = tf.compat.v1
 
@@ -39,7 +39,12 @@ def everything(rank, size):
             fed = {x: np.full([4, 2], rank + 1.0)}
             results = session.run([summed, gathered, sent, received, folded, as_on_gpu, barrier], fed)
             traced = [_names_run(session, fetch, fed) for fetch in (folded, barrier)]
-    return results, counts, traced
+            # Through shared memory, in which a larger message moves to another place.
+            for rows in (4, 40_000, 3):
+                more = session.run(summed[0], {x: np.full([rows, 2], rank + 1.0)})
+                assert more.shape == (rows, 2) and (more == 6.0).all()
+    types = {op.type for op in graph.get_operations() if collectives.is_collective(op)}
+    return results, counts, traced, types
 
 
 def _names_run(session, fetch, fed):
@@ -52,9 +57,10 @@ def _names_run(session, fetch, fed):
     return names
 
 
-def test_sums_gathers_broadcasts_and_exchanges():
-    outcomes = launch.values(everything, 3)
-    for rank, (results, counts, traced) in enumerate(outcomes):
+@pytest.mark.parametrize("shared_memory", ["1", "0"])
+def test_sums_gathers_broadcasts_and_exchanges(shared_memory):
+    outcomes = launch.values(everything, 3, env={host_ranks.SWITCH: shared_memory})
+    for rank, (results, counts, traced, types) in enumerate(outcomes):
         summed, gathered, sent, received, folded, as_on_gpu, _ = results
         np.testing.assert_array_equal(summed[0], np.full([4, 2], 6.0))
         np.testing.assert_array_equal(summed[1], [3.0, 3.0, 3.0])
@@ -74,6 +80,8 @@ def test_sums_gathers_broadcasts_and_exchanges():
         np.testing.assert_array_equal(folded, [3.0, 6.0])
         assert counts == {"tables": 1, "dense": 2, "sparse": 1, "other": 4}
         assert traced == [[1, 1, 1], [1, 1, 1]]
+        assert (types & set(collectives.HOST_TYPES) == set(collectives.HOST_TYPES)) is (shared_memory == "1")
+        assert ("HorovodAllreduce" in types) is (shared_memory == "0")
 
 
 @pytest.mark.parametrize("rows", [[0], [3], [2, 0, 5]])

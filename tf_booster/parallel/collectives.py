@@ -1,8 +1,9 @@
-"""Collectives as ops of a graph: few and large, because each waits for Horovod's cycle and a negotiation (0.5 to 1.4 ms).
+"""Collectives as ops of a graph: few and large, because each waits for the other ranks, and for Horovod's cycle and negotiation (0.5 to 1.4 ms).
 
-All ranks must make the same ones, in one order: Horovod knows a collective by its op's name, tf_booster/<kind>/<name>. The kinds are those
-of report()["collectives_per_step"]. What goes in and what comes out is pinned: TensorFlow's optimizers would otherwise fold a
-collective of constants, or drop one that only control edges lead from. A graph of one rank may have them too.
+Where all ranks share memory (host_ranks.py) they are ops of tf_booster's own, else Horovod's. All ranks must make the same ones, in one
+order: a collective is known by its op's name, tf_booster/<kind>/<name>. The kinds are those of report()["collectives_per_step"]. What
+goes into Horovod's and what comes out is pinned: TensorFlow's optimizers would otherwise fold a collective of constants, or drop one
+that only control edges lead from. A graph of one rank may have them too.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat, _native
-from tf_booster.parallel import ranks
+from tf_booster.parallel import host_ranks, ranks
 
 KINDS = ("tables", "dense", "sparse", "other")
 
 _SCOPE = "tf_booster"
-_TYPES = ("HorovodAllreduce", "HorovodAllgather", "HorovodAlltoall", "HorovodBroadcast")
+HOST_TYPES = ("TfBoosterHostAllReduce", "TfBoosterHostAllGather", "TfBoosterHostAllToAll")
+_TYPES = ("HorovodAllreduce", "HorovodAllgather", "HorovodAlltoall", "HorovodBroadcast", *HOST_TYPES)
+_SUMMED_ON_HOST = (tf.float32, tf.float64, tf.int32, tf.int64)
 
-for _op in ("TfBoosterPin", "TfBoosterPackRows", "TfBoosterUnpackRows"):
+for _op in ("TfBoosterPin", "TfBoosterPackRows", "TfBoosterUnpackRows", *HOST_TYPES):
     tf.no_gradient(_op)
 
 
@@ -99,8 +102,10 @@ def _concatenate(tensors: Sequence[tf.Tensor], kind: str) -> Tuple[tf.Tensor, Ca
 
 def all_reduce_vector(vector: tf.Tensor, kind: str, name: str = "all_reduce") -> tf.Tensor:
     """The sum over all ranks of `vector`, numbers of a shape that is the same on all of them."""
-    hvd = ranks.horovod()
     with scope(kind):
+        if host_ranks.connected() and vector.dtype.base_dtype in _SUMMED_ON_HOST:
+            return _native.ops().tf_booster_host_all_reduce(vector, **_named(name))
+        hvd = ranks.horovod()
         return pin(hvd.allreduce(pin(vector), op=hvd.Sum, name=name))
 
 
@@ -124,7 +129,10 @@ def all_gather_packed(tensors: Sequence[tf.Tensor], kind: str, name: str = "all_
     dtypes = [tensor.dtype.base_dtype for tensor in tensors]
     with scope(kind):
         packed = _native.ops().tf_booster_pack_rows(list(tensors), name="pack_rows")
-        gathered = ranks.horovod().allgather(packed, name=name)
+        if host_ranks.connected():
+            gathered = _native.ops().tf_booster_host_all_gather(packed, **_named(name))
+        else:
+            gathered = ranks.horovod().allgather(packed, name=name)
         size = ranks.current().size
         unpack = _native.ops().tf_booster_unpack_rows
         return list(unpack(gathered, T=dtypes, row_shapes=rows, ranks=size, name="unpack_rows"))
@@ -162,8 +170,17 @@ def all_to_all(
       (received, received_splits): the rows from rank 0, from rank 1, …, and int32 [size], how many from each.
     """
     with scope(kind):
+        if host_ranks.connected():
+            exchanged = _native.ops().tf_booster_host_all_to_all(tensor, splits, **_named(name))
+            return exchanged.received, exchanged.received_splits
         received, received_splits = ranks.horovod().alltoall(pin(tensor), pin(splits), name=name)
         return pin(received), pin(received_splits)
+
+
+def _named(name: str) -> Dict[str, str]:
+    """The name of an op of this graph and scope, and the same as the collective's, by which other ranks find it."""
+    graph = tf.compat.v1.get_default_graph()
+    return {"name": name, "collective": graph.unique_name(name, mark_as_used=False)}
 
 
 def is_collective(op: tf.Operation) -> bool:

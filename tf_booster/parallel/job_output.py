@@ -17,6 +17,7 @@ _CONSEQUENCES = (
     "Connection reset by peer",
     "Connection closed by peer",
     "HorovodInternalError",
+    "whose process has ended",  # Said by HostGroup.
 )
 
 

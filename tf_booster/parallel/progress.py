@@ -8,6 +8,7 @@ from typing import Dict, List, Tuple
 import tensorflow as tf
 
 from tf_booster import _native
+from tf_booster.parallel.collectives import HOST_TYPES
 from tf_booster.passes.graph_view import GraphView, update_input
 
 _TYPES = (
@@ -17,6 +18,7 @@ _TYPES = (
     "HorovodBroadcast",
     "HorovodGroupedAllreduce",
     "HorovodReducescatter",
+    *HOST_TYPES,
 )
 
 tf.no_gradient("TfBoosterCollectiveMark")

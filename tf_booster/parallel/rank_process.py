@@ -15,6 +15,8 @@ from typing import Dict, List, MutableMapping, Optional, Sequence, Set
 
 # A collective waits for the next cycle of Horovod's thread: 0.5 ms at 0.1, 1.2 ms at Horovod's default of 1 ms.
 CYCLE_TIME_MS = "0.1"
+# Set where the user has not said HOROVOD_CYCLE_TIME: parallel/host_ranks.py may then choose another one.
+CHOSEN_CYCLE = "TF_BOOSTER_CHOSEN_CYCLE"
 
 
 def parse_cpu_list(text: str) -> Set[int]:
@@ -87,7 +89,8 @@ def bind(environment: MutableMapping[str, str], allowed: Set[int], root: str = "
     # Two at least: a thread may wait for the input while another works.
     environment.setdefault("TF_NUM_INTEROP_THREADS", str(max(2, int(threads))))
     environment.setdefault("OMP_NUM_THREADS", threads)
-    environment.setdefault("HOROVOD_CYCLE_TIME", CYCLE_TIME_MS)
+    if "HOROVOD_CYCLE_TIME" not in environment:
+        environment.update({"HOROVOD_CYCLE_TIME": CYCLE_TIME_MS, CHOSEN_CYCLE: "1"})
     # With one or two arenas every thread waits for the others at each allocation; launchers of clusters set it to save memory.
     environment.pop("MALLOC_ARENA_MAX", None)
     environment["PYTHONUNBUFFERED"] = "1"

@@ -24,6 +24,7 @@ BUILD_COMMAND = (
 
 # How launchers tell a process the number of processes: horovodrun over Gloo, Open MPI, MPICH and Intel MPI, MVAPICH.
 _SIZES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
+_LOCAL_SIZES = ("HOROVOD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE")
 _RANKS = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK")
 
 # What all processes of one job, and of no other, have in their environment.
@@ -127,11 +128,15 @@ def left_alone() -> List[str]:
     return list(_users_own)
 
 
+def launched() -> Ranks:
+    """The place that the launcher named; known before Horovod starts."""
+    return _launched(os.environ)
+
+
 def _launched(env: Mapping[str, str]) -> Ranks:
-    """The place that the launcher named; local ones are not known here."""
-    for size, rank in zip(_SIZES, _RANKS):
+    for size, rank, local_size in zip(_SIZES, _RANKS, _LOCAL_SIZES):
         if env.get(size):
-            return Ranks(int(env.get(rank) or 0), int(env[size]))
+            return Ranks(int(env.get(rank) or 0), int(env[size]), _local_rank(env), int(env.get(local_size) or 1))
     return Ranks()
 
 
@@ -159,11 +164,16 @@ def _go_on_alone(launched: Ranks, error: Exception) -> None:
     raise SystemExit(0)
 
 
-def _bind_card(local_rank: int) -> None:
-    """Shows CUDA one card, before it looks; a session's own device list cannot be reached from here."""
+def visible_cards() -> List[str]:
+    """The cards that CUDA is shown, by number or name."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
     cards = [str(i) for i in range(len(glob.glob("/proc/driver/nvidia/gpus/*")))] if shown is None else shown.split(",")
-    cards = [card for card in cards if card.strip() not in ("", "-1")]
+    return [card for card in cards if card.strip() not in ("", "-1")]
+
+
+def _bind_card(local_rank: int) -> None:
+    """Shows CUDA one card, before it looks; a session's own device list cannot be reached from here."""
+    cards = visible_cards()
     if len(cards) <= 1:  # None, or the launcher has chosen.
         return
     if local_rank >= len(cards):

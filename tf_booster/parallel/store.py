@@ -60,10 +60,10 @@ class Store:
                 return value
             now = time.monotonic()
             if now - begin > seconds:
-                raise StoreError(f"rank {ranks.current().rank} waited {seconds:.0f} s for {what}, in vain")
+                raise StoreError(f"rank {ranks.launched().rank} waited {seconds:.0f} s for {what}, in vain")
             if now - said > _SAY_AFTER_SECONDS:
                 said = now
-                log.warning(f"rank {ranks.current().rank} has waited {now - begin:.0f} s for {what}")
+                log.warning(f"rank {ranks.launched().rank} has waited {now - begin:.0f} s for {what}")
             time.sleep(pause)
             pause = min(pause * 1.5, 0.1)
 
@@ -78,7 +78,7 @@ class Store:
         except (OSError, http.client.HTTPException) as error:
             host, port = self._address
             raise StoreError(
-                f"rank {ranks.current().rank}: the launcher's store at {host}:{port} does not answer ({error}); it ended, or the network is cut"
+                f"rank {ranks.launched().rank}: the launcher's store at {host}:{port} does not answer ({error}); it ended, or the network is cut"
             ) from error
         finally:
             connection.close()

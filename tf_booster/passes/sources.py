@@ -13,7 +13,7 @@ from tf_booster import _compat
 # these TensorFlow does not call stateful. PlaceholderWithDefault needs no feed, and is none of them.
 _SOURCES = re.compile(
     r"Placeholder(V2)?|\w*GetNext\w*|\w*(De|En)queue\w*|(Eager)?PyFunc\w*|Reader(Read|Restore|Reset)\w*|\w*Unstage\w*"
-    r"|Assign(Add|Sub)?|Scatter(Nd)?(Add|Sub|Mul|Div|Min|Max|Update)|(Sparse)?Apply[A-Z]\w*|CountUpTo|Horovod\w*|_?Recv|_Arg"
+    r"|Assign(Add|Sub)?|Scatter(Nd)?(Add|Sub|Mul|Div|Min|Max|Update)|(Sparse)?Apply[A-Z]\w*|CountUpTo|Horovod\w*|TfBoosterHost\w*|_?Recv|_Arg"
 )
 
 # TensorFlow calls these stateful, so that it neither folds nor shares them, but running one once more changes nothing that a later
