@@ -20,9 +20,10 @@ class StripedIndex {
   StripedIndex(const StripedIndex&) = delete;
   StripedIndex& operator=(const StripedIndex&) = delete;
 
+  // Into the second-level cache, as PrefetchRow.
   void Prefetch(uint64_t hash) const {
     const IndexRef& ref = stripes_[StripeOf(hash)].ref;
-    __builtin_prefetch(ref.entries + (hash & ref.bucket_mask) * bucket_entries_);
+    __builtin_prefetch(ref.entries + (hash & ref.bucket_mask) * bucket_entries_, /*write=*/0, /*locality=*/2);
   }
 
   // The entry of a key, or null.
