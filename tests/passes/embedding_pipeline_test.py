@@ -7,7 +7,6 @@ import tensorflow as tf
 import tf_booster
 from tf_booster.options import Options
 from tf_booster.passes import pipelines
-from tf_booster.passes.embedding_pipeline import EmbeddingPipeline
 from tf_booster.passes.fetches import note_spec
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.pipeline.split import split_of
@@ -205,8 +204,24 @@ def test_a_graph_that_evaluates():
     assert "no step of it trains" in reason(graph)[1]
 
 
-def test_several_ranks():
-    graph = trained(lambda given: embed(given["ids"]))
+def test_an_iterator_that_is_chosen_by_a_feed():
+    graph = tf.Graph()
     with graph.as_default():
-        result = EmbeddingPipeline("exact", size=2).run(GraphView(graph))
-    assert not result.modified and "one rank" in result.skipped[0][1] and split_of(graph) is None
+        dataset = tf.data.Dataset.range(6).batch(2)
+        handle = v1.placeholder(tf.string, [])
+        types, shapes = v1.data.get_output_types(dataset), v1.data.get_output_shapes(dataset)
+        iterator = v1.data.Iterator.from_string_handle(handle, types, shapes)
+        minimize(tf.reduce_sum(embed(iterator.get_next())))
+    assert "a feedable iterator" in reason(graph)[1]
+
+
+def test_words_looked_up_in_a_vocabulary_that_may_grow():
+    def lookup(given, insert):
+        words = tf.strings.as_string(given["ids"])
+        table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+        if insert:
+            v1.add_to_collection("inserting", table.insert(words, given["ids"]))
+        return embed(table.lookup(words))
+
+    assert rewrite(trained(lambda given: lookup(given, insert=False)))["modified"]
+    assert "MutableHashTable" in reason(trained(lambda given: lookup(given, insert=True)))[1]

@@ -201,8 +201,13 @@ def count_by_kind(ops: Iterable[tf.Operation]) -> Dict[str, int]:
     counts = dict.fromkeys(KINDS, 0)
     for op in ops:
         if is_collective(op):
-            counts[op.name.split("/")[1]] += 1
+            counts[kind_of(op)] += 1
     return counts
+
+
+def kind_of(op: tf.Operation) -> str:
+    """The kind of a collective, one of KINDS. A copy of it that runs a step ahead is of the same kind."""
+    return next(part for part in op.name.split("/") if part in KINDS)
 
 
 def _pack(tensors: Sequence[tf.Tensor]) -> Tuple[tf.Tensor, tf.Tensor]:

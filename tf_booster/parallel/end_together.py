@@ -12,7 +12,7 @@ from tf_booster.parallel import row_weights
 from tf_booster.parallel.row_weights import STOP
 
 _ASKED = ("tf_booster", "stop_asked")
-_PROGRAMS_LOOP = ("tf_booster", "programs_loop")
+PROGRAMS_LOOP = ("tf_booster", "programs_loop")
 
 
 def with_stop(graph: tf.Graph, has_next: tf.Tensor) -> tf.Tensor:
@@ -25,7 +25,7 @@ def with_stop(graph: tf.Graph, has_next: tf.Tensor) -> tf.Tensor:
 def note_programs_loop(graph: tf.Graph, elements: List[tf.Operation]) -> None:
     """Notes that `graph` is run by a program's own loop, not an Estimator's, and the ops that get its batches."""
     for op in elements:
-        graph.add_to_collection(_PROGRAMS_LOOP, op)
+        graph.add_to_collection(PROGRAMS_LOOP, op)
 
 
 class EndTogetherHook(tf.compat.v1.train.SessionRunHook):
@@ -164,7 +164,7 @@ def with_end_together(original: Any) -> Any:
 def together(hooks: List[Any]) -> List[Any]:
     """`hooks` with an EndTogetherHook, through which those ask for the end that do not by the count of steps."""
     given = [hook for hook in hooks if isinstance(hook, EndTogetherHook)]
-    loop = tf.compat.v1.get_default_graph().get_collection(_PROGRAMS_LOOP)
+    loop = tf.compat.v1.get_default_graph().get_collection(PROGRAMS_LOOP)
     end = given[0] if given else EndOfInputHook(loop) if loop else EndTogetherHook()
     asking = [hook if hook is end or _compat.stops_by_steps(hook) else _AskingHook(hook, end) for hook in hooks]
     return asking if given else [*asking, end]

@@ -14,24 +14,28 @@ from typing import Dict, List, Sequence, Set
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.parallel import collectives
 from tf_booster.passes.graph_view import GraphView, is_marked_for_compilation
 from tf_booster.passes.sources import Sources
 
 SOURCE = "IteratorGetNext"
-PROBES = ("TfBoosterTableProbe",)
-GATHERS = ("TfBoosterTableGather",)
+PROBES = ("TfBoosterTableProbe", "TfBoosterTableRoute")
+GATHERS = ("TfBoosterTableGather", "TfBoosterTableServe")
 
 # Handles that a step does not change, as far as their consumers are of _READERS.
 _HANDLES = re.compile(
-    r"TfBoosterHashTable|TfBoosterTableField|(Mutable)?(HashTable|DenseHashTable)\w*|AnonymousHashTable"
+    r"TfBoosterHashTable|TfBoosterTableField|HashTable(V2)?|Mutable(Dense)?HashTable(OfTensors)?(V2)?"
 )
 _LOOKUP_TABLE = re.compile(r"LookupTable(Find|Size)(V2)?")
+# What else may be done with a lookup table that a step does not change: making it, saving and restoring it.
+_KEEPS_LOOKUP_TABLE = re.compile(r"LookupTable(Find|Size|Export|Import)(V2)?|InitializeTable\w*|TfBooster\w*")
 # Reads that only a later step's update would change: a probe's answers may be old, and are checked where they are used.
 _PROBING = re.compile("|".join(PROBES))
 _GATHERING = re.compile("|".join(GATHERS))
 _CHECKS = re.compile(r"Assert|CheckNumerics(V2)?")
+# Around the collectives of tables: what keeps them, and counts how far they are.
+_AROUND_COLLECTIVES = re.compile(r"TfBooster(Pin|CollectiveMark|TableExpand)")
 _CONTROL_FLOW = re.compile(r"(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond|_SwitchN")
-_CHANGES_LOOKUP_TABLE = re.compile(r"LookupTable(Insert|Remove)(V2)?")
 # What Grappler may rewrite together with its readers, with other last bits: it stays with them unless a lookup needs it.
 _ARITHMETIC = re.compile(
     r"Add(V2|N)?|Sub|Mul(NoNan)?|(Real|Floor|Trunc)?Div(NoNan)?|Xdivy|Neg|Reciprocal|Inv|Square|SquaredDifference|Sqrt|Rsqrt|Pow"
@@ -52,7 +56,7 @@ class EmbeddingGraph:
     """The plan of a split.
 
     source: the IteratorGetNext.
-    ops: the embedding graph with the source, each op after what is before it.
+    ops: the embedding graph with the source, in the order in which they were made.
     crossing: tensors of `ops` that ops outside of it read, and all of the source's.
     ends: ops of `ops` that are waited for from outside, or that nothing reads, like an assertion.
     """
@@ -85,7 +89,8 @@ def plan(view: GraphView, order: Sequence[int], stale_rows: bool) -> EmbeddingGr
         if index.number[op] not in parts.ahead:
             raise _refusal(view, parts, op)
     ahead = parts.ahead if stale_rows else _without_arithmetic(view, order, parts.ahead, needed)
-    inside = [index.ops[number] for number in order if number in ahead]
+    # As they were made: the same on all ranks, where the order in which fetches lead to them need not be.
+    inside = [index.ops[number] for number in sorted(ahead)]
     return _ends(view, source, inside)
 
 
@@ -119,23 +124,25 @@ class _Parts:
             return False  # A feed is for the step that it is given to.
         if _HANDLES.fullmatch(op.type):
             return not self._is_changed(op)
-        reads_resource = any(tensor.dtype == tf.resource for tensor in op.inputs)
-        makes_resource = any(tensor.dtype in (tf.resource, tf.variant) for tensor in op.outputs)
-        if reads_resource or makes_resource:
-            return bool(
-                _LOOKUP_TABLE.fullmatch(op.type)
-                or _PROBING.fullmatch(op.type)
-                or (self._stale_rows and _GATHERING.fullmatch(op.type))
-            )
+        if _PROBING.fullmatch(op.type) or (self._stale_rows and _GATHERING.fullmatch(op.type)):
+            return True
+        if any(tensor.dtype == tf.resource for tensor in op.inputs) or any(
+            tensor.dtype in (tf.resource, tf.variant) for tensor in op.outputs
+        ):
+            return bool(_LOOKUP_TABLE.fullmatch(op.type))
+        if collectives.is_collective(op):
+            return collectives.kind_of(op) == "tables"
         if self._sources.is_source(op):
             return False
-        return not _compat.is_stateful(op.type) or bool(_CHECKS.fullmatch(op.type)) or _compat.calls_functions(op.type)
+        if not _compat.is_stateful(op.type) or _compat.calls_functions(op.type):
+            return True
+        return bool(_CHECKS.fullmatch(op.type) or _AROUND_COLLECTIVES.fullmatch(op.type))
 
     def _is_changed(self, handle: tf.Operation) -> bool:
-        """Whether an op of the graph inserts into TensorFlow's lookup table `handle`."""
+        """Whether an op of the graph may insert into TensorFlow's lookup table `handle`."""
         if handle not in self._changed_tables:
             readers = [op for tensor in handle.outputs for op in tensor.consumers()]
-            self._changed_tables[handle] = any(_CHANGES_LOOKUP_TABLE.fullmatch(op.type) for op in readers)
+            self._changed_tables[handle] = not all(_KEEPS_LOOKUP_TABLE.fullmatch(op.type) for op in readers)
         return self._changed_tables[handle]
 
 
@@ -162,6 +169,10 @@ def _source(view: GraphView, ops: Sequence[tf.Operation]) -> tf.Operation:
             source.name, f"the input waits for '{source.control_inputs[0].name}', which is a part of the step"
         )
     iterator = source.inputs[0]
+    if iterator.op.inputs:
+        raise CannotSplit(
+            source.name, "which iterator the input is read from is decided in each step (a feedable iterator)"
+        )
     for op in iterator.consumers():
         if op.type in ("SerializeIterator", "DeserializeIterator"):
             raise CannotSplit(

@@ -10,7 +10,7 @@ from typing import Dict, List
 
 import tensorflow as tf
 
-from tf_booster.parallel import row_weights
+from tf_booster.parallel import collectives, end_together, row_weights
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.embedding_graph import GATHERS, PROBES, CannotSplit, EmbeddingGraph, plan
 from tf_booster.passes.fetches import UPDATE, executed, fetches_of, updating_calls
@@ -30,8 +30,8 @@ class EmbeddingPipeline(Pass):
 
     name = "embedding_pipeline"
 
-    def __init__(self, mode: str, size: int = 1):
-        self._mode, self._size = mode, size
+    def __init__(self, mode: str):
+        self._mode = mode
 
     def requires(self, view: GraphView) -> bool:
         return splits.split_of(view.graph) is None and bool(view.graph.get_operations())
@@ -39,8 +39,10 @@ class EmbeddingPipeline(Pass):
     def run(self, view: GraphView) -> PassResult:
         result = PassResult(self.name)
         try:
-            if self._size > 1:
-                raise CannotSplit("the graph", f"the pipeline runs on one rank yet, and there are {self._size}")
+            if view.graph.get_collection(end_together.PROGRAMS_LOOP):
+                raise CannotSplit(
+                    "the graph", "a loop of the program's own over several ranks looks itself for the end of its input"
+                )
             found = _plan(view, self._mode)
         except CannotSplit as error:
             result.skipped.append((error.node, _LEFT_WHOLE + error.reason))
@@ -114,6 +116,7 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str) -> Split:
         source=found.source,
         crossing={tensor.name: value for tensor, value in zip(found.crossing, dequeued)},
         ahead=ahead,
+        meets_ranks=any(collectives.is_collective(op) for op in found.ops),
         resets=tuple(op for op in found.source.inputs[0].consumers() if op.type == "MakeIterator"),
     )
 

@@ -78,7 +78,7 @@ def passes(options: Options) -> List[Pass]:
         (options.fast_parser is not False, InputPipeline()),
         (ranks.current().size > 1, InputOverRanks()),
         (options.prefetch_to_device is True, PrefetchToDevice()),
-        (options.pipeline != "off", EmbeddingPipeline(options.pipeline, ranks.current().size)),
+        (options.pipeline != "off", EmbeddingPipeline(options.pipeline)),
     ]
     return [p for on, p in wanted if on and p.name not in options.disable_passes]
 

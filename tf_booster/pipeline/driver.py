@@ -91,6 +91,8 @@ class Driver:
         if self._closed:
             return
         self._closed = True
+        if self._split.meets_ranks and self._ahead is not None and not self._failed:
+            self._ahead.wait(_PATIENCE_SECONDS)  # All ranks have begun it, and none can leave it alone.
         # Cancels what runs, and waits until it has noticed: Python code of an input function does not.
         closing = threading.Thread(target=self._original_close, name="tf_booster closes a session", daemon=True)
         closing.start()

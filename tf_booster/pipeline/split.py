@@ -22,6 +22,7 @@ class Split:
     source: the op that took batches before the split; no run must need it any more.
     crossing: name of a tensor of the embedding graph -> what the main graph reads in its place. All of the source's are there.
     ahead: names of the tensors that the embedding graph computes with, whose values no feed of a step can change any more.
+    meets_ranks: whether the embedding graph has collectives, which all ranks must run.
     resets: ops that begin the input anew: what was taken ahead of that must be forgotten.
     """
 
@@ -32,6 +33,7 @@ class Split:
     source: tf.Operation
     crossing: Dict[str, tf.Tensor]
     ahead: FrozenSet[str]
+    meets_ranks: bool = False
     resets: Tuple[tf.Operation, ...] = ()
 
 
