@@ -1,4 +1,4 @@
-// Runs bodies on a CUDA stream. Nothing here waits for the card but ToHost.
+// Runs bodies on a CUDA stream. Nothing here waits for the card but FromHost and ToHost.
 #ifndef TF_BOOSTER_CC_CORE_GPU_CUDA_QUEUE_CUH_
 #define TF_BOOSTER_CC_CORE_GPU_CUDA_QUEUE_CUH_
 
@@ -52,6 +52,14 @@ class CudaQueue {
   void InclusiveSum(const int32_t* values, int32_t* sums, int64_t n, void* scratch) {
     if (error_ != nullptr || n == 0) return;
     error_ = InclusiveSumAsync(values, sums, n, scratch, stream_);
+  }
+
+  // The host's values may change as soon as this returns.
+  template <class T>
+  void FromHost(const T* host, int64_t n, T* values) {
+    if (error_ != nullptr || n == 0) return;
+    Check(cudaMemcpyAsync(values, host, n * sizeof(T), cudaMemcpyHostToDevice, stream_));
+    if (error_ == nullptr) Check(cudaStreamSynchronize(stream_));
   }
 
   // Waits for all that was started, and has the values in host memory then.

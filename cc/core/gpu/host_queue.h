@@ -57,6 +57,11 @@ class HostQueue {
   }
 
   template <class T>
+  void FromHost(const T* host, int64_t n, T* values) {
+    std::copy(host, host + n, values);
+  }
+
+  template <class T>
   void ToHost(const T* values, int64_t n, T* host) {
     std::copy(values, values + n, host);
   }

@@ -45,10 +45,28 @@ struct Prepared<Body, std::void_t<decltype(std::declval<const Body&>().Prepare()
   TFB_HOST_DEVICE static Type Of(const Body& body) { return body.Prepare(); }
 };
 
+// With groups a chunk has a unit for each: a unit of theirs is long, and a batch should spread over the card.
+TFB_HOST_DEVICE constexpr int64_t UnitsOfChunk(int lanes) {
+  return lanes == 1 ? kUnitsPerChunk : kUnitsPerChunk / 4 / lanes;
+}
+
+// This thread's units of [begin, end). kLanes neighbouring threads of the card have the same ones (group.h); the host
+// goes through the lanes of a unit one by one.
+template <int kLanes, class Run>
+TFB_HOST_DEVICE void RunUnits(Lane lane, int64_t begin, int64_t end, const Run& run) {
+#if defined(__CUDA_ARCH__)
+  constexpr int kThreads = kLanes;
+#else
+  constexpr int kThreads = 1;
+#endif
+  for (int64_t unit = begin + lane.rank / kThreads; unit < end; unit += lane.size / kThreads) run(unit);
+}
+
 // Body: a trivially copyable object with `void operator()(const Job&, int64_t unit) const`, or with a Prepare() that
 // makes one. Job: has `int64_t units`.
-template <class Job, class Body>
+template <class Job, class Body, int kLanes = 1>
 struct JobsKernel {
+  static constexpr int64_t kChunk = UnitsOfChunk(kLanes);
   static constexpr int kMost = static_cast<int>((kArgumentBytes - sizeof(Body) - 64) / (sizeof(Job) + sizeof(int64_t)));
   static_assert(kMost >= 1, "the body and one job must fit the argument of a kernel");
 
@@ -61,7 +79,7 @@ struct JobsKernel {
 
   void Add(const Job& job) {
     jobs[size] = job;
-    first_chunk[size + 1] = first_chunk[size] + CeilDiv(job.units, kUnitsPerChunk);
+    first_chunk[size + 1] = first_chunk[size] + CeilDiv(job.units, kChunk);
     ++size;
   }
   int64_t chunks() const { return first_chunk[size]; }
@@ -73,17 +91,17 @@ struct JobsKernel {
       (first_chunk[middle] <= chunk ? low : high) = middle;
     }
     const Job& job = jobs[low];
-    const int64_t begin = (chunk - first_chunk[low]) * kUnitsPerChunk;
-    const int64_t end = Min(begin + kUnitsPerChunk, job.units);
+    const int64_t begin = (chunk - first_chunk[low]) * kChunk;
+    const int64_t end = Min(begin + kChunk, job.units);
     const typename Prepared<Body>::Type run = Prepared<Body>::Of(body);
-    for (int64_t unit = begin + lane.rank; unit < end; unit += lane.size) run(job, unit);
+    RunUnits<kLanes>(lane, begin, end, [&](int64_t unit) { run(job, unit); });
   }
 };
 
 // Runs body(job, unit) for every unit of every job, in any order and at the same time.
-template <class Queue, class Job, class Body>
+template <int kLanes = 1, class Queue, class Job, class Body>
 void ForEachUnit(Queue& queue, const std::vector<Job>& jobs, const Body& body) {
-  using Kernel = JobsKernel<Job, Body>;
+  using Kernel = JobsKernel<Job, Body, kLanes>;
   for (size_t next = 0; next < jobs.size();) {
     Kernel kernel(body);
     for (; next < jobs.size() && kernel.size < Kernel::kMost; ++next) {
@@ -94,20 +112,20 @@ void ForEachUnit(Queue& queue, const std::vector<Job>& jobs, const Body& body) {
 }
 
 // One job without a table: body(unit) for units [0, units).
-template <class Body>
-struct UnitsJob {
+template <class Body, int kLanes>
+struct UnitsKernel {
+  static constexpr int64_t kChunk = UnitsOfChunk(kLanes);
   Body body;
   int64_t units;
-};
-struct RunUnit {
-  template <class Body>
-  TFB_HOST_DEVICE void operator()(const UnitsJob<Body>& job, int64_t unit) const {
-    job.body(unit);
+
+  TFB_HOST_DEVICE void operator()(Lane lane, int64_t chunk) const {
+    RunUnits<kLanes>(lane, chunk * kChunk, Min((chunk + 1) * kChunk, units), body);
   }
 };
-template <class Queue, class Body>
+template <int kLanes = 1, class Queue, class Body>
 void ForEach(Queue& queue, int64_t units, const Body& body) {
-  ForEachUnit(queue, std::vector<UnitsJob<Body>>{{body, units}}, RunUnit());
+  using Kernel = UnitsKernel<Body, kLanes>;
+  if (units > 0) queue.Run(CeilDiv(units, Kernel::kChunk), Kernel{body, units});
 }
 
 }  // namespace gpu

@@ -154,6 +154,12 @@ Status CheckContents(const TableOptions& options, const ContentsIn& in) {
   return Status();
 }
 
+Status CheckCursor(const TableOptions& options, int64_t cursor, int64_t limit) {
+  if (cursor >= 0 && limit >= 1) return Status();
+  return Invalid(options.name, "ExportBatch from place " + std::to_string(cursor) + ", at most " +
+                                   std::to_string(limit) + " rows; places start at 0 and a batch has at least one row");
+}
+
 Status LimitReached(const TableOptions& options, const FieldOptions& field, int64_t rows, int64_t new_rows) {
   return Status(StatusCode::kResourceExhausted,
                 "Table '" + options.name + "', field '" + field.name + "': it has " + std::to_string(rows) +

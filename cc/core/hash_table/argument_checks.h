@@ -28,6 +28,9 @@ Status CheckCounts(const TableOptions& options, const UpdateBatch& batch);
 // Of a field of the table: sizes, and numbers that must not be negative.
 Status CheckContents(const TableOptions& options, const ContentsIn& in);
 
+// Of ExportBatch.
+Status CheckCursor(const TableOptions& options, int64_t cursor, int64_t limit);
+
 // The errors that take a look at the keys.
 Status LimitReached(const TableOptions& options, const FieldOptions& field, int64_t rows, int64_t new_rows);
 Status OccursTwice(const TableOptions& options, int64_t key);

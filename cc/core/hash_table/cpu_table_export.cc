@@ -87,11 +87,7 @@ Status CpuTable::Export(const std::vector<uint32_t>& fields, FunctionRef<Status(
 }
 
 Status CpuTable::ExportBatch(int64_t* cursor, int64_t limit, TableRows* out) const {
-  if (*cursor < 0 || limit < 1) {
-    return Status(StatusCode::kInvalidArgument, "Table '" + options_.name + "': ExportBatch from place " +
-                                                    std::to_string(*cursor) + ", at most " + std::to_string(limit) +
-                                                    " rows; places start at 0 and a batch has at least one row");
-  }
+  TFB_RETURN_IF_ERROR(CheckCursor(options_, *cursor, limit));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
     const RowStore& store = state_->rows;

@@ -20,9 +20,10 @@ class ScarceMemory final : public MemoryProbe, public Allocator {
     limit -= bytes;
     return true;
   }
-  void* Allocate(size_t bytes) override { return --allocations < 0 ? nullptr : HostAllocator()->Allocate(bytes); }
-  void Free(void* memory, size_t bytes) override { HostAllocator()->Free(memory, bytes); }
+  void* Allocate(size_t bytes) override { return --allocations < 0 ? nullptr : source->Allocate(bytes); }
+  void Free(void* memory, size_t bytes) override { source->Free(memory, bytes); }
 
+  Allocator* source = HostAllocator();
   int64_t limit = INT64_MAX;
   std::atomic<int64_t> allocations{INT64_MAX};  // That still succeed.
 };
@@ -35,13 +36,13 @@ inline bool IsExhausted(const Status& status, const std::string& named) {
   return status.code() == StatusCode::kResourceExhausted;
 }
 
-// Every method that can insert, with 900 new keys in field 0; each fails by `named` and changes nothing.
-inline void ExpectAllExhausted(HashTable* table, const std::string& named) {
+// Every method that can insert, with new keys in field 0; each fails by `named` and changes nothing.
+inline void ExpectAllExhausted(HashTable* table, const std::string& named, int64_t new_keys = 900) {
   ThreadFor pf(2);
   const TableContents before = ExportAll(*table, pf);
   const TableStats stats = table->Stats();
   Batch batch;
-  for (int64_t i = 0; i < 1800; ++i) batch.Add({0, i % 2 ? 1000000 + i : 1 + i / 2});
+  for (int64_t i = 0; i < 2 * new_keys; ++i) batch.Add({0, i % 2 ? 1000000 + i : 1 + i / 2});
   std::vector<float> values(batch.size() * 3, 8.0f);
   std::vector<RowHandle> handles(batch.size());
   EXPECT_OK(table->FindHandles(batch.ref(), handles.data(), pf));
@@ -80,7 +81,7 @@ inline void StopsWhereMemoryEnds(const ScarceTableMaker& make) {
   const TableOptions options = HistoryOptions();
   std::unique_ptr<HashTable> table = TableWithHistory([&](const TableOptions& o) { return make(o, &memory); }, options);
   memory.limit = 50001;
-  ExpectAllExhausted(table.get(), "50001");
+  ExpectAllExhausted(table.get(), "50001", 9000);  // More than slabs that are there already have room for.
   ThreadFor pf(2);
   EXPECT_TRUE(IsExhausted(table->Reserve(1000000, pf), "1000000"));
   EXPECT_TRUE(IsExhausted(table->Import(Borrow(ExportAll(*table, pf)), pf), "50001"));
@@ -116,7 +117,7 @@ inline void StopsAtAnyAllocation(const ScarceTableMaker& make) {
     std::vector<float> out(6000 * 3);
     EXPECT_OK(table->FindOrInsert(batch.ref(), out.data(), pf));  // What was built aside is no burden.
   }
-  EXPECT_TRUE(failed > 10);
+  EXPECT_TRUE(failed > 4);  // Slabs, index and scratch.
 }
 
 inline void RefusesBadBatches(const TableMaker& make) {

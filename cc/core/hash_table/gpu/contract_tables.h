@@ -1,0 +1,54 @@
+// Makes the card's tables for the contract suite: under nvcc on a card, otherwise on its stand-in, once with one thread
+// and once with three that run blocks beside each other.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_CONTRACT_TABLES_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_CONTRACT_TABLES_H_
+
+#include "cc/core/hash_table/contract/failures.h"
+#include "cc/core/hash_table/contract/threads.h"
+#include "cc/core/hash_table/gpu/gpu_table.h"
+
+#if defined(__CUDACC__)
+#include "cc/core/gpu/cuda_allocator.cuh"
+#endif
+
+namespace tf_booster::contract {
+
+inline std::unique_ptr<HashTable> MakeGpuTable(const TableOptions& options, int threads, ScarceMemory* memory) {
+  GpuTableConfig config;
+  config.memory = memory;
+  std::unique_ptr<GpuTable> table;
+#if defined(__CUDACC__)
+  (void)threads;
+  config.allocator = gpu::CudaAllocator();
+  if (memory != nullptr) {
+    memory->source = config.allocator;
+    config.allocator = memory;
+  }
+  EXPECT_OK(NewGpuTable(options, &table, config));
+#else
+  config.allocator = memory != nullptr ? static_cast<Allocator*>(memory) : HostAllocator();
+  EXPECT_OK(NewHostStandInTable(options, &table, config, threads));
+#endif
+  return table;
+}
+
+inline TableMaker GpuTables(int threads) {
+  return [=](const TableOptions& options) { return MakeGpuTable(options, threads, nullptr); };
+}
+
+inline ScarceTableMaker ScarceGpuTables(int threads) {
+  return [=](const TableOptions& options, ScarceMemory* memory) { return MakeGpuTable(options, threads, memory); };
+}
+
+}  // namespace tf_booster::contract
+
+#if defined(__CUDACC__)
+#define GPU_CONTRACT(name, tables) \
+  TEST(name##_Card) { name(tables(0)); }
+#else
+#define GPU_CONTRACT(name, tables)          \
+  TEST(name##_Thread1) { name(tables(1)); } \
+  TEST(name##_Threads3) { name(tables(3)); }
+#endif
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_CONTRACT_TABLES_H_

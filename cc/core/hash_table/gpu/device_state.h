@@ -1,0 +1,194 @@
+// What a table on the card consists of, as its kernels see it.
+//
+//   rows       in slabs that never move: row r >= 16 of slab log2(r) - 4 while slabs double, up to 64 MiB each, and of
+//              slabs of one size beyond: the card's memory is not lent out before it is used, as the host's is, so
+//              doubling for ever would waste half of it
+//   metas      beside the rows, 32 bytes each
+//   free list  a stack of row numbers in the same slabs, one word a row: a batch takes its rows from it by rank
+//   counters   one block; the host reads it only when its own upper bounds say that it must
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_DEVICE_STATE_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_DEVICE_STATE_H_
+
+#include <cstdint>
+
+#include "cc/core/gpu/multi_gather_body.h"
+#include "cc/core/hash_table/gpu/device_index.h"
+#include "cc/core/hash_table/hash_table.h"
+#include "cc/core/hash_table/initializer.h"
+
+namespace tf_booster {
+namespace gpu {
+
+struct alignas(32) DeviceMeta {
+  int64_t key;
+  uint32_t field;  // The field's id; kNoField for a free row.
+  uint32_t mark;   // 0 between kernels: where a batch's places that share a row choose one of them.
+  int64_t frequency;
+  int64_t last_step;
+};
+
+// Where row 0 would be if the slab went down so far.
+struct SlabRef {
+  uintptr_t values;
+  uintptr_t metas;
+  uintptr_t free_rows;
+};
+
+// Rows in slabs that somebody else owns.
+struct DeviceRows {
+  const SlabRef* slabs = nullptr;
+  int64_t dim = 0;
+  int64_t num_slots = 0;
+  int64_t stride_bytes = 0;
+  int cap_bits = 0;  // Slabs of 2^cap_bits rows from row 2^cap_bits on.
+
+  TFB_HOST_DEVICE static int HighestBit(uint32_t row) {
+#if defined(__CUDA_ARCH__)
+    return 31 - __clz(static_cast<int>(row));
+#else
+    return 31 - __builtin_clz(row);
+#endif
+  }
+  TFB_HOST_DEVICE int SlabOf(uint32_t row) const {
+    const int doubling = HighestBit(row);
+    return doubling < cap_bits ? doubling - 4 : cap_bits - 4 + static_cast<int>(row >> cap_bits) - 1;
+  }
+  TFB_HOST_DEVICE float* Values(uint32_t row) const {
+    return reinterpret_cast<float*>(slabs[SlabOf(row)].values + uintptr_t{row} * static_cast<uintptr_t>(stride_bytes));
+  }
+  TFB_HOST_DEVICE DeviceMeta* Meta(uint32_t row) const {
+    return reinterpret_cast<DeviceMeta*>(slabs[SlabOf(row)].metas + uintptr_t{row} * sizeof(DeviceMeta));
+  }
+  // Place k of the stack.
+  TFB_HOST_DEVICE uint32_t* FreeRow(uint64_t k) const {
+    const uint32_t row = static_cast<uint32_t>(k) + kFirstRow;
+    return reinterpret_cast<uint32_t*>(slabs[SlabOf(row)].free_rows + uintptr_t{row} * sizeof(uint32_t));
+  }
+};
+static_assert(kFirstRow == 16, "slab 0 begins at row 16");
+
+// In the card's memory.
+struct DeviceCounters {
+  uint64_t used;       // Entries of the index that are not empty.
+  uint64_t end;        // Rows kFirstRow … end - 1 were taken at least once.
+  uint64_t free;       // Of these are free.
+  uint64_t listed;     // Pending keys that the batch claimed.
+  uint64_t duplicate;  // Of a batch whose keys must be distinct: 1 + a place whose key came before.
+  uint64_t bad_code;   // 1 + a code of a gather that names no key.
+};
+
+// By id of the field. Each field has two ids, as on the host (table_state.h).
+struct DeviceField {
+  RowInitializer initializer;
+  int64_t min_frequency;
+};
+
+struct DeviceState {
+  DeviceIndex index;
+  DeviceRows rows;
+  DeviceCounters* counters = nullptr;
+  const DeviceField* fields = nullptr;
+  const float* slot_initial_values = nullptr;
+  const uint32_t* active = nullptr;  // [num_fields]: id of each field.
+  const int64_t* steps = nullptr;    // By id, as are the following.
+  uint64_t* field_rows = nullptr;    // Admitted.
+  uint64_t* field_pending = nullptr;
+  uint64_t* batch_rows = nullptr;  // New rows of the batch that is under way.
+  uint32_t num_fields = 0;
+};
+
+// Keys of a batch in the card's memory. A key whose field is no field of the table is none: it has no row, and an
+// insert passes it over. So a batch may have room behind its last key.
+struct DeviceKeys {
+  const int64_t* keys = nullptr;
+  const uint32_t* fields = nullptr;
+  int64_t size = 0;
+  uint32_t field = 0;
+  uint32_t id = kNoField;  // Unless kNoField: all keys are of this id, whatever the active one.
+
+  TFB_HOST_DEVICE uint32_t IdOf(const DeviceState& state, int64_t i) const {
+    if (id != kNoField) return id;
+    const uint32_t of = fields == nullptr ? field : fields[i];
+    return of < state.num_fields ? state.active[of] : kNoField;
+  }
+};
+
+// Handles as on the host: epoch and row (cpu_table_impl.h).
+struct DeviceHandles {
+  const RowHandle* handles = nullptr;  // Null: probe.
+  uint32_t epoch = 0;
+
+  // The row, or 0 if the key must be probed for.
+  TFB_HOST_DEVICE uint32_t FreshRow(const DeviceState& state, int64_t i) const {
+    if (handles == nullptr) return 0;
+    const RowHandle handle = handles[i];
+    const uint32_t row = static_cast<uint32_t>(handle) & kMaxRow;
+    const bool fresh = handle >= 0 && static_cast<uint32_t>(handle >> 31) == epoch;
+    return fresh && row >= kFirstRow && row < state.counters->end ? row : 0;
+  }
+};
+TFB_HOST_DEVICE RowHandle HandleOf(uint32_t row, uint32_t epoch) {
+  return row == 0 ? kNoRow : static_cast<RowHandle>(uint64_t{epoch} << 31 | row);
+}
+
+// The row of key i, or 0.
+TFB_HOST_DEVICE uint32_t RowOf(const Group& group, const DeviceState& state, const DeviceKeys& keys,
+                               const DeviceHandles& handles, int64_t i) {
+  const uint32_t fresh = handles.FreshRow(state, i), id = keys.IdOf(state, i);
+  if (fresh != 0) return fresh;
+  if (id == kNoField) return 0;
+  const Probe probe = FindEntry(group, state.index, keys.keys[i], id);
+  return probe.entry >= 0 && IsRow(StateOf(probe.tag)) ? StateOf(probe.tag) : 0;
+}
+
+// Arrays of floats that a group copies by words of 16, 8 or 4 bytes, as all addresses allow.
+struct FloatCopy {
+  int64_t columns = 0;
+  int64_t word_bytes = 4;
+
+  FloatCopy() = default;
+  FloatCopy(int64_t columns, const void* array) : columns(columns), word_bytes(16) {
+    const uintptr_t all = static_cast<uintptr_t>(columns) * sizeof(float) | reinterpret_cast<uintptr_t>(array);
+    while (all % static_cast<uintptr_t>(word_bytes) != 0) word_bytes /= 2;
+  }
+
+  template <class Word>
+  TFB_HOST_DEVICE void By(const Group& group, const float* from, float* to) const {
+    const Word* source = reinterpret_cast<const Word*>(from);
+    Word* target = reinterpret_cast<Word*>(to);
+    group.ForEach(columns * static_cast<int64_t>(sizeof(float)) / static_cast<int64_t>(sizeof(Word)),
+                  [&](int64_t w) { target[w] = source[w]; });
+  }
+  TFB_HOST_DEVICE void operator()(const Group& group, const float* from, float* to) const {
+    if (word_bytes == 16) return By<Word16>(group, from, to);
+    if (word_bytes == 8) return By<uint64_t>(group, from, to);
+    By<uint32_t>(group, from, to);
+  }
+};
+
+TFB_HOST_DEVICE void FillWith(const Group& group, float value, int64_t columns, float* to) {
+  group.ForEach(columns, [&](int64_t c) { to[c] = value; });
+}
+
+// The initial value of a key's row: a lane makes four columns at a time.
+TFB_HOST_DEVICE void InitialRowBy(const Group& group, const RowInitializer& init, int64_t key, int64_t dim, float* to) {
+  if (init.kind == InitializerKind::kConstant) return FillWith(group, init.a, dim, to);
+  group.ForEach(CeilDiv(dim, 4), [&](int64_t block) {
+    float values[4];
+    if (init.kind == InitializerKind::kUniform) {
+      InitialColumns<InitializerKind::kUniform, 4>(init, key, 4 * block, values);
+    } else if (init.kind == InitializerKind::kNormal) {
+      InitialColumns<InitializerKind::kNormal, 4>(init, key, 4 * block, values);
+    } else {
+      InitialColumns<InitializerKind::kTruncatedNormal, 4>(init, key, 4 * block, values);
+    }
+    for (int64_t c = 0; c < 4; ++c) {
+      if (4 * block + c < dim) to[4 * block + c] = values[c];
+    }
+  });
+}
+
+}  // namespace gpu
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_DEVICE_STATE_H_

@@ -1,0 +1,186 @@
+// The class behind NewGpuTable and NewHostStandInTable: a table whose kernels a queue runs.
+//
+// One mutex is held for each call. Calls return when their kernels are in the stream, so it is held for microseconds
+// where nothing waits; the stream keeps the kernels of all calls apart.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_IMPL_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_IMPL_H_
+
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/core/hash_table/argument_checks.h"
+#include "cc/core/hash_table/gpu/eviction_bodies.h"
+#include "cc/core/hash_table/gpu/find_bodies.h"
+#include "cc/core/hash_table/gpu/gpu_table.h"
+#include "cc/core/hash_table/gpu/gpu_table_state.h"
+#include "cc/core/hash_table/gpu/insert_bodies.h"
+
+namespace tf_booster {
+namespace gpu {
+
+template <class Queue>
+class GpuTableOn final : public GpuTable {
+ public:
+  using State = GpuTableState<Queue>;
+
+  GpuTableOn(TableOptions options, const GpuTableConfig& config, Queue queue)
+      : options_(std::move(options)), config_(config), queue_(std::move(queue)), epoch_(FirstEpoch()) {}
+  Status Init();
+
+  const TableOptions& options() const override { return options_; }
+
+  Status FindAsync(const DeviceKeys& keys, float* out, uint8_t* found) const override;
+  Status FindHandlesAsync(const DeviceKeys& keys, RowHandle* handles) const override;
+  Status GatherAsync(const DeviceKeys& keys, const RowHandle* handles,
+                     const std::vector<GatherPart>& parts) const override;
+  Status UpdateAsync(const DeviceUpdate& batch, DeviceRowsFn update) override;
+
+  Status Find(const KeyBatch& keys, float* out, uint8_t* found, ParallelFor& pf) const override;
+  Status FindHandles(const KeyBatch& keys, RowHandle* handles, ParallelFor& pf) const override;
+  Status Gather(const KeyBatch& keys, const RowHandle* handles, const std::vector<GatherPart>& parts,
+                ParallelFor& pf) const override;
+  Status FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf) override;
+  Status InsertOrAssign(const KeyBatch& keys, const float* values, ParallelFor& pf) override;
+  Status Erase(const KeyBatch& keys, int64_t* erased, ParallelFor& pf) override;
+  Status Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFor& pf) override;
+  Status Reserve(int64_t rows, ParallelFor& pf) override;
+  Status Export(const std::vector<uint32_t>& fields, FunctionRef<Status(std::vector<ContentsOut>*)> allocate,
+                ParallelFor& pf) const override;
+  Status ExportBatch(int64_t* cursor, int64_t limit, TableRows* out) const override;
+  Status Import(const std::vector<ContentsIn>& contents, ParallelFor& pf) override;
+  Status Clear(uint32_t field) override;
+  TableStats Stats() const override;
+  Status FieldStats(uint32_t field, TableStats* stats) const override;
+  int64_t FieldSize(uint32_t field) const override;
+
+ private:
+  // A batch of the host in the card's memory, for as long as this lives.
+  struct Staged {
+    DeviceBlock block;
+    DeviceKeys keys;
+    RowHandle* handles = nullptr;
+    int64_t* counts = nullptr;
+    float* values = nullptr;  // n * dim, undefined.
+    uint8_t* found = nullptr;
+  };
+  Status Stage(const KeyBatch& keys, const RowHandle* handles, const int64_t* counts, Staged* staged) const;
+
+  // An insert that is under way: between Prepare and Publish or Unclaim.
+  struct Insertion {
+    DeviceBlock block;
+    InsertArrays arrays;
+    DeviceBlock old_index;  // The one that was outgrown, until it is clear that the batch stays.
+    DeviceIndex old_view;
+    bool grown = false;
+    int64_t old_used_bound = 0;  // Exact: growth reads the counters first.
+  };
+  void TakeInsertArrays(const State& state, int64_t n, Scratch* scratch, InsertArrays* arrays) const;
+  // Inserts the keys that have no row. wait: errors of the batch itself (limits, duplicates) are looked for. On error
+  // the table is as it was.
+  Status Insert(State* state, const DeviceKeys& keys, const DeviceHandles& handles, const InsertRule& rule,
+                const DeviceRowSource& source, bool wait, Insertion* insertion);
+  // Why the batch cannot stay, if so; the host knows the counters then.
+  Status JudgeBatch(State* state, const DeviceKeys& keys, const int32_t* total, DeviceCounters* counters);
+  Status GrowIndex(State* state, int64_t more, Insertion* insertion);
+  // To so many entries that are live and `more`, in an index of its own.
+  Status Rebuild(State* state, int64_t live, int64_t more, Insertion* insertion);
+  void Refill(State* state, DeviceIndex old_view, DeviceBlock block, int64_t buckets, int64_t live);
+
+  // Memory for so many more rows and keys.
+  Status MakeRoom(State* state, int64_t more_rows, int64_t more_keys);
+
+  Status UpdateLocked(const DeviceUpdate& batch, bool wait, DeviceRowsFn update);
+  // What an eviction works with. It is taken before the step, which cannot fail afterwards.
+  struct EvictionArrays {
+    DeviceBlock block;
+    ScoreRange* range = nullptr;
+    uint64_t *counts = nullptr, *hashes = nullptr, *scores = nullptr, *sorted = nullptr;
+    int32_t *rows = nullptr, *by_hash = nullptr;
+    char* sort_scratch = nullptr;
+  };
+  // Whether a step may evict rows of a field, as far as the host knows.
+  bool MayEvict(uint32_t id, int64_t step, int64_t most_rows) const;
+  Status TakeEvictionArrays(int64_t rows, EvictionArrays* arrays) const;
+  Status Evict(const std::vector<uint32_t>& ids, const EvictionArrays& arrays);
+  Status EvictField(uint32_t id, int64_t field_rows, int64_t end, const EvictionArrays& arrays);
+  Status FreeByRank(const DeviceKeys& keys, int64_t* erased);
+
+  Status Enter(const std::vector<ContentsIn>& contents, const std::vector<uint32_t>& ids, State* state);
+  Status EnterPiece(const ContentsIn& in, uint32_t id, int64_t begin, int64_t end, bool pending, State* state);
+  // What is under ids that are not active leaves. Its arrays are taken before something is entered there.
+  struct PurgeArrays {
+    DeviceBlock block;
+    uint8_t* is_old = nullptr;
+    int32_t *flags = nullptr, *ranks = nullptr;
+    char* sum_scratch = nullptr;
+  };
+  static constexpr int64_t kRowsOfPurge = int64_t{1} << 18;
+  Status TakePurgeArrays(PurgeArrays* arrays) const;
+  Status Purge(const PurgeArrays& arrays);
+  Status Exchange(const std::vector<uint32_t>& fields, const PurgeArrays& arrays);
+  Status NewState(std::unique_ptr<State>* state) const;
+
+  // Rows [first, first + n) of the table that are of `id` (kNoField: all), on the host; `out` gets what it has room
+  // for.
+  struct Piece {
+    std::vector<int64_t> keys, frequencies, last_steps;
+    std::vector<uint32_t> ids;
+    std::vector<float> values;  // Rows with their slots.
+  };
+  Status ReadPiece(int64_t first, int64_t n, uint32_t id, bool with_values, Piece* piece) const;
+  Status ExportField(uint32_t id, int64_t end, const ContentsOut& out) const;
+  Status ExportPending(uint32_t id, const ContentsOut& out) const;
+  int64_t RowsOfPiece() const;
+
+  // Asks for memory, and says why there is none. left < 0: nobody knows how much there is.
+  Status Grant(int64_t bytes, const char* what) const;
+  Status Exhausted(int64_t bytes, int64_t left, const char* what) const;
+  // A block for a batch's own arrays.
+  Status Take(int64_t bytes, DeviceBlock* block) const {
+    *block = DeviceBlock(config_.allocator, bytes);
+    return block->ok() ? Status() : Exhausted(bytes, -1, "a batch's own arrays");
+  }
+  // The queue's error, if there is one.
+  Status Done() const {
+    const char* error = queue_.error();
+    if (error == nullptr) return Status();
+    return Status(StatusCode::kInternal, "Table '" + options_.name + "': the card said: " + error);
+  }
+  // Runs a method's body as the only one.
+  template <class Body>
+  Status Guarded(Body body) const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    try {
+      return body();
+    } catch (const std::bad_alloc&) {
+      return Status(
+          StatusCode::kResourceExhausted,
+          "Table '" + options_.name + "': no host memory for the batch's own bookkeeping; use smaller batches");
+    }
+  }
+
+  const TableOptions options_;
+  const GpuTableConfig config_;
+  mutable std::mutex mutex_;
+  mutable Queue queue_;
+  std::unique_ptr<State> state_;
+  uint32_t epoch_;  // Changes when rows are freed: handles are of an epoch.
+};
+
+template <class Queue>
+Status NewTableOn(TableOptions options, std::unique_ptr<GpuTable>* table, const GpuTableConfig& config, Queue queue) {
+  TFB_RETURN_IF_ERROR(CheckOptions(options));
+  auto made = std::make_unique<GpuTableOn<Queue>>(std::move(options), config, std::move(queue));
+  TFB_RETURN_IF_ERROR(made->Init());
+  *table = std::move(made);
+  return Status();
+}
+
+}  // namespace gpu
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_IMPL_H_

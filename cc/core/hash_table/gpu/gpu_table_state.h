@@ -1,0 +1,254 @@
+// All that a table on the card holds, and what the host knows of it without asking.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_STATE_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_STATE_H_
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "cc/core/base/allocator.h"
+#include "cc/core/gpu/scratch.h"
+#include "cc/core/hash_table/gpu/device_state.h"
+#include "cc/core/hash_table/row_layout.h"
+
+namespace tf_booster {
+namespace gpu {
+
+// Memory of the card.
+class DeviceBlock {
+ public:
+  DeviceBlock() = default;
+  DeviceBlock(Allocator* allocator, int64_t bytes)
+      : allocator_(allocator), bytes_(bytes), memory_(bytes > 0 ? allocator->Allocate(bytes) : nullptr) {}
+  DeviceBlock(DeviceBlock&& other) noexcept { *this = std::move(other); }
+  DeviceBlock& operator=(DeviceBlock&& other) noexcept {
+    std::swap(allocator_, other.allocator_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(memory_, other.memory_);
+    return *this;
+  }
+  ~DeviceBlock() {
+    if (memory_ != nullptr) allocator_->Free(memory_, bytes_);
+  }
+
+  bool ok() const { return memory_ != nullptr || bytes_ == 0; }
+  void* get() const { return memory_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  Allocator* allocator_ = nullptr;
+  int64_t bytes_ = 0;
+  void* memory_ = nullptr;
+};
+
+// Writes a few values that the host has into the card's memory, as the argument of a kernel: no copy to wait for.
+struct WriteBytes {
+  static constexpr int64_t kMost = 2048;
+  char* to;
+  char bytes[kMost];
+  TFB_HOST_DEVICE void operator()(int64_t i) const { to[i] = bytes[i]; }
+};
+
+template <class Queue, class T>
+void Write(Queue& queue, const T* from, int64_t n, T* to) {
+  const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
+  for (int64_t done = 0; done < bytes; done += WriteBytes::kMost) {
+    WriteBytes part;
+    const int64_t size = std::min(WriteBytes::kMost, bytes - done);
+    part.to = reinterpret_cast<char*>(to) + done;
+    std::memcpy(part.bytes, reinterpret_cast<const char*>(from) + done, size);
+    ForEach(queue, size, part);
+  }
+}
+
+struct GpuFieldState {
+  const FieldOptions* options = nullptr;
+  uint64_t seed = 0;
+  int64_t step = 0;
+  int64_t evicted = 0;
+  uint64_t lowest_score = 0;  // No row of the field has a lower one.
+
+  void Start(uint64_t new_seed, int64_t new_step, int64_t evicted_so_far) {
+    seed = new_seed;
+    step = new_step;
+    evicted = evicted_so_far;
+    lowest_score = 0;
+  }
+  DeviceField OnDevice() const {
+    return {MakeRowInitializer(options->initializer, options->name, seed), options->min_frequency};
+  }
+};
+
+// Slab sizes: doubling until one is some 64 MiB.
+inline int CapBits(int64_t stride_bytes) {
+  int bits = 5;
+  while (bits < 30 && stride_bytes << (bits + 1) <= int64_t{64} << 20) ++bits;
+  return bits;
+}
+
+template <class Queue>
+class GpuTableState {
+ public:
+  GpuTableState(const TableOptions& options, Allocator* allocator)
+      : num_fields(static_cast<uint32_t>(options.fields.size())),
+        num_ids(num_fields == 1 ? 1 : 2 * num_fields),
+        layout(options.dim, static_cast<int64_t>(options.slot_initial_values.size())),
+        options_(options),
+        allocator_(allocator) {
+    fields.resize(num_ids);
+    for (uint32_t id = 0; id < num_ids; ++id) {
+      fields[id].options = &options.fields[FieldOf(id)];
+      fields[id].Start(fields[id].options->seed, 0, 0);
+    }
+    for (uint32_t f = 0; f < num_fields; ++f) active.push_back(f);
+  }
+
+  uint32_t FieldOf(uint32_t id) const { return id < num_fields ? id : id - num_fields; }
+  uint32_t OtherId(uint32_t id) const { return id < num_fields ? id + num_fields : id - num_fields; }
+
+  // The small arrays; false where there is no memory.
+  bool Init(Queue& queue) {
+    Scratch measure(nullptr);
+    TakeControl(&measure);
+    control_ = DeviceBlock(allocator_, measure.used());
+    if (!control_.ok()) return false;
+    Scratch memory(control_.get());
+    TakeControl(&memory);
+    queue.Zero(control_.get(), control_.bytes());
+    const uint64_t end = kFirstRow;
+    Write(queue, &end, 1, &view.counters->end);
+    Write(queue, options_.slot_initial_values.data(), layout.slots, const_cast<float*>(view.slot_initial_values));
+    view.num_fields = num_fields;
+    view.rows.dim = layout.dim;
+    view.rows.num_slots = layout.slots;
+    view.rows.stride_bytes = layout.stride_bytes;
+    view.rows.cap_bits = CapBits(layout.stride_bytes);
+    WriteFields(queue);
+    WriteActive(queue);
+    WriteSteps(queue);
+    return true;
+  }
+
+  void WriteFields(Queue& queue) {
+    std::vector<DeviceField> values;
+    for (const GpuFieldState& field : fields) values.push_back(field.OnDevice());
+    Write(queue, values.data(), num_ids, const_cast<DeviceField*>(view.fields));
+  }
+  void WriteActive(Queue& queue) { Write(queue, active.data(), num_fields, const_cast<uint32_t*>(view.active)); }
+  void WriteSteps(Queue& queue) {
+    std::vector<int64_t> values;
+    for (const GpuFieldState& field : fields) values.push_back(field.step);
+    Write(queue, values.data(), num_ids, const_cast<int64_t*>(view.steps));
+  }
+
+  // Waits for the card.
+  DeviceCounters ReadCounters(Queue& queue) const {
+    DeviceCounters counters = {};
+    queue.ToHost(view.counters, 1, &counters);
+    return counters;
+  }
+  std::vector<int64_t> ReadById(Queue& queue, const uint64_t* array) const {
+    std::vector<uint64_t> values(num_ids);
+    queue.ToHost(array, num_ids, values.data());
+    return std::vector<int64_t>(values.begin(), values.end());
+  }
+
+  // An index of `buckets` (a power of two) buckets, empty.
+  static DeviceIndex EmptyIndex(Queue& queue, const DeviceBlock& block, int64_t buckets) {
+    queue.Zero(block.get(), block.bytes());
+    return {static_cast<DeviceEntry*>(block.get()), static_cast<uint64_t>(buckets - 1)};
+  }
+
+  // Rows for which there are slabs, and what slabs up to `end` take more.
+  int64_t row_end() const { return slab_end_; }
+  int64_t SlabBytes(int64_t end) const {
+    int64_t bytes = 0;
+    int slab = static_cast<int>(slabs_.size());
+    for (int64_t at = slab_end_; at < end; ++slab) {
+      bytes += RowsOfSlab(slab) * bytes_per_row();
+      at += RowsOfSlab(slab);
+    }
+    return bytes;
+  }
+  // Makes the slabs; what it made before memory ended stays.
+  bool AddSlabs(Queue& queue, int64_t end) {
+    while (slab_end_ < end) {
+      const int slab = static_cast<int>(slabs_.size());
+      const int64_t rows = RowsOfSlab(slab);
+      if (slab == table_capacity_ && !GrowSlabTable(queue)) return false;
+      DeviceBlock block(allocator_, rows * bytes_per_row());
+      if (!block.ok()) return false;
+      const uintptr_t memory = reinterpret_cast<uintptr_t>(block.get()), first = static_cast<uintptr_t>(slab_end_);
+      const uintptr_t stride = static_cast<uintptr_t>(layout.stride_bytes), n = static_cast<uintptr_t>(rows);
+      const uintptr_t metas = memory + n * stride, free_rows = metas + n * sizeof(DeviceMeta);
+      refs_.push_back(
+          {memory - first * stride, metas - first * sizeof(DeviceMeta), free_rows - first * sizeof(uint32_t)});
+      Write(queue, &refs_.back(), 1, static_cast<SlabRef*>(table_.get()) + slab);
+      slabs_.push_back(std::move(block));
+      slab_end_ += rows;
+    }
+    return true;
+  }
+
+  int64_t bytes() const {
+    int64_t sum = index.bytes() + table_.bytes();
+    for (const DeviceBlock& slab : slabs_) sum += slab.bytes();
+    return sum;
+  }
+
+  const uint32_t num_fields;
+  const uint32_t num_ids;
+  const RowLayout layout;
+  std::vector<GpuFieldState> fields;  // By id.
+  std::vector<uint32_t> active;       // Id of each field.
+  DeviceState view;
+  DeviceBlock index;
+  bool may_have_pending = false;
+  // Upper bounds of the counters of the same names.
+  int64_t used_bound = 0;
+  int64_t end_bound = kFirstRow;
+
+ private:
+  void TakeControl(Scratch* scratch) {
+    view.counters = scratch->Take<DeviceCounters>(1);
+    view.fields = scratch->Take<DeviceField>(num_ids);
+    view.slot_initial_values = scratch->Take<float>(layout.slots);
+    view.active = scratch->Take<uint32_t>(num_fields);
+    view.steps = scratch->Take<int64_t>(num_ids);
+    view.field_rows = scratch->Take<uint64_t>(num_ids);
+    view.field_pending = scratch->Take<uint64_t>(num_ids);
+    view.batch_rows = scratch->Take<uint64_t>(num_ids);
+  }
+
+  // Values first, so that they start where the allocator aligned them.
+  int64_t bytes_per_row() const {
+    return layout.stride_bytes + static_cast<int64_t>(sizeof(DeviceMeta) + sizeof(uint32_t));
+  }
+  int64_t RowsOfSlab(int slab) const { return int64_t{1} << std::min(slab + 4, view.rows.cap_bits); }
+
+  bool GrowSlabTable(Queue& queue) {
+    const int64_t capacity = std::max<int64_t>(32, 2 * table_capacity_);
+    DeviceBlock table(allocator_, capacity * static_cast<int64_t>(sizeof(SlabRef)));
+    if (!table.ok()) return false;
+    Write(queue, refs_.data(), static_cast<int64_t>(refs_.size()), static_cast<SlabRef*>(table.get()));
+    view.rows.slabs = static_cast<SlabRef*>(table.get());
+    table_ = std::move(table);
+    table_capacity_ = static_cast<int>(capacity);
+    return true;
+  }
+
+  const TableOptions& options_;
+  Allocator* const allocator_;
+  DeviceBlock control_;
+  DeviceBlock table_;  // SlabRef of each slab.
+  int table_capacity_ = 0;
+  std::vector<DeviceBlock> slabs_;
+  std::vector<SlabRef> refs_;
+  int64_t slab_end_ = kFirstRow;
+};
+
+}  // namespace gpu
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_STATE_H_

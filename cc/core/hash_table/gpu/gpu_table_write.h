@@ -1,0 +1,284 @@
+// Of gpu_table_impl.h: inserts, growth, assigning, erasing.
+//
+// Whether to grow is decided by upper bounds that the host keeps: a batch of n keys may take n entries and n rows. Only
+// where a bound does not fit are the true counts read, which waits for the card; then the bounds are exact again.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_WRITE_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_WRITE_H_
+
+#include <numeric>
+
+#include "cc/core/hash_table/gpu/gpu_table_impl.h"
+#include "cc/core/hash_table/gpu/update_bodies.h"
+
+namespace tf_booster {
+namespace gpu {
+
+// Entries that are not empty, at most; and how full a new index is, at most. As on the host: at 4/5 a hit reads 1.1
+// buckets on average. An entry is 16 bytes, rows are hundreds.
+inline int64_t MaxUsed(int64_t capacity) { return capacity / 5 * 4; }
+inline int64_t BucketsFor(int64_t live) {
+  int64_t buckets = 16;
+  while (buckets * kBucket / 10 * 7 < live) buckets *= 2;
+  return buckets;
+}
+
+template <class Queue>
+void GpuTableOn<Queue>::TakeInsertArrays(const State& state, int64_t n, Scratch* scratch, InsertArrays* arrays) const {
+  arrays->rows = scratch->Take<uint32_t>(n);
+  arrays->entries = scratch->Take<uint64_t>(n);
+  arrays->owners = scratch->Take<uint32_t>(n);
+  arrays->gets_row = scratch->Take<int32_t>(n);
+  arrays->ranks = scratch->Take<int32_t>(n);
+  arrays->before = scratch->Take<uint32_t>(n);
+  arrays->listed = scratch->Take<uint64_t>(state.may_have_pending ? n : 0);
+  arrays->listed_states = scratch->Take<uint32_t>(state.may_have_pending ? n : 0);
+}
+
+// Enters all live entries of `old_view` into an index of `block`, which becomes the table's.
+template <class Queue>
+void GpuTableOn<Queue>::Refill(State* state, DeviceIndex old_view, DeviceBlock block, int64_t buckets, int64_t live) {
+  state->view.index = State::EmptyIndex(queue_, block, buckets);
+  ForEach(queue_, old_view.capacity(), Rehash{old_view, state->view.index});
+  state->index = std::move(block);
+  const uint64_t used = static_cast<uint64_t>(live);
+  Write(queue_, &used, 1, &state->view.counters->used);
+  state->used_bound = live;
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::Rebuild(State* state, int64_t live, int64_t more, Insertion* insertion) {
+  const int64_t buckets = BucketsFor(live + more);
+  const int64_t bytes = buckets * kBucket * static_cast<int64_t>(sizeof(DeviceEntry));
+  TFB_RETURN_IF_ERROR(Grant(bytes, "the entries of a larger index"));
+  DeviceBlock block(config_.allocator, bytes);
+  if (!block.ok()) return Exhausted(bytes, -1, "the entries of a larger index");
+  insertion->old_view = state->view.index;
+  insertion->old_used_bound = state->used_bound;
+  insertion->grown = true;
+  DeviceBlock old = std::move(state->index);
+  Refill(state, insertion->old_view, std::move(block), buckets, live);
+  insertion->old_index = std::move(old);
+  return Status();
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::GrowIndex(State* state, int64_t more, Insertion* insertion) {
+  const int64_t most = MaxUsed(state->view.index.capacity());
+  if (state->used_bound + more <= most) return Status();
+  if (state->view.index.entries != nullptr) {
+    state->used_bound = static_cast<int64_t>(state->ReadCounters(queue_).used);
+    if (state->used_bound + more <= most) return Done();
+  }
+  const std::vector<int64_t> rows = state->ReadById(queue_, state->view.field_rows);
+  const std::vector<int64_t> pending = state->ReadById(queue_, state->view.field_pending);
+  TFB_RETURN_IF_ERROR(Done());
+  const int64_t live = std::accumulate(rows.begin(), rows.end(), int64_t{0}) +
+                       std::accumulate(pending.begin(), pending.end(), int64_t{0});
+  return Rebuild(state, live, more, insertion);
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::JudgeBatch(State* state, const DeviceKeys& keys, const int32_t* total,
+                                     DeviceCounters* counters) {
+  int32_t new_rows = 0;
+  *counters = state->ReadCounters(queue_);
+  queue_.ToHost(total, 1, &new_rows);
+  TFB_RETURN_IF_ERROR(Done());
+  if (counters->duplicate != 0) {
+    int64_t key = 0;
+    queue_.ToHost(keys.keys + counters->duplicate - 1, 1, &key);
+    return OccursTwice(options_, key);
+  }
+  const std::vector<int64_t> more = state->ReadById(queue_, state->view.batch_rows);
+  const std::vector<int64_t> rows = state->ReadById(queue_, state->view.field_rows);
+  for (uint32_t id = 0; id < state->num_ids; ++id) {
+    const FieldOptions& field = *state->fields[id].options;
+    if (field.max_rows > 0 && more[id] > 0 && rows[id] + more[id] > field.max_rows) {
+      return LimitReached(options_, field, rows[id], more[id]);
+    }
+  }
+  const int64_t reused = std::min<int64_t>(new_rows, static_cast<int64_t>(counters->free));
+  const int64_t end = static_cast<int64_t>(counters->end) + new_rows - reused;
+  state->end_bound = end;
+  if (end > int64_t{kMaxRow} + 1) return Exhausted(end, -1, "more than 2^31 rows");
+  const int64_t bytes = state->SlabBytes(end);
+  TFB_RETURN_IF_ERROR(Grant(bytes, "new rows"));
+  return state->AddSlabs(queue_, end) ? Done() : Exhausted(bytes, -1, "new rows");
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::Insert(State* state, const DeviceKeys& keys, const DeviceHandles& handles,
+                                 const InsertRule& rule, const DeviceRowSource& source, bool wait,
+                                 Insertion* insertion) {
+  const int64_t n = keys.size;
+  if (n == 0) return Status();
+  Scratch measure(nullptr);
+  TakeInsertArrays(*state, n, &measure, &insertion->arrays);
+  const int64_t sum_bytes = Queue::SumBytes(n);
+  measure.Take<char>(sum_bytes);
+  TFB_RETURN_IF_ERROR(Take(measure.used(), &insertion->block));
+  Scratch memory(insertion->block.get());
+  TakeInsertArrays(*state, n, &memory, &insertion->arrays);
+  char* const sum_scratch = memory.Take<char>(sum_bytes);
+  TFB_RETURN_IF_ERROR(GrowIndex(state, n, insertion));
+
+  InsertArrays& arrays = insertion->arrays;
+  const InsertBody body = {state->view, keys, arrays, rule};
+  queue_.Zero(&state->view.counters->listed, 2 * sizeof(uint64_t));  // And `duplicate`, which follows.
+  queue_.Zero(state->view.batch_rows, state->num_ids * static_cast<int64_t>(sizeof(uint64_t)));
+  queue_.Zero(arrays.before, n * static_cast<int64_t>(sizeof(uint32_t)));
+  ForEach<kGroupLanes>(queue_, n, Claim(body, handles));
+  if (state->may_have_pending) ForEach(queue_, n, WriteBefore(body));
+  ForEach(queue_, n, Resolve(body));
+  queue_.InclusiveSum(arrays.gets_row, arrays.ranks, n, sum_scratch);
+
+  const int32_t* const total = arrays.ranks + n - 1;
+  state->used_bound += n;
+  bool limited = false;
+  for (const FieldOptions& field : options_.fields) limited |= field.max_rows > 0;
+  if (wait || limited || state->end_bound + n > state->row_end()) {
+    DeviceCounters counters;
+    const Status verdict = JudgeBatch(state, keys, total, &counters);
+    if (!verdict.ok()) {
+      if (insertion->grown) {
+        state->index = std::move(insertion->old_index);
+        state->view.index = insertion->old_view;
+        state->used_bound = insertion->old_used_bound;
+        const uint64_t used = static_cast<uint64_t>(insertion->old_used_bound);
+        Write(queue_, &used, 1, &state->view.counters->used);
+      } else {
+        ForEach(queue_, n, Unclaim(body));
+        state->used_bound -= n;
+      }
+      return verdict;
+    }
+  } else {
+    state->end_bound += n;
+  }
+  const InsertBody publish = {state->view, keys, arrays, rule};  // The slabs' table may be another.
+  ForEach(queue_, n, Publish(publish));
+  ForEach(queue_, n, Spread(publish));
+  ForEach<kGroupLanes>(queue_, n, FillNewRows(publish, source));
+  ForEach(queue_, 1, CommitRows{state->view.counters, total});
+  return Done();
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::FindOrInsert(const KeyBatch& keys, float* out, ParallelFor&) {
+  TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
+  return Guarded([&] {
+    Staged staged;
+    Insertion insertion;
+    TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
+    TFB_RETURN_IF_ERROR(Insert(state_.get(), staged.keys, {}, {}, {}, true, &insertion));
+    ForEach<kGroupLanes>(
+        queue_, keys.size,
+        FindRows{state_->view, staged.keys, FloatCopy(options_.dim, staged.values), staged.values, staged.found});
+    queue_.ToHost(staged.values, keys.size * options_.dim, out);
+    return Done();
+  });
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::InsertOrAssign(const KeyBatch& keys, const float* values, ParallelFor&) {
+  TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
+  return Guarded([&] {
+    Staged staged;
+    Insertion insertion;
+    TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
+    queue_.FromHost(values, keys.size * options_.dim, staged.values);
+    TFB_RETURN_IF_ERROR(Insert(state_.get(), staged.keys, {}, {}, {staged.values, nullptr}, true, &insertion));
+    const MarkRows marks = {state_->view, insertion.arrays.rows, false, keys.size};
+    ForEach(queue_, keys.size, Mark(marks));
+    ForEach<kGroupLanes>(queue_, keys.size, AssignRows(marks, FloatCopy(options_.dim, staged.values), staged.values));
+    ForEach(queue_, keys.size, Unmark(marks));
+    return Done();
+  });
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::Erase(const KeyBatch& keys, int64_t* erased, ParallelFor&) {
+  TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
+  if (erased != nullptr) *erased = 0;
+  if (keys.size == 0) return Status();
+  return Guarded([&] {
+    Staged staged;
+    TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
+    return FreeByRank(staged.keys, erased);
+  });
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::FreeByRank(const DeviceKeys& keys, int64_t* erased) {
+  const int64_t n = keys.size, sum_bytes = Queue::SumBytes(n);
+  uint32_t* rows = nullptr;
+  int32_t *flags = nullptr, *ranks = nullptr;
+  char* sum_scratch = nullptr;
+  const auto take = [&](Scratch* scratch) {
+    rows = scratch->Take<uint32_t>(n);
+    flags = scratch->Take<int32_t>(n);
+    ranks = scratch->Take<int32_t>(n);
+    sum_scratch = scratch->Take<char>(sum_bytes);
+  };
+  Scratch measure(nullptr);
+  take(&measure);
+  DeviceBlock block;
+  TFB_RETURN_IF_ERROR(Take(measure.used(), &block));
+  Scratch memory(block.get());
+  take(&memory);
+  const MarkRows marks = {state_->view, rows, true, n};
+  ForEach<kGroupLanes>(queue_, n, FindErased{state_->view, keys, rows});
+  ForEach(queue_, n, Mark(marks));
+  ForEach(queue_, n, FlagChosen(marks, flags));
+  queue_.InclusiveSum(flags, ranks, n, sum_scratch);
+  ForEach<kGroupLanes>(queue_, n, FreeRows{state_->view, rows, flags, ranks});
+  ForEach(queue_, 1, CommitFreed{state_->view.counters, ranks + n - 1, 0});
+  ++epoch_;
+  if (erased != nullptr) {
+    int32_t count = 0;
+    queue_.ToHost(ranks + n - 1, 1, &count);
+    *erased = count;
+  }
+  return Done();
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::MakeRoom(State* state, int64_t more_rows, int64_t more_keys) {
+  const std::vector<int64_t> rows = state->ReadById(queue_, state->view.field_rows);
+  const std::vector<int64_t> pending = state->ReadById(queue_, state->view.field_pending);
+  const DeviceCounters counters = state->ReadCounters(queue_);
+  TFB_RETURN_IF_ERROR(Done());
+  const int64_t has = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+  const int64_t live = has + std::accumulate(pending.begin(), pending.end(), int64_t{0});
+  state->used_bound = static_cast<int64_t>(counters.used);
+  state->end_bound = static_cast<int64_t>(counters.end);
+  const int64_t end = state->end_bound + std::max<int64_t>(0, more_rows - static_cast<int64_t>(counters.free));
+  const bool grows = state->used_bound + more_keys > MaxUsed(state->view.index.capacity());
+  const int64_t buckets = BucketsFor(live + more_keys);
+  const int64_t index_bytes = grows ? buckets * kBucket * static_cast<int64_t>(sizeof(DeviceEntry)) : 0;
+  const int64_t bytes = state->SlabBytes(end) + index_bytes;
+  const std::string what = std::to_string(has + more_rows) + " rows";
+  TFB_RETURN_IF_ERROR(Grant(bytes, what.c_str()));
+  if (grows) {
+    DeviceBlock block(config_.allocator, index_bytes);
+    if (!block.ok()) return Exhausted(bytes, -1, what.c_str());
+    const DeviceBlock old = std::move(state->index);
+    Refill(state, state->view.index, std::move(block), buckets, live);
+  }
+  return state->AddSlabs(queue_, end) ? Done() : Exhausted(bytes, -1, what.c_str());
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::Reserve(int64_t rows, ParallelFor&) {
+  return Guarded([&] {
+    const std::vector<int64_t> by_id = state_->ReadById(queue_, state_->view.field_rows);
+    TFB_RETURN_IF_ERROR(Done());
+    const int64_t more = rows - std::accumulate(by_id.begin(), by_id.end(), int64_t{0});
+    return more > 0 ? MakeRoom(state_.get(), more, more) : Status();
+  });
+}
+
+}  // namespace gpu
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_WRITE_H_
