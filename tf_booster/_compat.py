@@ -405,7 +405,12 @@ def saver_hook_folder(hook: Any) -> str:
 
 def saves_by_seconds(hook: Any) -> bool:
     """Whether a CheckpointSaverHook saves every n seconds, not every n steps."""
-    return hook._timer._every_secs is not None  # pylint: disable=protected-access
+    return triggers_by_seconds(hook._timer)  # pylint: disable=protected-access
+
+
+def triggers_by_seconds(timer: Any) -> bool:
+    """Whether a SecondOrStepTimer triggers every n seconds, not every n steps."""
+    return timer._every_secs is not None  # pylint: disable=protected-access
 
 
 def is_time_to_save(hook: Any) -> bool:

@@ -1,6 +1,8 @@
 """Checkpoints that several ranks write together, and what becomes of them when a rank dies while saving."""
 
 import os
+import re
+import resource
 import signal
 
 import checkpoint_ranks
@@ -96,23 +98,24 @@ def test_a_rank_that_is_killed_while_saving_leaves_a_whole_checkpoint(tmp_path, 
 
 
 def fail_on(rank, size, folder, victim):
-    """The victim's shard cannot be written, as on a full disk; then a save that can."""
+    """The victim's disk is full after 8 KB of a shard of 100 KB; then there is room again."""
     m = Model(rank, size)
     m.train(IDS)
     prefix = os.path.join(folder, "model.ckpt")
     m.save(folder, 1)
-    m.train(IDS)
-    whole = publishing.shard_prefix
+    m.train([*IDS, *range(100, 2100)])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
     if rank == victim:
-        publishing.shard_prefix = lambda folder, rank: "/dev/full/x"
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
     error = None
     try:
         m.save(folder, 2)
     except (RuntimeError, tf.errors.OpError) as caught:
         error = str(caught)
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert tf.train.latest_checkpoint(folder) == prefix + "-1"
+    assert len(checkpoint_ranks.read(prefix + "-1")["table_0/keys"]) == len(IDS)
     left = [name for name in os.listdir(folder) if "ckpt-2" in name]
-    publishing.shard_prefix = whole
     m.save(folder, 3)
     return error, left
 
@@ -120,8 +123,9 @@ def fail_on(rank, size, folder, victim):
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_rank_that_cannot_write_fails_on_all_ranks(tmp_path, victim):
     results = launch.values(fail_on, 2, folder=str(tmp_path), victim=victim)
-    assert "/dev/full" in results[victim][0]
-    assert f"because rank {victim} failed" in results[1 - victim][0] and "/dev/full" in results[1 - victim][0]
+    file = f"model.ckpt-2_temp-[0-9a-f]+/rank-{victim}.data-00000-of-00001"
+    assert re.search(file, results[victim][0]) and "File too large" in results[victim][0]
+    assert f"because rank {victim} failed" in results[1 - victim][0] and re.search(file, results[1 - victim][0])
     assert results[0][1] == []  # Rank 0 has removed what was written, when its own call ends.
     assert checkpoint_ranks.read(str(tmp_path / "model.ckpt-3"))["table_0/step"] == 2
     assert not [name for name in os.listdir(tmp_path) if "temp" in name]

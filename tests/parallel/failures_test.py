@@ -8,8 +8,8 @@ import tensorflow as tf
 
 import tf_booster
 from tf_booster import _native
-from tf_booster.checkpoint import rank_hooks
 from tf_booster.parallel import agreement, collectives, progress, ranks, shared_graphs, watchdog
+from tf_booster.parallel.agreed_time import Agreement
 
 v1 = tf.compat.v1
 
@@ -68,7 +68,7 @@ def alike(rank, size, folders):
             agreement.note_options({"fuse_tables": what != "options" or rank == 0})
             found[what] = _error(lambda graph=graph: agreement.agree(graph))
     # Of saving every so many seconds: ranks that count differently do it after the same runs.
-    agreed, begin = rank_hooks.Agreement(rank), time.monotonic()
+    agreed, begin = Agreement(rank, "save"), time.monotonic()
     found["due"] = []
     for _ in range(60):
         time.sleep(0.02 * (1 + rank))

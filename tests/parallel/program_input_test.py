@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any, Dict, List
 
 import launch
@@ -11,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tf_booster
-from tf_booster.parallel import graph_iterators, graph_sources
+from tf_booster.parallel import collectives, graph_iterators, graph_sources, ranks
 from tf_booster.parallel.program_input import _of_all
 from tf_booster.passes.graph_view import GraphView
 
@@ -144,7 +145,47 @@ def without_gradients(folder: str) -> Dict[str, Any]:
     return {"seen": [(0, read.tolist())], "notes": v1.get_collection(("tf_booster", "rank_input"))}
 
 
-PROGRAMS = [one_shot, initializable, fed_files, two_iterators, sparse, until_out_of_range, without_gradients]
+def by_seconds(folder: str) -> Dict[str, Any]:
+    """Hooks that fetch, now and then, what waits for all ranks; ranks reach the same second at different steps."""
+    numbers, x, y = v1.data.make_one_shot_iterator(records().repeat(40).batch(BATCH)).get_next()
+    op, w = train_op(x, y)
+    (total,) = collectives.all_reduce_packed([tf.reduce_sum(tf.cast(numbers, tf.float32))], "other", "fetched_by_hooks")
+
+    class Own(v1.train.SessionRunHook):
+        def __init__(self) -> None:
+            self.timer, self.step, self.at = v1.train.SecondOrStepTimer(every_secs=0.3), 0, []
+
+        def before_run(self, run_context: Any) -> Any:
+            self.step += 1
+            time.sleep(0.012 if (self.step // 50 + ranks.current().rank) % 2 else 0.002)
+            self.due = self.timer.should_trigger_for_step(self.step)
+            return v1.train.SessionRunArgs([total] if self.due else [])
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            if self.due:
+                self.timer.update_last_triggered_step(self.step)
+                self.at.append(self.step)
+
+    own = Own()
+    logging = v1.train.LoggingTensorHook({"total": total}, every_n_secs=0.2)
+    steps = 0
+    with v1.train.MonitoredTrainingSession(hooks=[own, logging]) as session:
+        while not session.should_stop():
+            session.run(op)
+            steps += 1
+    return {"seen": own.at, "steps": steps}
+
+
+PROGRAMS = [
+    by_seconds,
+    one_shot,
+    initializable,
+    fed_files,
+    two_iterators,
+    sparse,
+    until_out_of_range,
+    without_gradients,
+]
 
 
 def run_programs(rank: int, size: int, folder: str) -> Dict[str, Any]:
@@ -187,6 +228,11 @@ def test_iterators_that_are_read_together_stay_together(run):
     for values in run:
         np.testing.assert_allclose(values["two_iterators"]["w"], descended(steps), rtol=1e-5)
         assert all("batches" in note for note in values["two_iterators"]["notes"])
+
+
+def test_hooks_that_act_by_seconds_do_so_after_the_same_step(run):
+    first, second = (values["by_seconds"] for values in run)
+    assert first == second and first["seen"][0] == 1 and len(first["seen"]) > 2
 
 
 def test_a_loop_that_trains_nothing_reads_all_and_is_told(run):

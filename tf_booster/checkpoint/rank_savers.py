@@ -60,12 +60,19 @@ def wrap_build(original: Any) -> Any:
 
 
 def wrap_save(original: Any) -> Any:
-    """Wraps Saver.save: of a shared graph, all ranks must call it for the same path."""
+    """Wraps Saver.save: of a shared graph, all ranks must call it for the same path. In one process, a checkpoint that is there already
+    is replaced at once."""
 
     @functools.wraps(original)
     def save(self: Any, sess: Any, save_path: str, *args: Any, **kwargs: Any) -> Any:
         graph = getattr(sess, "graph", None)
-        if graph is None or shared_graphs.place(graph).size == 1 or tf.executing_eagerly():
+        if graph is None or not self.saver_def or tf.executing_eagerly():
+            return original(self, sess, save_path, *args, **kwargs)
+        if shared_graphs.place(graph).size == 1:
+            if self.saver_def.version == tf.compat.v1.train.SaverDef.V2:
+                sess = _compat.session_with_run(
+                    sess, self.saver_def.save_tensor_name, functools.partial(_write_alone, self)
+                )
             return original(self, sess, save_path, *args, **kwargs)
         prepare(self, graph)
         job = _Save(self, graph)
@@ -84,6 +91,24 @@ def wrap_save(original: Any) -> Any:
         return path
 
     return save
+
+
+def _write_alone(saver: Any, session: Any, prefix: str) -> bytes:
+    """In place of the save of `prefix` by a process of its own: TensorFlow renames data files and rewrites an index in place."""
+    op, file = saver.saver_def.save_tensor_name, saver.saver_def.filename_tensor_name
+    if not tf.io.gfile.exists(f"{prefix}.index"):
+        return session.run(op, {file: prefix})
+    folder = publishing.make_folder(prefix, secrets.token_hex(4))
+    shard = publishing.shard_prefix(folder, 0)
+    try:
+        session.run(op, {file: shard})
+        publishing.at("shard written")
+        publishing.publish(folder, [shard], prefix)
+    except tf.errors.OpError:
+        if tf.io.gfile.exists(folder):  # A full disk gets its room back.
+            tf.io.gfile.rmtree(folder)
+        raise
+    return tf.compat.as_bytes(prefix)
 
 
 class _Save:

@@ -25,6 +25,7 @@ from tf_booster.checkpoint import rank_hooks, rank_savers, warm_start
 from tf_booster.estimator import device_prefetch, resource_variables, saved_model, sessions
 from tf_booster.estimator.table_stats import with_stats_hook
 from tf_booster.parallel import (
+    agreed_time,
     agreement,
     end_together,
     evaluation,
@@ -81,6 +82,7 @@ def _install_for_several_ranks() -> None:
         _replace(head, "create_estimator_spec", loss_reduction.note_head)
     _replace(_compat.monitored_session_class(), "__init__", initial_values.with_broadcast_hook)
     _replace(_compat.monitored_session_class(), "__init__", end_together.with_end_together)
+    _replace(_compat.monitored_session_class(), "__init__", agreed_time.with_agreed_timers)
     _replace(
         _compat.monitored_session_class(), "__init__", program_input.with_divided_input
     )  # Before hooks see the graph.
