@@ -28,7 +28,8 @@ else
 fuzz: $(TARGETS)
 	@for target in $(TARGETS); do \
 	  found=$(BUILD)/found/$$(basename $$target); \
-	  corpus=$${target#$(BUILD)/}; corpus=$${corpus%/*}/corpus; \
+	  corpus=$${target#$(BUILD)/}; corpus=$${corpus%_fuzz}_corpus; \
+	  test -d $$corpus || corpus=$${corpus%/*}/corpus; \
 	  mkdir -p $$found; \
 	  echo "$$target: $(FUZZ_SECONDS) seconds"; \
 	  $$target -max_total_time=$(FUZZ_SECONDS) -max_len=2048 -timeout=20 -verbosity=0 -print_final_stats=1 \

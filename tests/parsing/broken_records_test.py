@@ -32,6 +32,11 @@ def test_broken_records_by_chance(stock, level):
     assert tried > 100 and not cases, "\n\n".join(f"{case!r}\n{how}" for case, how in zip(cases, differences))
 
 
+def test_broken_sequences_by_chance(stock):
+    tried, cases, differences = fuzz_parse_example.fuzz(stock, 3, 1, fuzz_parse_example.a_sequence_case)
+    assert tried > 50 and not cases, "\n\n".join(f"{case!r}\n{how}" for case, how in zip(cases, differences))
+
+
 def entry(kind, payload):
     """A record with one feature, "k", whose list is written by hand."""
     return wire.example([wire.entry(b"k", wire.tag(wire.LIST_FIELD[kind], 2) + payload)])
@@ -50,7 +55,7 @@ BROKEN = {
     "a string of 4 GiB less a byte": (STRING, entry("string", b"\x06\n" + wire.varint(2**32 - 1))),
     "a string that is longer than the record": (STRING, entry("string", b"\x03\n\x7fx")),
     "a string's length without the string": (STRING, entry("string", b"\x02\n\x01")),
-    "floats of 4 GiB, as their length says": (FLOAT, entry("float", b"\x06\n" + wire.varint(2**32 - 4))),
+    "floats of 256 MiB, as their length says": (FLOAT, entry("float", b"\x06\n" + wire.varint(2**28))),
     "floats that are no multiple of four bytes": (FLOAT, entry("float", b"\x08\n\x06abcdef")),
     "ids of 4 GiB, as their length says": (INT64, entry("int64", b"\x06\n" + wire.varint(2**32 - 1))),
     "an id cut off": (INT64, entry("int64", b"\x04\n\x02\x80\x80")),
@@ -82,7 +87,7 @@ def test_broken_record(stock, what, op):
     one = op in ("parse_single_example", "scalar")
     case = (
         "parse_example_v2" if op == "scalar" else op,
-        (feature,),
+        ((feature,),),
         record if one else [wire.simple(k=(feature.dtype, [])), record],
         None if op == "parse_single_example" else (),
     )
@@ -93,3 +98,31 @@ def test_where_tensorflow_dies_there_is_an_error(stock):
     feature, record = BROKEN["a string of 2 GiB, as its length says"]
     assert stock.outcome("parse_example_v2", (feature,), [record])[0] == "died"
     assert stock.outcome("parse_example_v2", (feature,), [])[0] == "ok"  # And the next one is served.
+
+
+# A list of strings, or a context, that is no list; what TensorFlow makes of it.
+LONG = {
+    "a string that is longer than its list": b"\x03\n\x7fx",
+    "a string of 2 GiB, as its length says": b"\x06\n" + wire.varint(2**31),
+    "a string of 4 GiB less a byte": b"\x06\n" + wire.varint(2**32 - 1),
+    "a list longer than its step": b"\x7f\n\x01x",
+    "text": b"\x04text",
+}
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "ragged"])
+@pytest.mark.parametrize("what", LONG)
+def test_broken_sequence(stock, what, kind):
+    feature = wire.tag(1, 2) + LONG[what]
+    in_list = wire.feature_lists([wire.entry(b"k", wire.feature_list([feature]))])
+    in_context = wire.example([wire.entry(b"k", feature)])
+    strings = (Feature("k", kind, "string"),)
+    for spec, record in ((strings, ()), in_context), (((), strings), in_list):
+        for records in (record, [record]):
+            case = ("parse_sequence_example_v2", spec, records, ())
+            assert fuzz_parse_example.compare(stock, case) == ""
+
+
+def test_where_tensorflow_dies_of_a_sequence_there_is_an_error(stock):
+    record = wire.example([wire.entry(b"k", wire.tag(1, 2) + LONG["a string that is longer than its list"])])
+    assert stock.outcome("parse_sequence_example_v2", (STRING,), (), [record])[0] == "died"

@@ -1,9 +1,9 @@
-"""tf.train.Example records written byte by byte, so that tests can also write what no protobuf library would."""
+"""tf.train.Example and SequenceExample records written byte by byte, so that tests can also write what no protobuf library would."""
 
 from __future__ import annotations
 
 import struct
-from typing import Any, Iterable, Sequence, Tuple
+from typing import Any, Dict, Iterable, Sequence, Tuple
 
 LIST_FIELD = {"string": 1, "float": 2, "int64": 3}
 
@@ -58,3 +58,21 @@ def example(entries: Iterable[bytes]) -> bytes:
 def simple(**features: Tuple[str, Sequence[Any]]) -> bytes:
     """simple(a=("int64", [1, 2]), b=("string", [b"x"]))"""
     return example(entry(name.encode(), feature(*value)) for name, value in features.items())
+
+
+def feature_list(steps: Iterable[bytes]) -> bytes:
+    """A FeatureList of serialized Features."""
+    return b"".join(delimited(1, step) for step in steps)
+
+
+def feature_lists(entries: Iterable[bytes]) -> bytes:
+    """The feature lists of a SequenceExample, whose context is what `example` writes."""
+    return delimited(2, b"".join(delimited(1, e) for e in entries))
+
+
+def sequence(context: Dict[str, Tuple[str, Sequence[Any]]], **lists: Tuple[str, Sequence[Sequence[Any]]]) -> bytes:
+    """sequence(dict(a=("int64", [1])), h=("int64", [[1], [2, 3]])): the values of each step."""
+    return simple(**context) + feature_lists(
+        entry(name.encode(), feature_list(feature(kind, step) for step in steps))
+        for name, (kind, steps) in lists.items()
+    )

@@ -10,12 +10,16 @@
 
 #include "cc/core/base/test.h"
 #include "cc/core/example_parser/fuzz/one_input.h"
+#include "cc/core/example_parser/fuzz/one_sequence.h"
 
 using tf_booster::example_parser::fuzz::RunOneInput;
+using tf_booster::example_parser::fuzz::RunOneSequence;
 
-TEST(TheFuzzersCorpus) {
+namespace {
+
+void Replay(const std::string& corpus, std::string (*run)(const uint8_t*, size_t)) {
   std::vector<std::filesystem::path> paths;
-  for (const auto& file : std::filesystem::directory_iterator("cc/core/example_parser/fuzz/corpus")) {
+  for (const auto& file : std::filesystem::directory_iterator("cc/core/example_parser/fuzz/" + corpus)) {
     paths.push_back(file.path());
   }
   std::sort(paths.begin(), paths.end());
@@ -23,8 +27,14 @@ TEST(TheFuzzersCorpus) {
   for (const auto& path : paths) {
     std::ifstream file(path, std::ios::binary);
     const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    const std::string difference = RunOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+    const std::string difference = run(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
     if (!difference.empty()) std::printf("  %s\n", path.c_str());
     EXPECT_EQ(difference, "");
   }
 }
+
+}  // namespace
+
+TEST(TheFuzzersCorpus) { Replay("corpus", RunOneInput); }
+
+TEST(TheFuzzersCorpusOfSequences) { Replay("sequence_example_corpus", RunOneSequence); }

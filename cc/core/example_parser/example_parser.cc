@@ -26,9 +26,14 @@ bool ExampleParser::Parse(const Record* records, size_t n, size_t first_row, voi
   SliceState& state = *slice->state_;
   state.Start(slice, fixed_outputs, first_row, n);
   const ScanFunctions& scan = ScanFor(level_);
+  const Semantics semantics = spec_->semantics();
+  const auto scan_records = semantics == Semantics::kFeatureLists ? scan.scan_feature_lists : scan.scan_records;
+  const bool plain_only = semantics == Semantics::kFeatureLists || semantics == Semantics::kContext;
   for (size_t i = 0; i < n; ++i) {
-    i = scan.scan_records(state, records, i, n);
-    if (i < n && !ParseExactly(state, level_, records[i], i, error)) {
+    i = scan_records(state, records, i, n);
+    if (i == n) break;
+    if (plain_only) *error = {ParseErrorKind::kNotPlain};
+    if (plain_only || !ParseExactly(state, level_, records[i], i, error)) {
       error->record = first_row + i;
       state.Finish(slice, 0);
       return false;
@@ -71,6 +76,9 @@ Status ToStatus(const ParseError& error, const ParserSpec& spec) {
       break;
     case ParseErrorKind::kMissing:
       text += " is missing and has no default";
+      break;
+    case ParseErrorKind::kNotPlain:
+      text += " is in an unusual form, or broken";
       break;
     default:
       text += " is not a serialized tf.train.Example";

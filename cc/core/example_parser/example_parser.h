@@ -29,7 +29,7 @@
 
 namespace tf_booster::example_parser {
 
-// One serialized Example. Need not be aligned; nothing beyond its last byte is read.
+// One serialized Example, or FeatureLists. Need not be aligned; nothing beyond its last byte is read.
 struct Record {
   const char* data;
   size_t size;
@@ -45,6 +45,7 @@ enum class ParseErrorKind : uint8_t {
   kWrongCount,       // kFixedDense: `found_count` values (floats: as the list's length says).
   kNotMultiple,      // kVarLenDense: `found_count` values in this record, no multiple of the stride.
   kMissing,          // kFixedDense, required and not there.
+  kNotPlain,         // Semantics::kContext and kFeatureLists: right or wrong, not by this parser to say. No feature.
 };
 
 // The error that TensorFlow reports for the same records: of the first record in error, and in it of the last entry in
@@ -77,8 +78,11 @@ class ParsedSlice {
   const ValueArray<int64_t>& int64s(size_t feature) const { return columns_[feature].int64s; }
   const ValueArray<float>& floats(size_t feature) const { return columns_[feature].floats; }
   const ValueArray<BytesView>& bytes(size_t feature) const { return columns_[feature].bytes; }
-  // Values in each record, num_records of them. Empty for kFixedDense.
+  // Values in each record, num_records of them. Empty for kFixedDense. Of feature lists that are sparse or ragged, the
+  // steps in each record.
   const ValueArray<uint32_t>& lengths(size_t feature) const { return columns_[feature].lengths; }
+  // Values in each step of all records' feature lists. Empty for other features.
+  const ValueArray<uint32_t>& step_lengths(size_t feature) const { return columns_[feature].step_lengths; }
   // The values' memory itself (see ValueArray::Release), for callers that would otherwise copy them.
   int64_t* ReleaseInt64s(size_t feature) { return columns_[feature].int64s.Release(); }
   float* ReleaseFloats(size_t feature) { return columns_[feature].floats.Release(); }
@@ -93,6 +97,7 @@ class ParsedSlice {
     ValueArray<float> floats;
     ValueArray<BytesView> bytes;
     ValueArray<uint32_t> lengths;
+    ValueArray<uint32_t> step_lengths;
   };
 
   std::vector<Column> columns_;

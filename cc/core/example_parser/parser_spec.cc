@@ -20,10 +20,13 @@ size_t DefaultSize(const FeatureSpec& feature) {
   }
 }
 
-Status Check(const FeatureSpec& feature) {
+Status Check(const FeatureSpec& feature, Semantics semantics) {
   constexpr size_t kMaxElements = 0x7fffffff;  // No record has room for more.
   if (feature.elements > kMaxElements) {
     return Invalid(feature, "has " + std::to_string(feature.elements) + " elements, but at most 2^31 - 1 are possible");
+  }
+  if (feature.kind == FeatureKind::kFixedDense && semantics == Semantics::kFeatureLists) {
+    return Invalid(feature, "is of a fixed length, but a list has as many steps as it likes; use kVarLenDense");
   }
   if (feature.kind == FeatureKind::kVarLenDense && feature.elements == 0) {
     return Invalid(feature, "has a stride of 0; give every inner dimension at least 1");
@@ -44,7 +47,7 @@ Status ParserSpec::Make(std::vector<FeatureSpec> features, Semantics semantics,
   made->semantics_ = semantics;
   std::vector<const std::string*> names;
   for (const FeatureSpec& feature : made->features_) {
-    TFB_RETURN_IF_ERROR(Check(feature));
+    TFB_RETURN_IF_ERROR(Check(feature, semantics));
     names.push_back(&feature.name);
     std::vector<BytesView> views;
     for (const std::string& value : feature.default_bytes) views.push_back({value.data(), value.size()});

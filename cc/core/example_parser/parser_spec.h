@@ -35,10 +35,11 @@ struct FeatureSpec {
   std::string name;
   ValueType type = ValueType::kInt64;
   FeatureKind kind = FeatureKind::kFixedDense;
-  // kFixedDense: values per record, 0 or more. kVarLenDense: the stride, 1 or more. Otherwise ignored.
+  // kFixedDense: values per record, 0 or more. kVarLenDense: the stride, 1 or more; in kFeatureLists, the values of
+  // each step. Otherwise ignored.
   size_t elements = 1;
   // kFixedDense: a record without this feature is an error. Otherwise the default stands in, `elements` values in the
-  // vector of this feature's type.
+  // vector of this feature's type. In kFeatureLists: a record without this list is not plain.
   bool required = true;
   std::vector<int64_t> default_int64;
   std::vector<float> default_float;
@@ -48,11 +49,19 @@ struct FeatureSpec {
 // tf.io.parse_example and tf.io.parse_single_example differ in one case: a record that has a sparse or ragged feature
 // twice, the last time with no kind set. In a batch that last entry wins, and the feature is empty; alone, it is passed
 // over.
-enum class Semantics : uint8_t { kBatch, kSingle };
+// The two maps of a tf.train.SequenceExample are parsed one after the other, each as a record (see sequence_example.h).
+// TensorFlow reads odd ones by rules of their own; here only plain ones are read, any other is kNotPlain.
+enum class Semantics : uint8_t {
+  kBatch,
+  kSingle,
+  kContext,       // Of a SequenceExample. A dense feature with no kind set is not plain.
+  kFeatureLists,  // Entries are FeatureLists: each step is a Feature. No kFixedDense features.
+};
 
 class ParserSpec {
  public:
-  // Errors: InvalidArgument for two features of one name, a default of the wrong size, a stride of 0.
+  // Errors: InvalidArgument for two features of one name, a default of the wrong size, a stride of 0, a fixed length
+  // among feature lists.
   static Status Make(std::vector<FeatureSpec> features, Semantics semantics, std::shared_ptr<const ParserSpec>* spec);
 
   const std::vector<FeatureSpec>& features() const { return features_; }

@@ -16,6 +16,9 @@ struct ScanFunctions {
   // nothing remains written but fixed rows.
   size_t (*scan_records)(SliceState& state, const Record* records, size_t begin, size_t n);
 
+  // The same for the feature lists of SequenceExamples. Of the record that is not plain anything may remain written.
+  size_t (*scan_feature_lists)(SliceState& state, const Record* records, size_t begin, size_t n);
+
   // Decodes the varints that fill [p, p + size). Memory up to `readable` may be read, at or past p + size.
   // False: a varint is longer than 10 bytes or cut off, or there are more than `capacity` of them.
   bool (*decode_varints)(const uint8_t* p, size_t size, const uint8_t* readable, int64_t* out, size_t capacity,

@@ -29,6 +29,6 @@ TFB_END_TARGET
 
 namespace tf_booster::example_parser {
 
-const ScanFunctions kAvx2Scan = {avx2::ScanRecords, avx2::DecodeVarints};
+const ScanFunctions kAvx2Scan = {avx2::ScanRecords, avx2::ScanFeatureLists, avx2::DecodeVarints};
 
 }  // namespace tf_booster::example_parser

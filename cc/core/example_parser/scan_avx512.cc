@@ -30,6 +30,6 @@ TFB_END_TARGET
 
 namespace tf_booster::example_parser {
 
-const ScanFunctions kAvx512Scan = {avx512::ScanRecords, avx512::DecodeVarints};
+const ScanFunctions kAvx512Scan = {avx512::ScanRecords, avx512::ScanFeatureLists, avx512::DecodeVarints};
 
 }  // namespace tf_booster::example_parser

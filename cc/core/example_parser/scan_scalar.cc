@@ -22,6 +22,6 @@ namespace {
 
 namespace tf_booster::example_parser {
 
-const ScanFunctions kScalarScan = {scalar::ScanRecords, scalar::DecodeVarints};
+const ScanFunctions kScalarScan = {scalar::ScanRecords, scalar::ScanFeatureLists, scalar::DecodeVarints};
 
 }  // namespace tf_booster::example_parser

@@ -29,6 +29,6 @@ TFB_END_TARGET
 
 namespace tf_booster::example_parser {
 
-const ScanFunctions kSse41Scan = {sse41::ScanRecords, sse41::DecodeVarints};
+const ScanFunctions kSse41Scan = {sse41::ScanRecords, sse41::ScanFeatureLists, sse41::DecodeVarints};
 
 }  // namespace tf_booster::example_parser

@@ -19,7 +19,8 @@
 // A feature with no kind set is there, and empty, for sparse and ragged ones of a batch; otherwise it is passed over.
 inline bool EmptyCounts(const SliceState& state, const ExpectedFeature& expected) {
   const FeatureKind kind = state.spec->features()[static_cast<size_t>(&expected - state.expected.get())].kind;
-  return state.spec->semantics() == Semantics::kBatch && (kind == FeatureKind::kSparse || kind == FeatureKind::kRagged);
+  return state.spec->semantics() != Semantics::kSingle &&
+         (kind == FeatureKind::kSparse || kind == FeatureKind::kRagged);
 }
 
 // Where an entry led: to the next one, or to null if it is not plain; and the feature to predict from.
@@ -43,7 +44,9 @@ __attribute__((noinline)) AfterEntry ScanAnyEntry(SliceState& state, ExpectedFea
     previous->next = static_cast<uint32_t>(found);
     expected = all + found;
   }
-  if (feature == entry.end && !EmptyCounts(state, *expected)) return {entry.end, previous};
+  if (feature == entry.end && !EmptyCounts(state, *expected)) {
+    return state.spec->semantics() == Semantics::kContext ? AfterEntry{} : AfterEntry{entry.end, previous};
+  }
   if (expected->seen == state.epoch) return {};
   expected->seen = state.epoch;
   if (!StoreFeature(*expected, row, feature, entry.end, end)) return {};
@@ -123,5 +126,7 @@ size_t ScanRecords(SliceState& state, const Record* records, size_t begin, size_
   }
   return n;
 }
+
+#include "cc/core/example_parser/scan_feature_lists.h"
 
 #endif  // TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_SCANNER_H_

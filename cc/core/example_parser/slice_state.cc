@@ -74,6 +74,7 @@ SliceState::SliceState(std::shared_ptr<const ParserSpec> the_spec)
     }
     expected[f].next = static_cast<uint32_t>(f + 1 < size ? f + 1 : 0);
     if (feature.kind == FeatureKind::kFixedDense) fixed.push_back(static_cast<uint32_t>(f));
+    num_required += feature.required;
   }
   ExpectedFeature& start = expected[size];
   start.prefix_size = kNeverShort;
@@ -85,6 +86,7 @@ SliceState::SliceState(std::shared_ptr<const ParserSpec> the_spec)
 void SliceState::Start(ParsedSlice* slice, void* const* fixed_outputs, size_t first_row, size_t n) {
   slice->columns_.resize(size);
   num_entries = 0;
+  lists.clear();
   for (size_t f = 0; f < size; ++f) {
     const FeatureSpec& feature = spec->features()[f];
     ParsedSlice::Column& column = slice->columns_[f];
@@ -92,6 +94,7 @@ void SliceState::Start(ParsedSlice* slice, void* const* fixed_outputs, size_t fi
     column.floats.clear();
     column.bytes.clear();
     column.lengths.clear();
+    column.step_lengths.clear();
     if (feature.kind != FeatureKind::kFixedDense) {
       expected[f].lengths = column.lengths.Reserve(n);
       std::memset(expected[f].lengths, 0, n * sizeof(uint32_t));
@@ -104,6 +107,9 @@ void SliceState::Start(ParsedSlice* slice, void* const* fixed_outputs, size_t fi
       const size_t row_bytes = feature.elements * ElementBytes(feature.type);
       expected[f].out = row_bytes == 0 ? nullptr : static_cast<char*>(fixed_outputs[f]) + first_row * row_bytes;
     }
+  }
+  if (spec->semantics() == Semantics::kFeatureLists) {
+    for (size_t f = 0; f < size; ++f) lists.push_back({&slice->columns_[f].step_lengths, expected[f].lengths});
   }
   WriteFrequentDefaults(n);
 }

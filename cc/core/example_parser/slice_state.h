@@ -69,6 +69,12 @@ struct MapEntry {
   size_t feature_size;
 };
 
+// Of a feature list, beside its values.
+struct ListOutputs {
+  ValueArray<uint32_t>* step_lengths;
+  uint32_t* lengths;  // By record; see ParsedSlice::lengths.
+};
+
 struct SliceState {
   explicit SliceState(std::shared_ptr<const ParserSpec> spec);
 
@@ -102,6 +108,9 @@ struct SliceState {
   int trust = kMostTrust;  // Above 0: keys are expected to come as they came the last time.
   size_t num_counted = 0;  // Of the counted features, found in this record by ScanAnyEntry.
   uint64_t num_entries = 0;
+  // Semantics::kFeatureLists.
+  std::vector<ListOutputs> lists;  // By feature.
+  size_t num_required = 0;         // Lists that each plain record has.
   // For records that are not plain.
   std::vector<MapEntry> entries;
   ValueArray<int64_t> int64s;

@@ -177,6 +177,15 @@ TfStatus JoinValues(const FeatureSlices& from, Tensor* values) {
   return tensorflow::OkStatus();
 }
 
+TfStatus JoinStepCounts(const FeatureSlices& from, size_t elements, Tensor* counts) {
+  TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {static_cast<int64_t>(from.num_records())}, counts));
+  int64_t* out = counts->flat<int64_t>().data();
+  for (const ParsedSlice* slice : from.slices) {
+    for (const uint32_t length : slice->lengths(from.feature)) *out++ = static_cast<int64_t>(length / elements);
+  }
+  return tensorflow::OkStatus();
+}
+
 TfStatus JoinVarLenDense(const FeatureSlices& from, const tensorflow::PartialTensorShape& shape, size_t stride,
                          const Tensor& padding, Tensor* values) {
   const int64_t records = from.num_records(), rows = from.max_length() / stride;

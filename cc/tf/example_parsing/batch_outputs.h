@@ -41,6 +41,9 @@ void CopyFixedStrings(const example_parser::ParsedSlice& slice, size_t feature, 
 tensorflow::Status JoinVarLenDense(const FeatureSlices& from, const tensorflow::PartialTensorShape& shape,
                                    size_t stride, const tensorflow::Tensor& padding, tensorflow::Tensor* values);
 
+// Of a dense feature list, steps in each record: [records], for steps of `elements` values.
+tensorflow::Status JoinStepCounts(const FeatureSlices& from, size_t elements, tensorflow::Tensor* counts);
+
 // All values in a row: [values]. Many numbers of a single slice are not copied: the slice gives its memory away, and
 // has no values of this feature then.
 tensorflow::Status JoinValues(const FeatureSlices& from, tensorflow::Tensor* values);

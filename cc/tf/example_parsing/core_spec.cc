@@ -13,6 +13,7 @@ namespace {
 
 using example_parser::FeatureKind;
 using example_parser::FeatureSpec;
+using example_parser::Semantics;
 using example_parser::ValueType;
 using tensorflow::DataType;
 using tensorflow::Tensor;
@@ -50,8 +51,14 @@ void CopyDefault(const Tensor& value, FeatureSpec* feature) {
   }
 }
 
-FeatureSpec DenseFeature(const Config::Dense& dense) {
+FeatureSpec DenseFeature(const Config::Dense& dense, Semantics semantics) {
   FeatureSpec feature;
+  if (semantics == Semantics::kFeatureLists) {
+    feature.kind = FeatureKind::kVarLenDense;
+    feature.elements = static_cast<size_t>(dense.shape.num_elements());
+    feature.required = !dense.variable_length;
+    return feature;
+  }
   feature.kind = dense.variable_length ? FeatureKind::kVarLenDense : FeatureKind::kFixedDense;
   feature.elements = dense.elements_per_stride;
   feature.required = dense.default_value.NumElements() == 0;
@@ -71,7 +78,7 @@ DataType ToDataType(ValueType type) {
   }
 }
 
-tensorflow::Status MakeCoreSpec(const Config& config, example_parser::Semantics semantics,
+tensorflow::Status MakeCoreSpec(const Config& config, Semantics semantics,
                                 std::shared_ptr<const example_parser::ParserSpec>* spec) {
   spec->reset();
   std::vector<FeatureSpec> features;
@@ -84,23 +91,26 @@ tensorflow::Status MakeCoreSpec(const Config& config, example_parser::Semantics 
     return served;
   };
   for (const Config::Dense& dense : config.dense) {
-    if (dense.variable_length && dense.elements_per_stride == 0) {
+    FeatureSpec of_dense = DenseFeature(dense, semantics);
+    if (of_dense.kind == FeatureKind::kVarLenDense && of_dense.elements == 0) {
       return tensorflow::errors::InvalidArgument(
           "Feature: ", std::string(dense.feature_name), " has the shape ", dense.shape.DebugString(),
           ", whose rows have no elements; no length follows from a list of values");
     }
-    if (!add(dense.feature_name, dense.dtype, DenseFeature(dense))) return tensorflow::OkStatus();
+    if (!add(dense.feature_name, dense.dtype, std::move(of_dense))) return tensorflow::OkStatus();
     FeatureSpec& feature = features.back();
     if (feature.kind == FeatureKind::kFixedDense && !feature.required) CopyDefault(dense.default_value, &feature);
   }
   for (const Config::Sparse& sparse : config.sparse) {
     FeatureSpec feature;
     feature.kind = FeatureKind::kSparse;
+    feature.required = false;
     if (!add(sparse.feature_name, sparse.dtype, std::move(feature))) return tensorflow::OkStatus();
   }
   for (const Config::Ragged& ragged : config.ragged) {
     FeatureSpec feature;
     feature.kind = FeatureKind::kRagged;
+    feature.required = false;
     if (!add(ragged.feature_name, ragged.dtype, std::move(feature))) return tensorflow::OkStatus();
   }
   const Status made = example_parser::ParserSpec::Make(std::move(features), semantics, spec);

@@ -10,9 +10,10 @@
 
 namespace tf_booster {
 
-// The features of `config` in this order: dense, sparse, ragged. Defaults are copied. `spec` stays null, and the status
-// OK, where TensorFlow must answer: two features of one name, a type that no Example has.
-// InvalidArgument: a variable-length dense feature whose rows have no elements; TensorFlow divides by that number.
+// The features of `config` in this order: dense, sparse, ragged. Defaults are copied. For kFeatureLists, `config` is
+// as FastParseSequenceExample takes it: a dense shape is a step's, variable_length says that the list may be missing.
+// `spec` stays null, and the status OK, where TensorFlow must answer: two features of one name, a type that no Example
+// has. InvalidArgument: a variable-length dense feature whose rows have no elements; TensorFlow divides by that number.
 tensorflow::Status MakeCoreSpec(const tensorflow::example::FastParseExampleConfig& config,
                                 example_parser::Semantics semantics,
                                 std::shared_ptr<const example_parser::ParserSpec>* spec);

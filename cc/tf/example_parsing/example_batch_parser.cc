@@ -71,7 +71,7 @@ TfStatus ExampleBatchParser::Make(const Config& config, Semantics semantics,
 ExampleBatchParser::ExampleBatchParser(const Config& config, std::shared_ptr<const ParserSpec> spec)
     : config_(config), parser_(std::move(spec), ParserSimdLevel()) {
   for (size_t f = 0; f < parser_.spec().size(); ++f) {
-    if (f >= config_.dense.size() || config_.dense[f].variable_length) {
+    if (f >= config_.dense.size() || !IsFixed(f)) {
       joined_.push_back(f);
     } else if (config_.dense[f].dtype == tensorflow::DT_STRING) {
       fixed_strings_.push_back(f);
@@ -84,15 +84,17 @@ ExampleBatchParser::ExampleBatchParser(const Config& config, std::shared_ptr<con
 }
 
 TfStatus ExampleBatchParser::Parse(absl::Span<const Record> records, absl::Span<const tstring> names,
-                                   tensorflow::thread::ThreadPool* workers, Result* result) const {
+                                   tensorflow::thread::ThreadPool* workers, Result* result,
+                                   std::vector<Tensor>* list_lengths) const {
   SerialFor serial;
-  if (workers == nullptr) return ParseOn(records, names, serial, result);
+  if (workers == nullptr) return ParseOn(records, names, serial, result, list_lengths);
   TfParallelFor parallel(workers);
-  return ParseOn(records, names, parallel, result);
+  return ParseOn(records, names, parallel, result, list_lengths);
 }
 
 TfStatus ExampleBatchParser::ParseOn(absl::Span<const Record> records, absl::Span<const tstring> names,
-                                     ParallelFor& parallel_for, Result* result) const {
+                                     ParallelFor& parallel_for, Result* result,
+                                     std::vector<Tensor>* list_lengths) const {
   ResizeResult(result);
   TF_RETURN_IF_ERROR(AllocateFixedDense(records.size(), result));
   size_t bytes = 0;
@@ -107,7 +109,7 @@ TfStatus ExampleBatchParser::ParseOn(absl::Span<const Record> records, absl::Spa
   Slices slices;
   pool_.Take(n, &slices);
   TfStatus status = ParseSlices(records, names, parallel_for, ns, slices, result);
-  if (status.ok()) status = Join(slices, parallel_for, result);
+  if (status.ok()) status = Join(slices, parallel_for, result, list_lengths);
   pool_.Give(std::move(slices));
   return status;
 }
@@ -119,12 +121,13 @@ void ExampleBatchParser::ResizeResult(Result* result) const {
   result->sparse_shapes.resize(config_.sparse.size());
   result->ragged_values.resize(config_.ragged.size());
   result->ragged_splits.resize(config_.ragged.size());
+  if (is_lists()) result->ragged_outer_splits.resize(config_.ragged.size());
 }
 
 std::vector<void*> ExampleBatchParser::FixedOutputs(Result* result) const {
   std::vector<void*> fixed(parser_.spec().size(), nullptr);
   for (size_t d = 0; d < config_.dense.size(); ++d) {
-    if (!config_.dense[d].variable_length) fixed[d] = result->dense_values[d].data();
+    if (IsFixed(d)) fixed[d] = result->dense_values[d].data();
   }
   return fixed;
 }
@@ -132,7 +135,7 @@ std::vector<void*> ExampleBatchParser::FixedOutputs(Result* result) const {
 TfStatus ExampleBatchParser::AllocateFixedDense(size_t n, Result* result) const {
   for (size_t d = 0; d < config_.dense.size(); ++d) {
     const auto& dense = config_.dense[d];
-    if (dense.variable_length) continue;
+    if (!IsFixed(d)) continue;
     TF_RETURN_IF_ERROR(
         AllocateTensor(dense.dtype, {static_cast<int64_t>(n)}, dense.shape, 0, &result->dense_values[d]));
   }
@@ -196,16 +199,18 @@ size_t ExampleBatchParser::CountValues(absl::Span<const Record> records, size_t 
   return count;
 }
 
-TfStatus ExampleBatchParser::Join(const Slices& slices, ParallelFor& parallel_for, Result* result) const {
+TfStatus ExampleBatchParser::Join(const Slices& slices, ParallelFor& parallel_for, Result* result,
+                                  std::vector<Tensor>* list_lengths) const {
+  if (list_lengths != nullptr) list_lengths->resize(config_.dense.size());
   if (joined_.empty()) return tensorflow::OkStatus();
   std::vector<ParsedSlice*> parts;
   for (const auto& slice : slices) parts.push_back(slice.get());
   BatchPlaces places(parts, &constant_places_);
-  std::vector<size_t> place_of(parser_.spec().size());
+  std::vector<size_t> place_of(parser_.spec().size()), outer_place_of(parser_.spec().size());
   size_t values = 0;
   for (const size_t f : joined_) {
-    PlaceKind kind;
-    if (PlaceKindOf(f, &kind)) place_of[f] = places.Add(f, kind);
+    if (f >= config_.dense.size()) place_of[f] = places.Add(f, PlaceKindOf(f));
+    if (is_lists() && IsRagged(f)) outer_place_of[f] = places.Add(f, SplitsOf(f, /*of_steps=*/false));
     values += SlicesOf(f, parts).num_values();
   }
   FirstError error;
@@ -213,8 +218,9 @@ TfStatus ExampleBatchParser::Join(const Slices& slices, ParallelFor& parallel_fo
   parallel_for.Run(n, 1 + values * kJoinNsPerValue / n, [&](int64_t begin, int64_t end) {
     for (size_t i = begin; i < static_cast<size_t>(end); ++i) {
       // Places first: of the tasks they are the longest.
-      error.Report(
-          i, i < places.size() ? places.Fill(i) : JoinFeature(SlicesOf(joined_[i - places.size()], parts), result));
+      error.Report(i, i < places.size()
+                          ? places.Fill(i)
+                          : JoinFeature(SlicesOf(joined_[i - places.size()], parts), result, list_lengths));
     }
   });
   TF_RETURN_IF_ERROR(error.status());
@@ -224,31 +230,41 @@ TfStatus ExampleBatchParser::Join(const Slices& slices, ParallelFor& parallel_fo
     result->sparse_shapes[s] = place.shape;
   }
   for (size_t r = 0; r < config_.ragged.size(); ++r) {
-    result->ragged_splits[r] = places.Of(place_of[config_.dense.size() + config_.sparse.size() + r]).rows;
+    const size_t f = config_.dense.size() + config_.sparse.size() + r;
+    result->ragged_splits[r] = places.Of(place_of[f]).rows;
+    if (is_lists()) result->ragged_outer_splits[r] = places.Of(outer_place_of[f]).rows;
   }
   return tensorflow::OkStatus();
 }
 
-bool ExampleBatchParser::PlaceKindOf(size_t feature, PlaceKind* kind) const {
-  if (feature < config_.dense.size()) return false;
-  feature -= config_.dense.size();
-  if (feature < config_.sparse.size()) {
-    *kind = PlaceKind::kSparse;
-  } else {
-    const bool narrow = config_.ragged[feature - config_.sparse.size()].splits_dtype == tensorflow::DT_INT32;
-    *kind = narrow ? PlaceKind::kSplits32 : PlaceKind::kSplits64;
+PlaceKind ExampleBatchParser::PlaceKindOf(size_t feature) const {
+  if (IsRagged(feature)) return SplitsOf(feature, is_lists());
+  return is_lists() ? PlaceKind::kStepSparse : PlaceKind::kSparse;
+}
+
+PlaceKind ExampleBatchParser::SplitsOf(size_t feature, bool of_steps) const {
+  const size_t ragged = feature - config_.dense.size() - config_.sparse.size();
+  if (config_.ragged[ragged].splits_dtype == tensorflow::DT_INT32) {
+    return of_steps ? PlaceKind::kStepSplits32 : PlaceKind::kSplits32;
   }
-  return true;
+  return of_steps ? PlaceKind::kStepSplits64 : PlaceKind::kSplits64;
 }
 
 FeatureSlices ExampleBatchParser::SlicesOf(size_t feature, absl::Span<ParsedSlice* const> slices) const {
   return {slices, feature, ToDataType(parser_.spec().features()[feature].type)};
 }
 
-TfStatus ExampleBatchParser::JoinFeature(const FeatureSlices& from, Result* result) const {
+TfStatus ExampleBatchParser::JoinFeature(const FeatureSlices& from, Result* result,
+                                         std::vector<Tensor>* list_lengths) const {
   size_t f = from.feature;
   if (f < config_.dense.size()) {
     const auto& dense = config_.dense[f];
+    if (is_lists()) {
+      const size_t elements = spec().features()[f].elements;
+      TF_RETURN_IF_ERROR(JoinStepCounts(from, elements, &(*list_lengths)[f]));
+      const auto shape = tensorflow::PartialTensorShape({-1}).Concatenate(dense.shape);
+      return JoinVarLenDense(from, shape, elements, dense.default_value, &result->dense_values[f]);
+    }
     return JoinVarLenDense(from, dense.shape, dense.elements_per_stride, dense.default_value, &result->dense_values[f]);
   }
   f -= config_.dense.size();

@@ -33,19 +33,25 @@ class ExampleBatchParser {
   using Semantics = example_parser::Semantics;
 
   // `config` is copied, its default values too. Null, with an OK status, for a spec that TensorFlow must answer (see
-  // MakeCoreSpec). kBatch is for Parse, kSingle for ParseSingle.
+  // MakeCoreSpec). kBatch is for Parse, kSingle for ParseSingle; the parts of SequenceExamples (see
+  // SequenceBatchParser): kContext for both, kFeatureLists for Parse.
   static tensorflow::Status Make(const Config& config, Semantics semantics,
                                  std::shared_ptr<const ExampleBatchParser>* parser);
 
   const Config& config() const { return config_; }
+  const example_parser::ParserSpec& spec() const { return parser_.spec(); }
   SimdLevel level() const { return parser_.level(); }
 
   // A batch, as FastParseExample gives it: fixed dense [n, shape…], variable dense [n, longest, shape…], sparse indices
   // [values, 2], ragged splits [n + 1]. `names` are for errors: n or none. `workers` may be null: then all is done by
   // the caller. Errors are TensorFlow's (see parse_errors.h), of the first record in error; where TensorFlow would
   // crash, InvalidArgument. Any number of threads may call at once.
+  // kFeatureLists, as FastParseSequenceExample gives them: dense [n, most steps, shape…], and `list_lengths` their
+  // steps [n]; sparse indices [values, 3]; ragged splits [steps + 1], outer splits [n + 1]. kContext and kFeatureLists:
+  // Unimplemented for a record that is not plain.
   tensorflow::Status Parse(absl::Span<const Record> records, absl::Span<const tensorflow::tstring> names,
-                           tensorflow::thread::ThreadPool* workers, Result* result) const;
+                           tensorflow::thread::ThreadPool* workers, Result* result,
+                           std::vector<tensorflow::Tensor>* list_lengths = nullptr) const;
 
   // One record without a batch dimension, as FastParseSingleExample gives it: dense [shape…], sparse indices [values,
   // 1], ragged splits [0].
@@ -56,8 +62,12 @@ class ExampleBatchParser {
 
   ExampleBatchParser(const Config& config, std::shared_ptr<const example_parser::ParserSpec> spec);
 
+  bool is_lists() const { return spec().semantics() == Semantics::kFeatureLists; }
+  // Whether this dense feature has so many values in each record that its tensor can be made before they are parsed.
+  bool IsFixed(size_t dense) const { return !is_lists() && !config_.dense[dense].variable_length; }
   tensorflow::Status ParseOn(absl::Span<const Record> records, absl::Span<const tensorflow::tstring> names,
-                             ParallelFor& parallel_for, Result* result) const;
+                             ParallelFor& parallel_for, Result* result,
+                             std::vector<tensorflow::Tensor>* list_lengths) const;
   void ResizeResult(Result* result) const;
   tensorflow::Status AllocateFixedDense(size_t n, Result* result) const;
   // By feature: where row 0 of a fixed dense one lies.
@@ -72,10 +82,14 @@ class ExampleBatchParser {
   // The number of values of a feature in records that parse.
   size_t CountValues(absl::Span<const Record> records, size_t feature) const;
   FeatureSlices SlicesOf(size_t feature, absl::Span<example_parser::ParsedSlice* const> slices) const;
-  tensorflow::Status Join(const Slices& slices, ParallelFor& parallel_for, Result* result) const;
-  tensorflow::Status JoinFeature(const FeatureSlices& from, Result* result) const;
-  // The kind of a joined feature's places; false: it has none.
-  bool PlaceKindOf(size_t feature, PlaceKind* kind) const;
+  tensorflow::Status Join(const Slices& slices, ParallelFor& parallel_for, Result* result,
+                          std::vector<tensorflow::Tensor>* list_lengths) const;
+  tensorflow::Status JoinFeature(const FeatureSlices& from, Result* result,
+                                 std::vector<tensorflow::Tensor>* list_lengths) const;
+  bool IsRagged(size_t feature) const { return feature >= config_.dense.size() + config_.sparse.size(); }
+  // The kind of a sparse or ragged feature's places; of a ragged list, those of its steps.
+  PlaceKind PlaceKindOf(size_t feature) const;
+  PlaceKind SplitsOf(size_t feature, bool of_steps) const;
   tensorflow::Status SingleFeature(const FeatureSlices& from, Result* result) const;
 
   Config config_;

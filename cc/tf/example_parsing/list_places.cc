@@ -15,12 +15,41 @@ using example_parser::ParsedSlice;
 using tensorflow::Tensor;
 using Slices = absl::Span<ParsedSlice* const>;
 
+using Lengths = example_parser::ValueArray<uint32_t>;
+
+const Lengths& LengthsOf(const ParsedSlice& slice, size_t feature, PlaceKind kind) {
+  const bool of_steps = kind >= PlaceKind::kStepSparse;
+  return of_steps ? slice.step_lengths(feature) : slice.lengths(feature);
+}
+
+bool SameLengths(const Lengths& a, const Lengths& b) {
+  return a.size() == b.size() && (a.size() == 0 || std::memcmp(a.data(), b.data(), a.size() * sizeof(uint32_t)) == 0);
+}
+
 template <class Split>
-void FillSplits(Slices slices, size_t feature, Split* splits) {
+void FillSplits(Slices slices, size_t feature, PlaceKind kind, Split* splits) {
   Split end = 0;
   *splits++ = 0;
   for (const ParsedSlice* slice : slices) {
-    for (const uint32_t length : slice->lengths(feature)) *splits++ = end += static_cast<Split>(length);
+    for (const uint32_t length : LengthsOf(*slice, feature, kind)) *splits++ = end += static_cast<Split>(length);
+  }
+}
+
+void FillStepIndices(Slices slices, size_t feature, int64_t* indices) {
+  int64_t record = 0;
+  for (const ParsedSlice* slice : slices) {
+    const uint32_t* values = slice->step_lengths(feature).data();
+    for (const uint32_t steps : slice->lengths(feature)) {
+      for (int64_t step = 0; step < steps; ++step) {
+        const int64_t length = *values++;
+        for (int64_t i = 0; i < length; ++i, indices += 3) {
+          indices[0] = record;
+          indices[1] = step;
+          indices[2] = i;
+        }
+      }
+      ++record;
+    }
   }
 }
 
@@ -70,7 +99,7 @@ void ConstantPlaces::Keep(const ListLengths& lengths, const ListPlaces& places) 
 ListLengths BatchPlaces::Measure(size_t feature, PlaceKind kind) const {
   ListLengths found = {kind};
   for (const ParsedSlice* slice : slices_) {
-    const auto& lengths = slice->lengths(feature);
+    const Lengths& lengths = LengthsOf(*slice, feature, kind);
     found.records += lengths.size();
     for (const uint32_t length : lengths) {
       found.values += length;
@@ -81,11 +110,10 @@ ListLengths BatchPlaces::Measure(size_t feature, PlaceKind kind) const {
   return found;
 }
 
-bool BatchPlaces::SameLists(size_t a, size_t b) const {
+bool BatchPlaces::SameLists(size_t a, size_t b, PlaceKind kind) const {
   for (const ParsedSlice* slice : slices_) {
-    const size_t n = slice->num_records();
-    if (n > 0 && std::memcmp(slice->lengths(a).data(), slice->lengths(b).data(), n * sizeof(uint32_t)) != 0)
-      return false;
+    if (!SameLengths(LengthsOf(*slice, a, kind), LengthsOf(*slice, b, kind))) return false;
+    if (kind == PlaceKind::kStepSparse && !SameLengths(slice->lengths(a), slice->lengths(b))) return false;
   }
   return true;
 }
@@ -93,10 +121,22 @@ bool BatchPlaces::SameLists(size_t a, size_t b) const {
 size_t BatchPlaces::Add(size_t feature, PlaceKind kind) {
   const ListLengths lengths = Measure(feature, kind);
   for (size_t i = 0; i < places_.size(); ++i) {
-    if (places_[i].lengths == lengths && (lengths.constant() || SameLists(places_[i].feature, feature))) return i;
+    if (places_[i].lengths == lengths && (lengths.constant() || SameLists(places_[i].feature, feature, kind))) return i;
   }
   places_.push_back({feature, lengths, {}});
   return places_.size() - 1;
+}
+
+tensorflow::Status BatchPlaces::FillStepSparse(size_t feature, const ListLengths& lengths, ListPlaces* tensors) const {
+  TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {static_cast<int64_t>(lengths.values), 3}, &tensors->rows));
+  FillStepIndices(slices_, feature, tensors->rows.flat<int64_t>().data());
+  TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {3}, &tensors->shape));
+  const ListLengths steps = Measure(feature, PlaceKind::kSplits64);  // Of records.
+  auto shape = tensors->shape.vec<int64_t>();
+  shape(0) = steps.records;
+  shape(1) = steps.longest;
+  shape(2) = lengths.longest;
+  return tensorflow::OkStatus();
 }
 
 tensorflow::Status BatchPlaces::Fill(size_t index) {
@@ -112,12 +152,14 @@ tensorflow::Status BatchPlaces::Fill(size_t index) {
     TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {2}, &place.tensors.shape));
     place.tensors.shape.vec<int64_t>()(0) = records;
     place.tensors.shape.vec<int64_t>()(1) = lengths.longest;
-  } else if (lengths.kind == PlaceKind::kSplits32) {
+  } else if (lengths.kind == PlaceKind::kStepSparse) {
+    TF_RETURN_IF_ERROR(FillStepSparse(place.feature, lengths, &place.tensors));
+  } else if (lengths.kind == PlaceKind::kSplits32 || lengths.kind == PlaceKind::kStepSplits32) {
     TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT32, {records + 1}, rows));
-    FillSplits(slices_, place.feature, rows->vec<int32_t>().data());
+    FillSplits(slices_, place.feature, lengths.kind, rows->vec<int32_t>().data());
   } else {
     TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {records + 1}, rows));
-    FillSplits(slices_, place.feature, rows->vec<int64_t>().data());
+    FillSplits(slices_, place.feature, lengths.kind, rows->vec<int64_t>().data());
   }
   if (lengths.constant()) constant_->Keep(lengths, place.tensors);
   return tensorflow::OkStatus();

@@ -1,7 +1,8 @@
-// Where the values of sparse and ragged features belong: indices and shape, or row_splits. They follow from the lengths
-// of the records' lists, and many features of a batch have the same ones: one id in each record, or lists that go
-// together, as a history's items and times. Such features share one tensor; nobody writes to a tensor that others hold.
-// Lists that all have one length, the same in batch after batch, share it with the batches before, too.
+// Where the values of sparse and ragged features, and of feature lists, belong: indices and shape, or row_splits. They
+// follow from the lengths of the records' lists, and many features of a batch have the same ones: one id in each
+// record, or lists that go together, as a history's items and times. Such features share one tensor; nobody writes to a
+// tensor that others hold. Lists that all have one length, the same in batch after batch, share it with the batches
+// before, too.
 #ifndef TF_BOOSTER_CC_TF_EXAMPLE_PARSING_LIST_PLACES_H_
 #define TF_BOOSTER_CC_TF_EXAMPLE_PARSING_LIST_PLACES_H_
 
@@ -18,14 +19,17 @@
 
 namespace tf_booster {
 
-enum class PlaceKind : uint8_t { kSparse, kSplits32, kSplits64 };
+// Of a feature list: kStepSparse, for values by record, step and place in the step; kSplits for the steps of records,
+// kStepSplits for the values of steps.
+enum class PlaceKind : uint8_t { kSparse, kSplits32, kSplits64, kStepSparse, kStepSplits32, kStepSplits64 };
 
 struct ListPlaces {
-  tensorflow::Tensor rows;   // Sparse: indices [values, 2]. Ragged: row_splits [records + 1].
-  tensorflow::Tensor shape;  // Sparse: [2], records and longest list.
+  tensorflow::Tensor rows;   // Sparse: indices [values, 2], or [values, 3]. Ragged: row_splits [records or steps + 1].
+  tensorflow::Tensor shape;  // Sparse: [2], records and longest list; or [3], records, most steps, longest step.
 };
 
-// What the places depend on. If all lists have one length, on nothing else.
+// What the places depend on. If all lists have one length, on nothing else. A step is a list of its own here; only the
+// places of kStepSparse depend on the records that steps belong to, too.
 struct ListLengths {
   PlaceKind kind;
   size_t records = 0;
@@ -33,7 +37,7 @@ struct ListLengths {
   uint32_t shortest = UINT32_MAX;
   uint32_t longest = 0;
 
-  bool constant() const { return shortest >= longest; }
+  bool constant() const { return kind != PlaceKind::kStepSparse && shortest >= longest; }
   bool operator==(const ListLengths& other) const {
     return kind == other.kind && records == other.records && values == other.values && shortest == other.shortest &&
            longest == other.longest;
@@ -76,7 +80,8 @@ class BatchPlaces {
   };
 
   ListLengths Measure(size_t feature, PlaceKind kind) const;
-  bool SameLists(size_t a, size_t b) const;
+  bool SameLists(size_t a, size_t b, PlaceKind kind) const;
+  tensorflow::Status FillStepSparse(size_t feature, const ListLengths& lengths, ListPlaces* tensors) const;
 
   const absl::Span<example_parser::ParsedSlice* const> slices_;
   ConstantPlaces* const constant_;

@@ -52,6 +52,10 @@ std::string Missing(const Feature& feature) {
                 ") is required but could not be found.");
 }
 
+tensorflow::Status NotPlain(const ParseError& error) {
+  return tensorflow::errors::Unimplemented("record ", error.record, " is not plain");
+}
+
 tensorflow::Status NoExample(const std::string& record, size_t bytes) {
   return InvalidArgument("Could not parse example input, ", record, "its ", bytes,
                          " bytes are no serialized tf.train.Example");
@@ -61,6 +65,7 @@ tensorflow::Status NoExample(const std::string& record, size_t bytes) {
 
 tensorflow::Status BatchError(const ParseError& error, const Config& config, const std::string& name,
                               size_t record_bytes, size_t count) {
+  if (error.kind == ParseErrorKind::kNotPlain) return NotPlain(error);
   if (error.kind == ParseErrorKind::kBadRecord) {
     return NoExample(StrCat("Name: ", name, ", Index: ", error.record, ": "), record_bytes);
   }
@@ -89,6 +94,7 @@ tensorflow::Status BatchError(const ParseError& error, const Config& config, con
 }
 
 tensorflow::Status SingleError(const ParseError& error, const Config& config, size_t record_bytes) {
+  if (error.kind == ParseErrorKind::kNotPlain) return NotPlain(error);
   if (error.kind == ParseErrorKind::kBadRecord) return NoExample("", record_bytes);
   const Feature feature(config, error.feature);
   switch (error.kind) {

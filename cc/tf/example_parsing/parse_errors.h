@@ -10,6 +10,8 @@
 
 namespace tf_booster {
 
+// Both of these, for ParseErrorKind::kNotPlain: Unimplemented, which no caller hands on.
+
 // A batch: names the record by `name` ("<unknown>" where there are no names) and its row. TensorFlow's texts, but for
 // two that name no record there: a record that is no Example (TensorFlow prints the record instead, which Python then
 // cannot decode), and an unsupported type. `count` is what TensorFlow would say of kNotMultiple.

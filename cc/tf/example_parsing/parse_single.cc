@@ -21,7 +21,7 @@ TfStatus ExampleBatchParser::ParseSingle(Record record, Result* result) const {
   ResizeResult(result);
   for (size_t d = 0; d < config_.dense.size(); ++d) {
     const auto& dense = config_.dense[d];
-    if (dense.variable_length) continue;
+    if (!IsFixed(d)) continue;
     TF_RETURN_IF_ERROR(AllocateTensor(dense.dtype, {}, dense.shape, 0, &result->dense_values[d]));
   }
   Slices slices;

@@ -36,6 +36,13 @@ bool SameValue(const Tensor& a, const Tensor& b) {
   return std::memcmp(a.data(), b.data(), n * tensorflow::DataTypeSize(a.dtype())) == 0;
 }
 
+}  // namespace
+
+bool SameKeys(const ParseInputs& inputs, const Config& config) {
+  return SameNames(inputs.dense_keys, config.dense) && SameNames(inputs.sparse_keys, config.sparse) &&
+         SameNames(inputs.ragged_keys, config.ragged);
+}
+
 bool SameDefaults(const OpInputList& defaults, const Config& config) {
   if (defaults.size() != static_cast<int>(config.dense.size())) return false;
   for (int d = 0; d < defaults.size(); ++d) {
@@ -50,8 +57,6 @@ tensorflow::Status SetList(tensorflow::OpKernelContext* ctx, const char* name, c
   for (size_t i = 0; i < tensors.size(); ++i) outputs.set(i, tensors[i]);
   return tensorflow::OkStatus();
 }
-
-}  // namespace
 
 tensorflow::Status CheckDefaults(const OpInputList& defaults, const DenseAttrs& attrs) {
   for (int d = 0; d < defaults.size(); ++d) {
@@ -103,9 +108,7 @@ std::shared_ptr<const ExampleBatchParser> ParserCache::Find(const ParseInputs& i
     parser = parser_;
   }
   if (parser == nullptr || parser->level() != ParserSimdLevel()) return nullptr;
-  const Config& config = parser->config();
-  const bool same = SameNames(inputs.dense_keys, config.dense) && SameNames(inputs.sparse_keys, config.sparse) &&
-                    SameNames(inputs.ragged_keys, config.ragged) && SameDefaults(inputs.dense_defaults, config);
+  const bool same = SameKeys(inputs, parser->config()) && SameDefaults(inputs.dense_defaults, parser->config());
   return same ? parser : nullptr;
 }
 

@@ -39,6 +39,10 @@ tensorflow::example::FastParseExampleConfig MakeConfig(const ParseInputs& inputs
                                                        absl::Span<const tensorflow::DataType> ragged_types,
                                                        absl::Span<const tensorflow::DataType> split_types);
 
+// Whether the keys, or the defaults, are those of `config`.
+bool SameKeys(const ParseInputs& inputs, const tensorflow::example::FastParseExampleConfig& config);
+bool SameDefaults(const tensorflow::OpInputList& defaults, const tensorflow::example::FastParseExampleConfig& config);
+
 // The parser of a kernel's last call. Keys and defaults are inputs, as a rule constants, so the next call is likely to
 // want the same; comparing 39 of each takes 0.3 us, making a parser 20. Any thread may call.
 class ParserCache {
@@ -51,6 +55,10 @@ class ParserCache {
   mutable std::mutex mutex_;
   std::shared_ptr<const ExampleBatchParser> parser_;
 };
+
+// Sets the outputs of this name.
+tensorflow::Status SetList(tensorflow::OpKernelContext* ctx, const char* name,
+                           const std::vector<tensorflow::Tensor>& tensors);
 
 // Sets the outputs that the op has; it has no ragged ones if `has_ragged` is false.
 tensorflow::Status SetOutputs(tensorflow::OpKernelContext* ctx, const tensorflow::example::Result& result,

@@ -1,0 +1,167 @@
+"""ParseSequenceExampleV2 and its older form: TensorFlow's parser and ours in one process, over generated records."""
+
+import example_compare
+import example_records as wire
+import numpy as np
+import pytest
+import tensorflow as tf
+from example_cases import HypothesisDraw, names_for
+from example_compare import Feature
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sequence_cases import a_batch_of_sequences, a_sequence, a_sequence_spec, plain_sequences
+from simd_levels import levels_here
+
+import tf_booster
+from tf_booster import parsing
+
+given_data = given(data=st.data())
+some = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(autouse=True)
+def off_after():
+    yield
+    parsing.serve_stock_ops(False)
+    parsing.force_simd_level("")
+
+
+@pytest.fixture(params=levels_here())
+def level(request):
+    parsing.force_simd_level(request.param)
+
+
+def check_same(op, *args, any_text=True):
+    outcomes = []
+    for ours in (False, True):
+        parsing.serve_stock_ops(ours)
+        outcomes.append(example_compare.outcome(lambda: op(*args)))
+    difference = example_compare.difference(*outcomes, any_text=any_text)
+    assert not difference, difference
+    return outcomes[1]
+
+
+@some
+@given_data
+def test_batches(level, data):
+    draw = HypothesisDraw(data)
+    spec = a_sequence_spec(draw)
+    records = a_batch_of_sequences(draw, spec)
+    check_same(example_compare.parse_sequence_example_v2, *spec, records, names_for(draw, records))
+
+
+@some
+@given_data
+def test_one_record_without_a_batch(level, data):
+    draw = HypothesisDraw(data)
+    spec = a_sequence_spec(draw)
+    check_same(example_compare.parse_sequence_example_v2, *spec, a_sequence(draw, spec))
+
+
+@some
+@given_data
+def test_the_first_parse_sequence_example(data):
+    draw = HypothesisDraw(data)
+    spec = a_sequence_spec(draw, ragged=False)
+    records = a_batch_of_sequences(draw, spec)
+    check_same(example_compare.parse_sequence_example_v1, *spec, records, names_for(draw, records))
+
+
+ID = Feature("id", "dense", "int64")
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "ragged"])
+@pytest.mark.parametrize("dtype", ["int64", "float", "string"])
+def test_slices_of_a_large_batch_are_joined(dtype, kind):
+    lists = [Feature(name, kind, dtype, splits="int32") for name in "hg"]
+    for steps_of in ((7, 0, 100), (60,)):
+        records = plain_sequences(800, dtype, steps_of)
+        assert sum(map(len, records)) > 2 * 100_000  # Two slices of 50 us and more.
+        assert check_same(example_compare.parse_sequence_example_v2, [ID], lists, records)[0] == "ok"
+
+
+def a_record(**lists):
+    return wire.sequence({"id": ("int64", [1])}, **lists)
+
+
+GOOD = a_record(h=("int64", [[1], [2]]))
+DENSE = Feature("h", "dense", "int64")
+ERRORS = {
+    "a list is missing": (DENSE, a_record(), "Feature list 'h' is required but could not be found"),
+    "the context lacks a feature": (
+        DENSE,
+        wire.sequence({}, h=("int64", [[1]])),
+        "Feature: id .data type: int64. is req",
+    ),
+    "another type": (DENSE, a_record(h=("float", [[1.0]])), "Feature list: h, Index: 0.  Data types don't match"),
+    "two values a step": (DENSE, a_record(h=("int64", [[1, 2], [1, 2]])), "Key: h, Index: 0.  Number of values != exp"),
+    "no SequenceExample": (DENSE, b"no SequenceExample", "Invalid protocol message input, example id: second"),
+    "steps that are no message": (
+        DENSE,
+        GOOD.replace(b"\n\x05\x1a\x03\n\x01\x02", b"\x0b" * 7),
+        "Error in sequence feature h",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ERRORS)
+def test_errors_are_tensorflows(what):
+    feature, record, text = ERRORS[what]
+    args = ([ID], [feature], [GOOD, record], [b"first", b"second"])
+    outcome = check_same(example_compare.parse_sequence_example_v2, *args, any_text=False)
+    assert outcome[0] == "error"
+    assert text.split(".")[0] in outcome[1][1]
+
+
+def test_inputs_that_do_not_fit():
+    records = [GOOD]
+    check_same(example_compare.parse_sequence_example_v2, [ID], [DENSE], [[GOOD]], any_text=False)
+    check_same(example_compare.parse_sequence_example_v2, [ID], [DENSE], records, [b"a", b"b"], any_text=False)
+    twice = [Feature("h", "sparse", "int64"), DENSE]
+    check_same(example_compare.parse_sequence_example_v2, [ID], twice, records, any_text=False)
+    of_two = Feature("id", "dense", "int64", (2,), (7, 8))
+    check_same(example_compare.parse_sequence_example_v2, [of_two], [DENSE], records, any_text=False)
+
+
+def test_steps_without_elements_are_an_error():
+    # TensorFlow divides by their number and dies.
+    parsing.serve_stock_ops(True)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="rows have no elements"):
+        example_compare.parse_sequence_example_v2([], [Feature("h", "dense", "int64", (0,))], [GOOD])
+
+
+CONTEXT = {"id": tf.io.FixedLenFeature([], tf.int64), "tags": tf.io.VarLenFeature(tf.string)}
+LISTS = {"h": tf.io.RaggedFeature(tf.int64), "g": tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True)}
+
+
+def test_pipelines_need_no_change():
+    """A string longer than its list kills TensorFlow, so whoever answers with an error is not TensorFlow's parser."""
+    records = plain_sequences(10, "int64", (3, 0, 5))
+    deadly = a_record(h=("int64", [[1]])) + wire.example([wire.entry(b"tags", wire.tag(1, 2) + b"\x03\n\x7fx")])
+
+    def batches(records):
+        dataset = tf.data.Dataset.from_tensor_slices(records).batch(4)
+        return [
+            [np.asarray(t) for t in tf.nest.flatten(parsed, expand_composites=True)]
+            for parsed in dataset.map(lambda r: tf.io.parse_sequence_example(r, CONTEXT, LISTS), num_parallel_calls=2)
+        ]
+
+    def singles(records):
+        dataset = tf.data.Dataset.from_tensor_slices(records)
+        parsed = dataset.map(lambda r: tf.io.parse_single_sequence_example(r, CONTEXT, LISTS))
+        return [[np.asarray(t) for t in tf.nest.flatten(p, expand_composites=True)] for p in parsed]
+
+    tf_booster.disable_gpu_booster()
+    off = batches(records), singles(records)
+    tf_booster.enable_gpu_booster()
+    try:
+        for theirs, ours in zip(off, (batches(records), singles(records))):
+            assert len(theirs) == len(ours) and len(ours) > 1
+            for a, b in zip(theirs, ours):
+                for one, other in zip(a, b):
+                    np.testing.assert_array_equal(one, other)
+        for run in (batches, singles):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="Context feature: tags, Index: 0.*longer than"):
+                run([deadly])
+    finally:
+        tf_booster.disable_gpu_booster()
