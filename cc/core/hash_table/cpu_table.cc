@@ -13,6 +13,11 @@ Status NewCpuTable(TableOptions options, std::unique_ptr<HashTable>* table, cons
     return Status(StatusCode::kInvalidArgument, "Table '" + options.name + "': bucket_entries is " +
                                                     std::to_string(config.bucket_entries) + ", but must be 4 or 1");
   }
+  if (config.max_load_percent < 50 || config.max_load_percent > 95) {
+    return Status(StatusCode::kInvalidArgument, "Table '" + options.name + "': max_load_percent is " +
+                                                    std::to_string(config.max_load_percent) +
+                                                    ", but must be in [50, 95]");
+  }
   CpuTableConfig filled = config;
   if (filled.allocator == nullptr) filled.allocator = HostAllocator();
   if (filled.memory == nullptr) filled.memory = MachineMemory();
@@ -24,7 +29,7 @@ CpuTable::CpuTable(TableOptions options, const CpuTableConfig& config)
     : options_(std::move(options)), config_(config), state_(NewState()), epoch_(FirstEpoch()) {}
 
 std::unique_ptr<TableState> CpuTable::NewState() const {
-  return std::make_unique<TableState>(options_, config_.allocator, config_.bucket_entries);
+  return std::make_unique<TableState>(options_, config_.allocator, config_.bucket_entries, config_.max_load_percent);
 }
 
 Status CpuTable::Reserve(int64_t rows, ParallelFor& pf) {

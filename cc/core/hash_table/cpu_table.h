@@ -16,6 +16,7 @@ class MemoryProbe;
 // What tests change and users do not.
 struct CpuTableConfig {
   int bucket_entries = 4;          // Entries of an index bucket: 4 (one cache line) or 1.
+  int max_load_percent = 80;       // Of a stripe of the index, 50 to 95.
   Allocator* allocator = nullptr;  // Where index and rows live; null: HostAllocator().
   MemoryProbe* memory = nullptr;   // How much memory is left; null: the machine and its cgroups.
 };

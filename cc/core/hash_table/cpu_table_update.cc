@@ -14,8 +14,8 @@ constexpr int64_t kMaxGroup = 64;
 constexpr int64_t kVictimsPerVisit = 512;
 
 // Rows that are handed to the update at once. While one group is updated the next one is fetched, into the second-level
-// cache: see PrefetchRow. Adam through SparseApply, ns a row of dim 16 and of 128: rows and metas into the first level 70
-// and 280, rows alone into the second 45 and 177, both 29 and 160, and with groups of 4 KiB in place of 8 26 and 150
+// cache: see PrefetchRow. Adam through SparseApply, ns a row of dim 16 and of 128: rows and metas into the first level
+// 70 and 280, rows alone into the second 45 and 177, both 29 and 160, and with groups of 4 KiB in place of 8 26 and 150
 // (2 KiB is as good, 16 KiB is as bad as 8).
 int64_t GroupSize(int64_t stride_bytes) { return std::clamp<int64_t>((4 << 10) / stride_bytes, 4, kMaxGroup); }
 

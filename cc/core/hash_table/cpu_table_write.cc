@@ -72,8 +72,10 @@ void CpuTable::Locate(const KeyBatch& keys, const RowHandle* handles, uint32_t* 
 }
 
 Status CpuTable::InsertMissing(const KeyBatch& keys, const float* values, uint32_t* states, ParallelFor& pf) {
+  const int64_t n = std::count_if(states, states + keys.size, [](uint32_t state) { return !IsRow(state); });
   std::vector<NewKey> missing;
-  for (int64_t i = 0; i < keys.size; ++i) {
+  missing.reserve(n);
+  for (int64_t i = 0; i < keys.size && n > 0; ++i) {
     if (IsRow(states[i])) continue;
     const uint32_t id = state_->IdOf(keys, i);
     missing.push_back(

@@ -138,6 +138,8 @@ void Insertion::FillRows(const RowSource* sources, int64_t per_id, ParallelFor& 
       const NewKey& key = keys_[i];
       if (!IsFirst(static_cast<uint32_t>(i)) || !IsRow(key.state)) continue;
       const auto& [values, slots] = sources[per_id * key.field];
+      // Here, where rows come one after another: stripe by stripe, each meta is a cache miss.
+      *state_->rows.Meta(key.state) = {key.key, key.field, 0, key.frequency, key.last_step};
       float* row = state_->rows.Values(key.state);
       if (values != nullptr) {
         std::memcpy(row, values + key.position * dim, dim * sizeof(float));
@@ -191,9 +193,6 @@ void Insertion::PublishStripe(int s, RoomLock* room) {
       if (p + kAhead < end) state_->index.Prefetch(keys_[by_stripe_[p + kAhead]].hash);
       const NewKey& key = keys_[by_stripe_[p]];
       if (!IsFirst(by_stripe_[p])) continue;
-      if (IsRow(key.state)) {
-        *state_->rows.Meta(key.state) = {key.key, key.field, 0, key.frequency, key.last_step};
-      }
       const int more = IsPending(key.state) - IsPending(key.before);
       if (more != 0) count(key.field, more);
       if (key.before == kEmpty) {

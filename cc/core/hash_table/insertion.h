@@ -1,7 +1,7 @@
 // How a batch's new keys get into a table, in three steps, of which only the first can fail and only the last is seen:
 //
 //   Prepare   deduplicates, checks limits and memory, takes all memory that is needed, takes row numbers
-//   FillRows  writes the initial values into rows that nobody can reach yet
+//   FillRows  writes initial values and metas of rows that nobody can reach yet
 //   Publish   enters the keys, stripe by stripe, in the writing room
 //
 // Rows are numbered in batch order and each stripe is entered by one thread in batch order, so the table that results

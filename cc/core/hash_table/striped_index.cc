@@ -5,10 +5,9 @@
 namespace tf_booster {
 namespace {
 
-// A stripe is rehashed before live entries and tombstones fill more than 4/5 of it: above, misses get long. The new one
-// is filled to at most 7/10, so that one full of tombstones does not come back at once.
-constexpr int64_t kMaxLoadTenths = 8;
-constexpr int64_t kNewLoadTenths = 7;
+// A new stripe is filled to at most 7/8 of the greatest load, so that one full of tombstones does not come back at
+// once.
+constexpr int64_t kNewLoadEighths = 7;
 constexpr int64_t kMinCapacity = 16;
 
 }  // namespace
@@ -19,8 +18,8 @@ IndexRef StripedIndex::EmptyRef() const {
   return {empty, 0};
 }
 
-StripedIndex::StripedIndex(Allocator* allocator, int bucket_entries)
-    : allocator_(allocator), bucket_entries_(bucket_entries) {
+StripedIndex::StripedIndex(Allocator* allocator, int bucket_entries, int max_load_percent)
+    : allocator_(allocator), bucket_entries_(bucket_entries), max_load_percent_(max_load_percent) {
   for (Stripe& stripe : stripes_) stripe.ref = stripe.next = EmptyRef();
 }
 
@@ -40,15 +39,15 @@ void StripedIndex::Clear() {
 }
 
 int64_t StripedIndex::CapacityFor(const Stripe& stripe, int64_t more) const {
-  if ((stripe.used + more) * 10 <= stripe.capacity * kMaxLoadTenths) return stripe.capacity;
+  if (Fits(stripe, more)) return stripe.capacity;
   int64_t capacity = kMinCapacity;
-  while ((stripe.live + more) * 10 > capacity * kNewLoadTenths) capacity *= 2;
+  while ((stripe.live + more) * 800 > capacity * max_load_percent_ * kNewLoadEighths) capacity *= 2;
   return capacity;
 }
 
 int64_t StripedIndex::GrowthBytes(int s, int64_t more) const {
   const Stripe& stripe = stripes_[s];
-  if ((stripe.used + more) * 10 <= stripe.capacity * kMaxLoadTenths) return 0;
+  if (Fits(stripe, more)) return 0;
   return CapacityFor(stripe, more) * static_cast<int64_t>(sizeof(IndexEntry));
 }
 

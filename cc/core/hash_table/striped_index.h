@@ -15,7 +15,8 @@ namespace tf_booster {
 
 class StripedIndex {
  public:
-  StripedIndex(Allocator* allocator, int bucket_entries);
+  // `max_load_percent`, 50 to 95: a stripe is rehashed before live entries and tombstones fill more of it.
+  StripedIndex(Allocator* allocator, int bucket_entries, int max_load_percent);
   ~StripedIndex();
   StripedIndex(const StripedIndex&) = delete;
   StripedIndex& operator=(const StripedIndex&) = delete;
@@ -84,6 +85,9 @@ class StripedIndex {
     int64_t next_capacity = 0;
   };
 
+  bool Fits(const Stripe& stripe, int64_t more) const {
+    return (stripe.used + more) * 100 <= stripe.capacity * max_load_percent_;
+  }
   int64_t CapacityFor(const Stripe& stripe, int64_t more) const;
   IndexRef EmptyRef() const;
   void Release(IndexRef* ref, int64_t capacity);
@@ -92,6 +96,7 @@ class StripedIndex {
 
   Allocator* const allocator_;
   const int bucket_entries_;
+  const int64_t max_load_percent_;
   std::array<Stripe, kStripes> stripes_;
 };
 

@@ -47,9 +47,9 @@ struct FieldState {
 
 struct TableState {
   // `options` must outlive the state.
-  TableState(const TableOptions& options, Allocator* allocator, int bucket_entries)
+  TableState(const TableOptions& options, Allocator* allocator, int bucket_entries, int max_load_percent)
       : num_fields(static_cast<uint32_t>(options.fields.size())),
-        index(allocator, bucket_entries),
+        index(allocator, bucket_entries, max_load_percent),
         rows(allocator, RowLayout(options.dim, static_cast<int64_t>(options.slot_initial_values.size()))) {
     // One field is always replaced with the whole state, and needs no second id.
     for (uint32_t id = 0; id < (num_fields == 1 ? 1 : 2 * num_fields); ++id) {

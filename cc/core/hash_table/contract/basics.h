@@ -17,16 +17,16 @@ inline void TestUpdate(int64_t position, float* values, int64_t n) {
 
 // Random operations on random batches (duplicates in them) against the model.
 inline void RunRandomOperations(const TableMaker& make, const TableOptions& options, Pattern pattern, int threads,
-                                int rounds) {
+                                int rounds, int64_t pool_size = 300, int64_t max_batch = 200) {
   std::unique_ptr<HashTable> table = make(options);
   TableModel model(options);
   ThreadFor pf(threads);
   std::mt19937_64 random(options.dim * 100 + threads);
-  const std::vector<int64_t> pool = MakeKeys(pattern, 300);
+  const std::vector<int64_t> pool = MakeKeys(pattern, pool_size);
   const auto draw = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
   for (int round = 0; round < rounds; ++round) {
     Batch batch;
-    for (int64_t i = draw(200); i >= 0; --i) {
+    for (int64_t i = draw(max_batch); i >= 0; --i) {
       batch.Add({static_cast<uint32_t>(draw(options.fields.size())), pool[draw(pool.size())]});
     }
     const std::vector<FieldKey> keys = batch.all();

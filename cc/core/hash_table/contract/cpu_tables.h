@@ -22,6 +22,18 @@ inline TableMaker CpuTables(int bucket_entries) {
   return [=](const TableOptions& options) { return MakeCpuTable(options, bucket_entries, nullptr); };
 }
 
+// Whose index is almost full before it grows.
+inline TableMaker FullCpuTables(int bucket_entries) {
+  return [=](const TableOptions& options) {
+    CpuTableConfig config;
+    config.bucket_entries = bucket_entries;
+    config.max_load_percent = 95;
+    std::unique_ptr<HashTable> table;
+    EXPECT_OK(NewCpuTable(options, &table, config));
+    return table;
+  };
+}
+
 inline ScarceTableMaker ScarceCpuTables(int bucket_entries) {
   return
       [=](const TableOptions& options, ScarceMemory* memory) { return MakeCpuTable(options, bucket_entries, memory); };

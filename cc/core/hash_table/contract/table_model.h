@@ -116,6 +116,7 @@ class TableModel {
  private:
   void Evict(uint32_t f) {
     const EvictionOptions& policy = options_.fields[f].eviction;
+    if (policy.max_idle_steps == 0 && policy.max_rows == 0) return;
     std::vector<std::tuple<int64_t, uint64_t, int64_t>> order;  // (score, hash, key)
     for (const auto& [key, row] : rows) {
       if (key.first != f) continue;
