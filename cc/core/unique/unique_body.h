@@ -1,0 +1,159 @@
+// Distinct values on the card, by hashing: order-free unique without a sort. How many there are stays on the card.
+//
+// A set of words, at most half full, keeps for each value 1 + the first place where it stands: a compare-and-swap takes
+// an empty word, an atomic minimum lowers the place. Numbers are the ranks of first places, so values come in the order
+// of first sight whatever the scheduling, as on one thread of the host.
+#ifndef TF_BOOSTER_CC_CORE_UNIQUE_UNIQUE_BODY_H_
+#define TF_BOOSTER_CC_CORE_UNIQUE_UNIQUE_BODY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cc/core/gpu/atomics.h"
+#include "cc/core/gpu/launch.h"
+#include "cc/core/gpu/scratch.h"
+#include "cc/core/hash_table/hash.h"
+#include "cc/core/hash_table/table_layout.h"
+#include "cc/core/unique/unique_gpu.h"
+
+namespace tf_booster {
+namespace gpu {
+
+template <class T>
+struct UniqueArrays {
+  int64_t size = 0;
+  T* values = nullptr;  // Of all jobs.
+  uint32_t* fields = nullptr;
+  int32_t* slot_of = nullptr;  // Where in the set a place's value is; -1: it is none.
+  int32_t* first = nullptr;    // 1 for first places,
+  int32_t* numbers = nullptr;  // and the sums of these: the last one is how many are distinct.
+  int32_t* set = nullptr;
+  int64_t set_mask = 0;
+};
+
+template <class T>
+struct CopyValues {
+  UniqueArrays<T> all;
+  template <class Job>
+  TFB_HOST_DEVICE void operator()(const Job& job, int64_t i) const {
+    all.values[job.first + i] = job.values[i];
+    all.fields[job.first + i] = job.FieldOf(i);
+  }
+};
+
+// Unit: a place.
+template <class T>
+struct EnterValue {
+  UniqueArrays<T> all;
+  TFB_HOST_DEVICE void operator()(int64_t i) const {
+    const T value = all.values[i];
+    const uint32_t field = all.fields[i];
+    if (field == kNoField) {
+      all.slot_of[i] = -1;
+      return;
+    }
+    const int32_t mine = static_cast<int32_t>(i + 1);
+    int64_t slot = static_cast<int64_t>(HashKey(static_cast<int64_t>(value), field)) & all.set_mask;
+    for (;; slot = (slot + 1) & all.set_mask) {
+      const int32_t found = AtomicCompareExchange(&all.set[slot], 0, mine);
+      if (found == 0) break;
+      // Whoever is found, it is a place of the slot's value: that never changes.
+      if (all.values[found - 1] == value && all.fields[found - 1] == field) {
+        AtomicMin(&all.set[slot], mine);
+        break;
+      }
+    }
+    all.slot_of[i] = static_cast<int32_t>(slot);
+  }
+};
+
+template <class T>
+struct MarkFirstPlace {
+  UniqueArrays<T> all;
+  TFB_HOST_DEVICE void operator()(int64_t i) const {
+    all.first[i] = all.slot_of[i] >= 0 && all.set[all.slot_of[i]] == static_cast<int32_t>(i + 1);
+  }
+};
+
+template <class T>
+struct WriteDistinct {
+  UniqueArrays<T> all;
+  UniqueOutputs<T> out;
+  int64_t first_idx;
+
+  template <class Job>
+  TFB_HOST_DEVICE void operator()(const Job& job, int64_t i) const {
+    const int64_t place = job.first + i;
+    // The tail of the outputs is as long as there are places that are not first; each place clears one of it.
+    const int64_t distinct = all.numbers[all.size - 1];
+    if (place >= distinct && out.fields != nullptr) out.fields[place] = kNoField;
+    if (all.slot_of[place] < 0) return;
+    const int64_t first = all.set[all.slot_of[place]] - 1;
+    const int64_t number = all.numbers[first] - 1;
+    if (job.idx != nullptr) job.idx[i] = static_cast<std::remove_pointer_t<decltype(job.idx)>>(first_idx + number);
+    if (out.counts != nullptr) CountAt(reinterpret_cast<uint64_t*>(out.counts), number, 1);
+    if (first != place) return;
+    if (out.values != nullptr) out.values[number] = all.values[place];
+    if (out.fields != nullptr) out.fields[number] = all.fields[place];
+  }
+};
+
+// Two steps, so that the host may look at the count between them and make outputs of that size.
+template <class Queue, class T, class Index>
+class UniqueOnQueue {
+ public:
+  using Job = UniqueJob<T, Index>;
+
+  // With a Scratch of null it only measures. The sizes' sum must be below 2^30.
+  UniqueOnQueue(std::vector<Job> jobs, Scratch* scratch) : jobs_(std::move(jobs)) {
+    for (Job& job : jobs_) {
+      job.first = all_.size;
+      all_.size += job.units;
+    }
+    int64_t words = 16;
+    while (words < 2 * all_.size) words *= 2;
+    all_.set_mask = words - 1;
+    all_.values = scratch->Take<T>(all_.size);
+    all_.fields = scratch->Take<uint32_t>(all_.size);
+    all_.slot_of = scratch->Take<int32_t>(all_.size);
+    all_.first = scratch->Take<int32_t>(all_.size);
+    all_.numbers = scratch->Take<int32_t>(all_.size);
+    all_.set = scratch->Take<int32_t>(words);
+    sum_scratch_ = scratch->Take<char>(Queue::SumBytes(all_.size));
+  }
+
+  int64_t size() const { return all_.size; }
+
+  void Find(Queue& queue) {
+    if (all_.size == 0) return;
+    queue.Zero(all_.set, (all_.set_mask + 1) * static_cast<int64_t>(sizeof(int32_t)));
+    ForEachUnit(queue, jobs_, CopyValues<T>{all_});
+    ForEach(queue, all_.size, EnterValue<T>{all_});
+    ForEach(queue, all_.size, MarkFirstPlace<T>{all_});
+    queue.InclusiveSum(all_.first, all_.numbers, all_.size, sum_scratch_);
+  }
+
+  // Waits for the card.
+  int64_t Count(Queue& queue) const {
+    int32_t count = 0;
+    if (all_.size > 0) queue.ToHost(all_.numbers + all_.size - 1, 1, &count);
+    return count;
+  }
+
+  // idx = first_idx + the number of the value. Outputs of the batch's size; without fields and counts, of the count's.
+  void Write(Queue& queue, int64_t first_idx, const UniqueOutputs<T>& out) {
+    if (all_.size == 0) return;
+    if (out.counts != nullptr) queue.Zero(out.counts, all_.size * static_cast<int64_t>(sizeof(int64_t)));
+    ForEachUnit(queue, jobs_, WriteDistinct<T>{all_, out, first_idx});
+  }
+
+ private:
+  std::vector<Job> jobs_;
+  UniqueArrays<T> all_;
+  char* sum_scratch_ = nullptr;
+};
+
+}  // namespace gpu
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_UNIQUE_UNIQUE_BODY_H_
