@@ -132,7 +132,9 @@ def _copy(view: GraphView, found: EmbeddingGraph) -> Dict[str, tf.Operation]:
         node.CopyFrom(op.node_def)
         for attr in ("_class", "_tf_booster_originals"):  # Both name ops of the graph, not of the copy.
             node.attr.pop(attr, None)
-        if op.type in collectives.HOST_TYPES:  # Known to other ranks by this, and the program's own op may still be fetched.
+        if (
+            op.type in collectives.HOST_TYPES
+        ):  # Known to other ranks by this, and the program's own op may still be fetched.
             node.attr["collective"].s += b"_ahead"
         shared.update((tensor.name, tensor) for tensor in op.inputs if tensor.op.name not in names)
         del node.input[:]
