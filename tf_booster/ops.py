@@ -9,6 +9,7 @@ import tensorflow as tf
 from tf_booster import _native
 
 tf.no_gradient("TfBoosterUnique")
+tf.no_gradient("TfBoosterUniqueWithCounts")
 
 
 class Unique(NamedTuple):

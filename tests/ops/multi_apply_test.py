@@ -3,55 +3,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from optimizer_cases import OPTIMIZERS, cases_of
 
 from tf_booster import _native
 
 v1 = tf.compat.v1
 
-# Optimizer -> slots with their first values, hyperparameters in the order of the ops' inputs, flags.
-OPTIMIZERS = {
-    "GradientDescent": ({}, {"lr": 0.3}, [{}]),
-    "ProximalGradientDescent": ({}, {"lr": 0.3, "l1": 0.01, "l2": 0.02}, [{}]),
-    "Momentum": ({"accum": 0.0}, {"lr": 0.3, "momentum": 0.9}, [{"use_nesterov": False}, {"use_nesterov": True}]),
-    "KerasMomentum": ({"accum": 0.0}, {"lr": 0.3, "momentum": 0.9}, [{"use_nesterov": False}, {"use_nesterov": True}]),
-    "Adagrad": ({"accum": 0.1}, {"lr": 0.3}, [{"update_slots": True}, {"update_slots": False}]),
-    "AdagradV2": ({"accum": 0.1}, {"lr": 0.3, "epsilon": 1e-3}, [{"update_slots": True}, {"update_slots": False}]),
-    "ProximalAdagrad": ({"accum": 0.1}, {"lr": 0.3, "l1": 0.01, "l2": 0.02}, [{}]),
-    "Adadelta": ({"accum": 0.0, "accum_update": 0.0}, {"lr": 0.3, "rho": 0.9, "epsilon": 1e-3}, [{}]),
-    "Adam": (
-        {"m": 0.0, "v": 0.0},
-        {"beta1_power": 0.81, "beta2_power": 0.998, "lr": 0.3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-3},
-        [{"use_nesterov": False}, {"use_nesterov": True}],
-    ),
-    "AdamWithAmsgrad": (
-        {"m": 0.0, "v": 0.0, "vhat": 0.0},
-        {"beta1_power": 0.81, "beta2_power": 0.998, "lr": 0.3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-3},
-        [{}],
-    ),
-    "AdaMax": (
-        {"m": 0.0, "v": 0.0},
-        {"beta1_power": 0.81, "lr": 0.3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-3},
-        [{}],
-    ),
-    "Ftrl": (
-        {"accum": 0.1, "linear": 0.0},
-        {"lr": 0.3, "l1": 0.01, "l2": 0.02, "lr_power": -0.5},
-        [{"multiply_linear_by_lr": False}, {"multiply_linear_by_lr": True}],
-    ),
-    "FtrlV2": (
-        {"accum": 0.1, "linear": 0.0},
-        {"lr": 0.3, "l1": 0.01, "l2": 0.02, "l2_shrinkage": 0.03, "lr_power": -0.5},
-        [{"multiply_linear_by_lr": False}, {"multiply_linear_by_lr": True}],
-    ),
-    "RMSProp": ({"ms": 1.0, "mom": 0.0}, {"lr": 0.3, "rho": 0.9, "momentum": 0.5, "epsilon": 1e-3}, [{}]),
-    "CenteredRMSProp": (
-        {"mg": 0.0, "ms": 1.0, "mom": 0.0},
-        {"lr": 0.3, "rho": 0.9, "momentum": 0.5, "epsilon": 1e-3},
-        [{}],
-    ),
-}
-CASES = [(name, flags) for name, (_, _, all_flags) in OPTIMIZERS.items() for flags in all_flags]
-IDS = [name + "".join(f"-{v}" for v in flags.values()) for name, flags in CASES]
+CASES, IDS = cases_of(OPTIMIZERS)
 SMALL = [*range(0, 71), 999, 1000, 1001, 4095, 4096, 4097, 12345]
 
 

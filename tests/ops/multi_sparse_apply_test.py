@@ -3,38 +3,14 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from optimizer_cases import OPTIMIZERS, SPARSE, cases_of
 
 from tf_booster import _native
 
 v1 = tf.compat.v1
 raw = tf.raw_ops
 
-# Optimizer -> slots with their first values, hyperparameters in the order of the ops' inputs, flags.
-OPTIMIZERS = {
-    "Momentum": ({"accum": 0.0}, {"lr": 0.3, "momentum": 0.9}, [{"use_nesterov": False}, {"use_nesterov": True}]),
-    "KerasMomentum": ({"accum": 0.0}, {"lr": 0.3, "momentum": 0.9}, [{"use_nesterov": False}, {"use_nesterov": True}]),
-    "Adagrad": ({"accum": 0.1}, {"lr": 0.3}, [{"update_slots": True}, {"update_slots": False}]),
-    "AdagradV2": ({"accum": 0.1}, {"lr": 0.3, "epsilon": 1e-3}, [{"update_slots": True}, {"update_slots": False}]),
-    "Adadelta": ({"accum": 0.0, "accum_update": 0.0}, {"lr": 0.3, "rho": 0.9, "epsilon": 1e-3}, [{}]),
-    "Ftrl": (
-        {"accum": 0.1, "linear": 0.0},
-        {"lr": 0.3, "l1": 0.01, "l2": 0.02, "lr_power": -0.5},
-        [{"multiply_linear_by_lr": False}, {"multiply_linear_by_lr": True}],
-    ),
-    "FtrlV2": (
-        {"accum": 0.1, "linear": 0.0},
-        {"lr": 0.3, "l1": 0.01, "l2": 0.02, "l2_shrinkage": 0.03, "lr_power": -0.5},
-        [{"multiply_linear_by_lr": False}, {"multiply_linear_by_lr": True}],
-    ),
-    "RMSProp": ({"ms": 1.0, "mom": 0.0}, {"lr": 0.3, "rho": 0.9, "momentum": 0.5, "epsilon": 1e-3}, [{}]),
-    "CenteredRMSProp": (
-        {"mg": 0.0, "ms": 1.0, "mom": 0.0},
-        {"lr": 0.3, "rho": 0.9, "momentum": 0.5, "epsilon": 1e-3},
-        [{}],
-    ),
-}
-CASES = [(name, flags) for name, (_, _, all_flags) in OPTIMIZERS.items() for flags in all_flags]
-IDS = [name + "".join(f"-{v}" for v in flags.values()) for name, flags in CASES]
+CASES, IDS = cases_of(SPARSE)
 SHAPES = [
     (50,),
     (50, 1),
@@ -51,14 +27,15 @@ SHAPES = [
 ]
 
 
-def batches(shapes, dtype, seed, per_variable=60):
-    """Indices with duplicates, some Variables with none, and gradients with odd values in between."""
+def batches(shapes, dtype, seed, per_variable=60, distinct=False):
+    """Indices with duplicates (or `distinct`), some Variables with none, and gradients with odd values in between."""
     rng = np.random.RandomState(seed)
     odd = np.array([0.0, -0.0, 1e-40, -1e-40, 1e30, np.inf, np.nan], np.float64)
     indices, grads = [], []
     for place, shape in enumerate(shapes):
         n = per_variable if shape[0] and (place + seed) % 5 else 0
-        indices.append(rng.randint(0, max(shape[0], 1), n))
+        n = min(n, shape[0]) if distinct else n
+        indices.append(rng.permutation(shape[0])[:n] if distinct else rng.randint(0, max(shape[0], 1), n))
         grad = rng.standard_normal((n, *shape[1:]))
         places = rng.rand(*grad.shape) < 0.05
         grad[places] = rng.choice(odd, places.sum())
@@ -69,8 +46,8 @@ def batches(shapes, dtype, seed, per_variable=60):
 class Twins:
     """The same Variables twice, updated by TensorFlow's ops and by the fused one."""
 
-    def __init__(self, name, flags, shapes, dtype=tf.float32, index=tf.int64, dedup=True, hyper=None):
-        slots, defaults, _ = OPTIMIZERS.get(name, ({}, {"lr": 0.3}, None))
+    def __init__(self, name, flags, shapes, dtype=tf.float32, index=tf.int64, dedup=True, hyper=None, distinct=None):
+        slots, defaults, _ = OPTIMIZERS[name]
         scalars = {k: tf.constant(v, dtype) for k, v in {**defaults, **(hyper or {})}.items()}
         rng = np.random.RandomState(1)
         values = [rng.standard_normal(shape) for shape in shapes]
@@ -84,8 +61,15 @@ class Twins:
         arrays = {key: [v[key].handle for v in self.ours] for key in ["var", *slots]}
         op = getattr(_native.ops(), "tf_booster_multi_sparse_apply_" + snake(name))
         self.fused = op(
-            **arrays, **scalars, **flags, indices=self.indices, grad=self.grads, sum_duplicates=dedup and bool(slots)
+            **arrays,
+            **scalars,
+            **flags,
+            indices=self.indices,
+            grad=self.grads,
+            sum_duplicates=dedup and bool(slots),
+            distinct=distinct or [],
         )
+        self.distinct = distinct is not None
         self.initializers = v1.global_variables_initializer()
 
     @staticmethod
@@ -104,7 +88,7 @@ class Twins:
         with v1.Session(config=config) as sess:
             sess.run(self.initializers)
             for step in range(steps):
-                indices, grads = batches(shapes, dtype, step, per_variable)
+                indices, grads = batches(shapes, dtype, step, per_variable, self.distinct)
                 feed = dict(zip(self.indices + self.grads, indices + grads))
                 sess.run(self.plain, feed)
                 sess.run(self.fused, feed)
@@ -154,6 +138,21 @@ def test_large_batches_on_threads(name, flags):
     shapes = [(5000, 16), (100, 5), (30000, 1)]
     with tf.Graph().as_default():
         Twins(name, flags, shapes).check_steps(shapes, threads=2, steps=2, per_variable=60000)
+
+
+@pytest.mark.parametrize("name, flags", CASES, ids=IDS)
+def test_rows_that_are_known_to_be_distinct(name, flags):
+    shapes = [(6000, 16), *SHAPES]
+    with tf.Graph().as_default():
+        twins = Twins(name, flags, shapes, distinct=[place % 3 != 1 for place in range(len(shapes))])
+        twins.check_steps(shapes, threads=2, steps=2, per_variable=5000)
+
+
+def test_distinct_has_an_entry_for_each_variable():
+    with tf.Graph().as_default():
+        twins = Twins("Adagrad", {}, [(2, 2), (2, 2)], distinct=[True])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="distinct has 1 entries, wanted none or 2"):
+            twins.check_steps([(2, 2), (2, 2)])
 
 
 @pytest.mark.parametrize("multiply", [False, True])

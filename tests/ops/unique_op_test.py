@@ -24,6 +24,17 @@ def test_shapes_and_types(dtype, out_idx, shape):
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("out_idx", [tf.int32, tf.int64])
+@pytest.mark.parametrize("n", [0, 1, 200, 100_000])
+def test_counts(dtype, out_idx, n):
+    x = np.random.RandomState(0).randint(-7, 50, n).astype(dtype)
+    y, idx, count = (a.numpy() for a in _native.ops().tf_booster_unique_with_counts(x, out_idx=out_idx))
+    assert idx.dtype == count.dtype == out_idx.as_numpy_dtype
+    np.testing.assert_array_equal(y[idx], x)
+    np.testing.assert_array_equal(count, [np.sum(x == value) for value in y])
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_extreme_values(dtype):
     info = np.iinfo(dtype)
     check(np.asarray([0, -1, info.min, info.max, 0, info.min, 1, -1], dtype))

@@ -33,6 +33,37 @@ def test_gather_by_distinct_values_and_back(dtype, out_idx):
     assert uniques(check_same(program, PASS)) == 1
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("out_idx", [tf.int32, tf.int64])
+@pytest.mark.parametrize("second", [False, True])
+def test_counts_of_distinct_values(dtype, out_idx, second):
+    """As a user sums each id up and divides by its number."""
+
+    def program():
+        x = ids(dtype)
+        unique = (
+            (lambda: tf.raw_ops.UniqueWithCountsV2(x=x, axis=tf.zeros([0], tf.int32), out_idx=out_idx))
+            if second
+            else (lambda: tf.unique_with_counts(x, out_idx))
+        )
+        y, idx, count = unique()
+        rows = tf.gather(tf.range(100.0), tf.abs(y)) / tf.cast(count, tf.float32)
+        return [tf.gather(rows, idx)]
+
+    outcome = check_same(program, PASS)
+    assert [op.type for op in outcome.graph.get_operations() if op.type.startswith("TfBooster")] == [
+        "TfBoosterUniqueWithCounts"
+    ]
+
+
+def test_counts_whose_order_is_seen_stay():
+    def program():
+        _, idx, count = tf.unique_with_counts(ids())
+        return [tf.gather(count, idx), tf.cumsum(count) * 1]
+
+    assert reasons(check_same(program, PASS)) != []
+
+
 @pytest.mark.parametrize(
     "optimizer",
     [

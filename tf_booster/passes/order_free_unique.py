@@ -6,15 +6,14 @@ from typing import List
 
 import tensorflow as tf
 
-from tf_booster import _compat
-from tf_booster.ops import unique
+from tf_booster import _compat, _native
 from tf_booster.passes.base import Pass, PassResult
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.unique_order import readers_of
 
 
 class OrderFreeUnique(Pass):
-    """Replaces Unique, and UniqueV2 without an axis, of int32 and int64."""
+    """Replaces Unique and UniqueWithCounts, and their second versions without an axis, of int32 and int64."""
 
     name = "unique"
 
@@ -39,9 +38,11 @@ class OrderFreeUnique(Pass):
             if not readers.hidden:
                 continue  # Nothing but tensors to fetch depends on it.
             with view.inserting(op.device, op.control_inputs):
-                new = unique(op.inputs[0], op.outputs[1].dtype, name="tf_booster/unique")
-            view.redirect(op.outputs[0], new.y, readers.hidden.__contains__)
-            view.redirect(op.outputs[1], new.idx, readers.hidden.__contains__)
+                ops = _native.ops()
+                make = ops.tf_booster_unique_with_counts if len(op.outputs) == 3 else ops.tf_booster_unique
+                new = make(op.inputs[0], out_idx=op.outputs[1].dtype, name="tf_booster/unique")
+            for old, output in zip(op.outputs, new):
+                view.redirect(old, output, readers.hidden.__contains__)
             view.redirect_control([op], new.y.op)
             view.note_originals(new.y.op, [op])
             replaced += 1
@@ -54,14 +55,17 @@ class OrderFreeUnique(Pass):
         """What was replaced is read by nobody: _live() finds it no more, and a second run has nothing to do."""
 
 
+_TYPES = ("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
+
+
 def _live(view: GraphView) -> List[tf.Operation]:
-    return [op for op in view.ops("Unique", "UniqueV2") if any(output.consumers() for output in op.outputs)]
+    return [op for op in view.ops(*_TYPES) if any(output.consumers() for output in op.outputs)]
 
 
 def _obstacle(view: GraphView, op: tf.Operation) -> str:
     if op.inputs[0].dtype not in (tf.int32, tf.int64):
         return f"it is of {op.inputs[0].dtype.name}; int32 and int64 have an order-free unique"
-    if op.type == "UniqueV2":
+    if op.type.endswith("V2"):
         axis = tf.get_static_value(op.inputs[1])
         if axis is None or axis.size:
             return "it has an axis"

@@ -11,10 +11,11 @@
 7. unique: after the passes that take whole chains with their Uniques.
 8. xla: because it marks what the others leave of the dense part.
 9. small_matmuls: of the dense part what XLA does not compile.
-10. input_pipeline: the datasets of the graph, which no other pass looks at.
-11. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-12. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-13. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+10. columns: what is joined and split between the ops that the passes before made.
+11. input_pipeline: the datasets of the graph, which no other pass looks at.
+12. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+13. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+14. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from tf_booster.options import Options
 from tf_booster.parallel import ranks
 from tf_booster.parallel.collectives import count_by_kind
 from tf_booster.passes.base import NOTHING_TO_DO, Pass, PassResult, RewriteError
+from tf_booster.passes.columns import Columns
 from tf_booster.passes.dense_collectives import DenseCollectives
 from tf_booster.passes.embedding_pipeline import EmbeddingPipeline, step_fetches
 from tf_booster.passes.fetches import executed, fetches_of
@@ -75,6 +77,7 @@ def passes(options: Options) -> List[Pass]:
         (True, OrderFreeUnique()),
         (options.xla == "auto", Xla()),
         (True, SmallMatMuls()),
+        (True, Columns()),
         (options.fast_parser is not False, InputPipeline()),
         (ranks.current().size > 1, InputOverRanks()),
         (options.prefetch_to_device is True, PrefetchToDevice()),

@@ -42,10 +42,10 @@ class Readers:
 
 
 def readers_of(unique: tf.Operation, replaced: AbstractSet[str] = frozenset()) -> Readers:
-    """Follows y and idx of `unique`; ops whose names are in `replaced` have fused ones in their place, and only run if fetched."""
-    known = {tensor.ref(): kind for tensor, kind in zip(unique.outputs, (ROWS, PLACES))}
+    """Follows y and idx of `unique`, and counts, if it has them; ops whose names are in `replaced` have fused ones in their place, and only run if fetched."""
+    known = {tensor.ref(): kind for tensor, kind in zip(unique.outputs, (ROWS, PLACES, ROWS))}
     made: Dict[tf.Operation, List[tf.Tensor]] = {}
-    work = list(unique.outputs[:2])
+    work = list(unique.outputs)
     waiting: Dict[tf.Operation, None] = {}
     while work:
         for op in dict.fromkeys(work.pop().consumers()):
@@ -63,7 +63,7 @@ def readers_of(unique: tf.Operation, replaced: AbstractSet[str] = frozenset()) -
     if waiting:
         return Readers(next(iter(waiting)), frozenset())
     ends: Dict[tf.Operation, FrozenSet[str]] = {}
-    direct = dict.fromkeys(op for tensor in unique.outputs[:2] for op in tensor.consumers())
+    direct = dict.fromkeys(op for tensor in unique.outputs for op in tensor.consumers())
     for op in made:
         if not made[op]:
             ends[op] = (

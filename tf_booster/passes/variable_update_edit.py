@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.shape_tricks import source_of
 from tf_booster.passes.variable_update_matching import VariableUpdate
 
 
@@ -29,13 +30,16 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate]) -> tf.Operation:
             name: tf.constant(value, first.dtype) if isinstance(value, float) else value
             for name, value in first.scalars
         }
+        attrs = dict(first.attrs)
         tensors = {name: [_tensor(view, u, name) for u in updates] for name, _ in first.tensors}
+    if "indices" in tensors and attrs["sum_duplicates"]:
+        attrs["distinct"] = [_are_distinct(indices) for indices in tensors["indices"]]
     with view.inserting(first.anchor.device, list(waits)):
         new = make(
             **{name: [dict(u.resources)[name] for u in updates] for name, _ in first.resources},
             **tensors,
             **scalars,
-            **dict(first.attrs),
+            **attrs,
             name=_name(updates),
         )
     view.note_originals(new, replaced)
@@ -49,6 +53,15 @@ def _tensor(view: GraphView, update: VariableUpdate, name: str) -> tf.Tensor:
         return tensor
     rows = update.var.op.get_attr("shape").dim[0].size
     return tf.math.unsorted_segment_sum(tensor, view.current(update.indices_of_grad), rows)
+
+
+def _are_distinct(indices: tf.Tensor) -> bool:
+    """Whether the op that made `indices` leaves no duplicates among them."""
+    indices = source_of(indices)
+    op, place = indices.op, indices.value_index
+    if op.type == "TfBoosterPrepareLookups":
+        return place < op.get_attr("N")
+    return place == 0 and op.type in ("Unique", "TfBoosterUnique")
 
 
 def _name(updates: Sequence[VariableUpdate]) -> str:

@@ -45,9 +45,10 @@ struct LookupInput {
 
 // What CountRows found and FillRows needs.
 struct LookupCounts {
-  int64_t rows = 0;     // Of the batch, so row_splits has rows + 1 entries.
-  int64_t ids = 0;      // With those of empty rows; row_splits[rows].
-  bool ordered = true;  // The rows of `indices` never fall.
+  int64_t rows = 0;       // Of the batch, so row_splits has rows + 1 entries.
+  int64_t ids = 0;        // With those of empty rows; row_splits[rows].
+  bool ordered = true;    // The rows of `indices` never fall.
+  bool as_given = false;  // The ids are `values`, in their order and number.
 };
 
 // The number of rows that a lookup has. InvalidArgument: a dense_shape that is negative or has too many rows, or

@@ -112,6 +112,22 @@ TEST(DenseIdsSkipWhatIsIgnored) {
   EXPECT_TRUE((got.ids == std::vector<int64_t>{5, -3, 7, 0}));
 }
 
+TEST(DenseIdsThatAllStayAreTheIdsAsTheyAre) {
+  const std::vector<int64_t> values = {3, 1, 1, 0, 7, 3};
+  for (const int64_t width : {1, 2, 3, 6}) {
+    LookupInput<int64_t> input;
+    input.values = values.data();
+    input.n = 6;
+    input.rows = 6 / width;
+    input.width = width;
+    Rows got;
+    EXPECT_OK(Run(input, AllRules(), &got));
+    EXPECT_TRUE(got.ids == values);
+    EXPECT_TRUE(got.empty == std::vector<bool>(input.rows, false));
+    for (int64_t row = 0; row <= input.rows; ++row) EXPECT_EQ(got.splits[row], row * width);
+  }
+}
+
 TEST(LeadingDimensionsMakeTheRow) {
   const std::vector<int64_t> indices = {0, 0, 1, 0, 2, 0, 1, 1, 3}, values = {4, 5, 6};
   const int64_t shape[3] = {2, 3, 4};

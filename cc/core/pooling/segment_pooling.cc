@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "cc/core/pooling/job_ranges.h"
@@ -13,14 +15,33 @@ namespace {
 constexpr int64_t kColumns = 64;  // Columns that one block sum on the stack has.
 
 template <class T>
-void AddTo(T* out, const T* in, int64_t n) {
+inline void AddTo(T* __restrict out, const T* __restrict in, int64_t n) {
   for (int64_t d = 0; d < n; ++d) out[d] += in[d];
 }
 
+// Calls body(constant) with `dim`, if it is a usual one, so that a loop over it is a few vector instructions; with 0 if
+// not: then `dim` counts.
+template <class Body>
+void WithConstant(int64_t dim, Body body) {
+  switch (dim) {
+    case 4:
+      return body(std::integral_constant<int64_t, 4>());
+    case 8:
+      return body(std::integral_constant<int64_t, 8>());
+    case 16:
+      return body(std::integral_constant<int64_t, 16>());
+    case 32:
+      return body(std::integral_constant<int64_t, 32>());
+    default:
+      return body(std::integral_constant<int64_t, 0>());
+  }
+}
+
 // TensorFlow adds in blocks: first the 2 to 9 rows that leave a multiple of 8, then 8 at a time, each block summed up
-// by itself. Up to 9 rows are multiplied by the reciprocal of the count, more are divided by it.
-template <class T>
-void PoolRow(const T* embeddings, int64_t dim, const int32_t* idx, int64_t n, Combiner combiner, T* out) {
+// by itself. Up to 9 rows are multiplied by the reciprocal of the count, more are divided by it. kDim: WithConstant's.
+template <int64_t kDim, class T>
+void PoolRow(const T* embeddings, int64_t any_dim, const int32_t* idx, int64_t n, Combiner combiner, T* out) {
+  const int64_t dim = kDim > 0 ? kDim : any_dim;
   if (n == 0) {
     std::fill(out, out + dim, T(0));
     return;
@@ -50,32 +71,31 @@ void PoolRow(const T* embeddings, int64_t dim, const int32_t* idx, int64_t n, Co
   }
 }
 
-// The gradients of the embeddings [begin, end) of one lookup, place by place. The first at a place is copied, not added
-// to zero, as TensorFlow does: it keeps the sign of a zero.
-template <class T>
+// The gradients of the embeddings [begin, end) of one lookup, place by place. TensorFlow copies the first at a place,
+// which keeps the sign of a zero; so does adding it to -0, and without a branch that ids decide.
+template <int64_t kDim, class T>
 void GradientRange(const PoolingGradientJob<T>& job, int64_t begin, int64_t end) {
   const PoolingSegments& s = job.segments;
-  const int64_t dim = s.dim;
+  const int64_t dim = kDim > 0 ? kDim : s.dim;
   std::vector<uint8_t> seen(end - begin, 0);
-  std::fill(job.gradient + begin * dim, job.gradient + end * dim, T(0));
+  std::fill(job.gradient + begin * dim, job.gradient + end * dim, T(-0.0));
   const std::vector<T> zeros(s.zero_rows != nullptr ? dim : 0, T(0));
   for (int64_t r = 0; r < s.rows; ++r) {
     const int64_t n = s.row_splits[r + 1] - s.row_splits[r];
-    const T* in = s.zero_rows != nullptr && s.zero_rows[r] ? zeros.data() : job.pooled_gradient + r * dim;
+    const T* __restrict in = s.zero_rows != nullptr && s.zero_rows[r] ? zeros.data() : job.pooled_gradient + r * dim;
     T scale(1);
     if (n > 1 && s.combiner == Combiner::kMean) scale = static_cast<T>(1.0 / static_cast<double>(n));
     if (n > 1 && s.combiner == Combiner::kSqrtN) scale = static_cast<T>(1.0 / std::sqrt(static_cast<double>(n)));
     for (int64_t i = s.row_splits[r]; i < s.row_splits[r + 1]; ++i) {
       const int64_t place = s.idx[i];
       if (place < begin || place >= end) continue;
-      T* out = job.gradient + place * dim;
-      if (!seen[place - begin]) {
-        seen[place - begin] = 1;
-        for (int64_t d = 0; d < dim; ++d) out[d] = in[d] * scale;
-      } else {
-        for (int64_t d = 0; d < dim; ++d) out[d] += in[d] * scale;
-      }
+      seen[place - begin] = 1;
+      T* __restrict out = job.gradient + place * dim;
+      for (int64_t d = 0; d < dim; ++d) out[d] += in[d] * scale;
     }
+  }
+  for (int64_t place = begin; place < end; ++place) {
+    if (!seen[place - begin]) std::fill(job.gradient + place * dim, job.gradient + (place + 1) * dim, T(0));
   }
 }
 
@@ -99,18 +119,20 @@ void Pool(const std::vector<PoolingJob<T>>& jobs, ParallelFor& pf) {
   Ranges(jobs, true).Run(pf, [&](size_t j, int64_t begin, int64_t end) {
     const PoolingJob<T>& job = jobs[j];
     const PoolingSegments& s = job.segments;
-    for (int64_t r = begin; r < end; ++r) {
-      T* out = job.pooled + r * s.dim;
-      const int32_t* idx = s.idx + s.row_splits[r];
-      const int64_t n = s.row_splits[r + 1] - s.row_splits[r];
-      if (s.zero_rows != nullptr && s.zero_rows[r]) {
-        std::fill(out, out + s.dim, T(0));
-      } else if (s.weights != nullptr) {
-        PoolWeightedRow(job.embeddings, s.dim, idx, s.weights + s.row_splits[r], n, s.combiner, out);
-      } else {
-        PoolRow(job.embeddings, s.dim, idx, n, s.combiner, out);
+    WithConstant(s.dim, [&](auto constant) {
+      for (int64_t r = begin; r < end; ++r) {
+        T* out = job.pooled + r * s.dim;
+        const int32_t* idx = s.idx + s.row_splits[r];
+        const int64_t n = s.row_splits[r + 1] - s.row_splits[r];
+        if (s.zero_rows != nullptr && s.zero_rows[r]) {
+          std::fill(out, out + s.dim, T(0));
+        } else if (s.weights != nullptr) {
+          PoolWeightedRow(job.embeddings, s.dim, idx, s.weights + s.row_splits[r], n, s.combiner, out);
+        } else {
+          PoolRow<decltype(constant)::value>(job.embeddings, s.dim, idx, n, s.combiner, out);
+        }
       }
-    }
+    });
   });
 }
 
@@ -120,19 +142,20 @@ void PoolGradient(const std::vector<PoolingGradientJob<T>>& jobs, ParallelFor& p
     if (jobs[j].segments.weights != nullptr) {
       WeightedGradientRange(jobs[j], begin, end);
     } else {
-      GradientRange(jobs[j], begin, end);
+      WithConstant(jobs[j].segments.dim,
+                   [&](auto constant) { GradientRange<decltype(constant)::value>(jobs[j], begin, end); });
     }
   });
 }
 
 bool CheckSegments(const PoolingSegments& s, int64_t ids) {
   if (s.row_splits[0] != 0 || s.row_splits[s.rows] != ids) return false;
-  for (int64_t r = 0; r < s.rows; ++r) {
-    if (s.row_splits[r] > s.row_splits[r + 1]) return false;
-  }
-  bool inside = true;
-  for (int64_t i = 0; i < ids; ++i) inside &= s.idx[i] >= 0 && s.idx[i] < s.distinct;
-  return inside;
+  int32_t falls = 0;
+  for (int64_t r = 0; r < s.rows; ++r) falls |= s.row_splits[r] > s.row_splits[r + 1] ? 1 : 0;
+  // Without an early end, and in 32 bits, where one below 0 is large: a loop of vectors, 0.1 ns an id.
+  uint32_t most = 0;
+  for (int64_t i = 0; i < ids; ++i) most = std::max(most, static_cast<uint32_t>(s.idx[i]));
+  return falls == 0 && (ids == 0 || most < s.distinct);
 }
 
 #define TFB_POOLING(T)                                                    \

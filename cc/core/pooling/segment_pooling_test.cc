@@ -54,7 +54,7 @@ void CheckAgainstDoubles(const Lookup& lookup, const PoolingSegments& s, Paralle
 
 TEST(SumsAndGradientsAreThoseOfDoubles) {
   SerialFor serial;
-  for (const int64_t dim : {1, 3, 8, 16, 70}) {
+  for (const int64_t dim : {1, 3, 4, 8, 16, 32, 70}) {
     for (const Combiner combiner : {Combiner::kSum, Combiner::kMean, Combiner::kSqrtN}) {
       Lookup lookup(static_cast<int>(dim), 40, 30, 25, dim);
       if (combiner == Combiner::kMean) {
@@ -93,6 +93,25 @@ TEST(ThreadsDoNotChangeABit) {
       results.push_back(all);
     }
     for (const auto& result : results) EXPECT_TRUE(result == results[0]);
+  }
+}
+
+TEST(OneGradientKeepsTheSignOfZeroAndNoneIsZero) {
+  for (const int64_t dim : {3, 8}) {
+    Lookup lookup(4, 3, 3, 3, dim);
+    lookup.splits = {0, 1, 2, 3};
+    lookup.idx = {0, 2, 2};
+    lookup.upstream.assign(3 * dim, -0.0f);
+    lookup.upstream[dim] = 0.0f;
+    std::vector<float> gradient(3 * dim, -7.0f);
+    SerialFor serial;
+    PoolGradient<float>({{lookup.Segments(Combiner::kSum, false, false), lookup.upstream.data(), gradient.data()}},
+                        serial);
+    for (int64_t d = 0; d < dim; ++d) {
+      EXPECT_TRUE(std::signbit(gradient[d]) && gradient[d] == 0);
+      EXPECT_TRUE(!std::signbit(gradient[dim + d]) && gradient[dim + d] == 0);
+      EXPECT_EQ(std::signbit(gradient[2 * dim + d]), d > 0);
+    }
   }
 }
 

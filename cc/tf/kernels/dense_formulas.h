@@ -257,6 +257,21 @@ struct AdaMax {
   }
 };
 
+// Calls write(power, new_power) with the accumulator to the power of -lr_power, before and after it takes the gradient
+// in: expressions, so it takes it in afterwards.
+template <class T, class WriteFn>
+void WithPowers(T* accumulator, const T* g, int64_t n, T lr_power, const WriteFn& write) {
+  Block<T> accum(accumulator, n);
+  ConstBlock<T> grad(g, n);
+  auto new_accum = accum + grad.square();
+  if (lr_power == T(-0.5)) {
+    write(accum.sqrt(), new_accum.sqrt());
+  } else {
+    write(accum.pow(-lr_power), new_accum.pow(-lr_power));
+  }
+  accum += grad.square();
+}
+
 // kShrinkage: FtrlV2, whose gradient for the linear slot carries the l2 shrinkage.
 template <class T, bool kShrinkage>
 struct FtrlFormula {
@@ -266,30 +281,17 @@ struct FtrlFormula {
   bool multiply_linear_by_lr;
 
   void Step(T* const* p, const T* g, int64_t n) const {
-    Block<T> var(p[0], n);
     ConstBlock<T> grad(g, n);
-    if constexpr (kShrinkage) {
-      Finish(p, g, n, grad + T(2) * l2_shrinkage * var);
-    } else {
-      Finish(p, g, n, grad);
-    }
+    WithPowers(p[1], g, n, lr_power, [&](const auto& power, const auto& new_power) {
+      if constexpr (kShrinkage) {
+        Write(p, n, grad + T(2) * l2_shrinkage * Block<T>(p[0], n), power, new_power);
+      } else {
+        Write(p, n, grad, power, new_power);
+      }
+    });
   }
 
  private:
-  template <class Shrunk>
-  void Finish(T* const* p, const T* g, int64_t n, const Shrunk& shrunk) const {
-    Block<T> accum(p[1], n);
-    ConstBlock<T> grad(g, n);
-    auto new_accum = accum + grad.square();
-    if (lr_power == T(-0.5)) {
-      Write(p, n, shrunk, accum.sqrt(), new_accum.sqrt());
-    } else {
-      Write(p, n, shrunk, accum.pow(-lr_power), new_accum.pow(-lr_power));
-    }
-    accum += grad.square();
-  }
-
-  // The powers are expressions over accum, which must not have changed yet.
   template <class Shrunk, class Power, class NewPower>
   void Write(T* const* p, int64_t n, const Shrunk& shrunk, const Power& power, const NewPower& new_power) const {
     Block<T> var(p[0], n), linear(p[2], n);

@@ -15,6 +15,11 @@ MultiSparseApplyOpBase::MultiSparseApplyOpBase(tensorflow::OpKernelConstruction*
                                                dense::ScalarNames scalars, const char* flag)
     : VariablesOp(ctx, slots, std::move(scalars), flag) {
   OP_REQUIRES_OK(ctx, ctx->GetAttr("sum_duplicates", &sum_duplicates_));
+  OP_REQUIRES_OK(ctx, ctx->GetAttr("distinct", &distinct_));
+  if (distinct_.empty()) distinct_.resize(num_vars_);
+  OP_REQUIRES(
+      ctx, distinct_.size() == static_cast<size_t>(num_vars_),
+      errors::InvalidArgument(Where(), "distinct has ", distinct_.size(), " entries, wanted none or ", num_vars_));
 }
 
 TfStatus MultiSparseApplyOpBase::CheckShapes(OpKernelContext* ctx, const LockedVariables& vars,

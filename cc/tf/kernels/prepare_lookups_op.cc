@@ -151,8 +151,13 @@ class PrepareLookupsOp final : public PrepareLookupsBase {
   }
 
   void Finish(OpKernelContext* ctx, int i, Lookup* lookup, std::mutex* allocating) {
-    ScratchArray<Id> filled(lookup->counts.ids, ScratchContents::kUndefined);
-    FillRows(lookup->input, rules_, lookup->counts, lookup->row_splits, filled.data(), lookup->weights);
+    const Id* all = lookup->input.values;
+    ScratchArray<Id> filled;
+    if (!lookup->counts.as_given) {
+      filled = ScratchArray<Id>(lookup->counts.ids, ScratchContents::kUndefined);
+      FillRows(lookup->input, rules_, lookup->counts, lookup->row_splits, filled.data(), lookup->weights);
+      all = filled.data();
+    }
     const auto allocate = [&](int64_t size, Id** values, int64_t**) {
       std::lock_guard<std::mutex> lock(*allocating);  // A context serves one thread at a time.
       Tensor* ids = nullptr;
@@ -162,8 +167,7 @@ class PrepareLookupsOp final : public PrepareLookupsBase {
       return Status();
     };
     SerialFor serial;  // On one thread ids keep the order of first sight, as TensorFlow's Unique has it.
-    lookup->status =
-        Unique<Id, int32_t>(filled.data(), lookup->counts.ids, UniqueOptions(), lookup->idx, allocate, serial);
+    lookup->status = Unique<Id, int32_t>(all, lookup->counts.ids, UniqueOptions(), lookup->idx, allocate, serial);
   }
 };
 

@@ -82,29 +82,17 @@ struct FtrlFormula : RowsWithGradient, dense::FtrlFormula<T, kShrinkage> {
 
   void Step(T* const* p, const T* g, int64_t n) const {
     if (n == 1) return StepOne(*p[0], *p[1], *p[2], *g);
-    Block<T> var(p[0], n);
     ConstBlock<T> grad(g, n);
-    if constexpr (kShrinkage) {
-      WithGradient(p, g, n, grad + T(2) * this->l2_shrinkage * var);
-    } else {
-      WithGradient(p, g, n, grad);
-    }
+    dense::WithPowers(p[1], g, n, this->lr_power, [&](const auto& power, const auto& new_power) {
+      if constexpr (kShrinkage) {
+        Write(p, n, grad + T(2) * this->l2_shrinkage * Block<T>(p[0], n), power, new_power);
+      } else {
+        Write(p, n, grad, power, new_power);
+      }
+    });
   }
 
  private:
-  template <class Shrunk>
-  void WithGradient(T* const* p, const T* g, int64_t n, const Shrunk& shrunk) const {
-    Block<T> accum(p[1], n);
-    ConstBlock<T> grad(g, n);
-    auto new_accum = accum + grad.square();
-    if (this->lr_power == T(-0.5)) {
-      Write(p, n, shrunk, accum.sqrt(), new_accum.sqrt());
-    } else {
-      Write(p, n, shrunk, accum.pow(-this->lr_power), new_accum.pow(-this->lr_power));
-    }
-    accum += grad.square();
-  }
-
   template <class Shrunk, class Power, class NewPower>
   void Write(T* const* p, int64_t n, const Shrunk& shrunk, const Power& power, const NewPower& new_power) const {
     Block<T> var(p[0], n), linear(p[2], n);

@@ -9,13 +9,15 @@ namespace tensorflow {
 // var and each slot: N resource Variables of dtype T; var[i] and its slots have one shape [rows, …]. Hyperparameters
 // are scalars. indices[i]: [n_i] rows of var[i], in any order; grad[i]: [n_i, …] their gradients. sum_duplicates:
 // gradients of one row are summed, in the order of their occurrence, and the row steps once. Otherwise it steps once
-// for each, in that order. An index out of range is InvalidArgument, and nothing is applied.
+// for each, in that order. distinct[i], if the list is not empty: the indices of var[i] are known to differ from each
+// other, so that none need be sought. An index out of range is InvalidArgument, and nothing is applied.
 #define MULTI_SPARSE_APPLY_OP(name)             \
   REGISTER_OP("TfBoosterMultiSparseApply" name) \
       .Attr("T: {float, double}")               \
       .Attr("Tindices: {int32, int64}")         \
       .Attr("N: int >= 1")                      \
       .Attr("sum_duplicates: bool = true")      \
+      .Attr("distinct: list(bool) = []")        \
       .SetIsStateful()                          \
       .SetShapeFn(shape_inference::NoOutputs)   \
       .Input("var: N * resource")
