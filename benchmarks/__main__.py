@@ -27,6 +27,7 @@ NAMES = (
     "variable_updates",
     "table_fusion",
     "table_exchange",
+    "embedding_pipeline",
     "file_to_batch",
     "input_pipelines",
     "parse_example",

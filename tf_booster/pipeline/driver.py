@@ -19,6 +19,7 @@ from tf_booster.passes.graph_view import GraphView
 from tf_booster.pipeline.split import Split, split_of
 from tf_booster.pipeline.timing import Timing
 from tf_booster.pipeline.worker import Job, Worker
+from tf_booster.pipeline.worth import Worth
 from tf_booster.report import report_of
 
 # An input function of Python code cannot be interrupted; whoever closes a session does not wait for it for ever.
@@ -54,6 +55,8 @@ class Driver:
         self._version = -1
         self._behind_batch: Set[tf.Operation] = set()
         self._behind_reset: Set[tf.Operation] = set()
+        # Ranks must agree on how far they are ahead.
+        self._worth = Worth(always=split.meets_ranks)
         self._options = _compat.run_options(session, own_thread=True)
 
     def do_run(
@@ -73,16 +76,22 @@ class Driver:
                 "partial_run of a graph with an embedding pipeline; use enable_gpu_booster(pipeline='off')"
             )
         began = time.perf_counter()
+        targets = run.targets
         with self._lock:
-            seconds = self._await_batch()
-            if self._ahead is None and self._left == 0:
-                self._ahead = self._start()
+            overlap = self._worth.overlap()
+            if not overlap and self._ahead is None and not self._left and not self._failed:
+                targets, seconds = [*run.targets, self._split.enqueue], None  # Both halves in one run.
+            else:
+                seconds = self._await_batch()
+                if overlap and self._ahead is None and not self._left:
+                    self._ahead = self._start()
         waited = time.perf_counter() - began
         try:
-            result = self._original_run(handle, run.targets, run.fetches, feeds, *rest)
+            result = self._original_run(handle, targets, run.fetches, feeds, *rest)
         except BaseException:
             self._failed = True
             raise
+        self._worth.note(seconds)
         self.timing.add(began, waited, time.perf_counter(), seconds)
         return result
 

@@ -1,0 +1,134 @@
+"""Training steps with the embedding pipeline off, exact and async: stage times, and how much of what could overlap does.
+
+Overlap efficiency is (off − pipelined) / (off − longest stage): 1 where the shorter half costs nothing. One thread each half, so that
+two cores are enough. Stages are measured by themselves, one after the other.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any, Dict, Iterator, NamedTuple, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+import tf_booster
+from benchmarks.harness import OURS, Result, contest
+from tf_booster.options import Options
+from tf_booster.passes import pipelines
+from tf_booster.pipeline.split import Split, split_of
+
+v1 = tf.compat.v1
+STEPS = 20  # In one turn.
+MODES = ("exact", "off", "async")
+CONFIG = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+
+
+class Model(NamedTuple):
+    """rows of a batch, features with `bag` words each that are hashed, looked up and summed, and dense layers on top."""
+
+    rows: int
+    features: int
+    bag: int
+    hidden: int
+    layers: int
+
+
+MODELS = {
+    "equal halves": Model(rows=1024, features=16, bag=4, hidden=96, layers=2),
+    "mostly dense": Model(rows=512, features=8, bag=4, hidden=512, layers=3),
+    "small step": Model(rows=16, features=2, bag=1, hidden=8, layers=1),
+}
+
+
+def run(threads: int) -> Iterator[Result]:
+    del threads  # One for each half, whatever is asked for.
+    for name, model in MODELS.items():
+        yield contest_of(name, model)
+
+
+def contest_of(name: str, model: Model) -> Result:
+    """Steps per second of the three modes; exact and off are made to agree first."""
+    graphs = {mode: _graph(model, mode) for mode in MODES}
+    tf.enable_gpu_booster()
+    try:
+        steps = {mode: Steps(*graphs[mode]) for mode in MODES}
+        for _ in range(3):
+            losses = {mode: of.step() for mode, of in steps.items()}
+            assert losses["exact"] == losses["off"], losses
+        rates = contest({mode: of.turn for mode, of in steps.items()}, STEPS * 1e6, seconds=12.0)
+        for of in steps.values():
+            of.session.close()
+    finally:
+        tf_booster.disable_gpu_booster()
+    # While tf_booster is off, sessions of a split graph have no driver, and run the halves apart.
+    halves = {mode: Halves(*graphs[mode]) for mode in ("exact", "async")}
+    contest({mode: of.turn for mode, of in halves.items()}, STEPS * 1e6, rounds=5)
+    off = 1e3 / rates["off"]
+    facts: Dict[str, Any] = {"off ms": round(off, 2)}
+    for mode in ("exact", "async"):
+        pipelined, (embedding, main) = 1e3 / rates[mode], halves[mode].milliseconds()
+        facts[f"{mode} ms"] = f"{pipelined:.2f} (EG {embedding:.2f}, MG {main:.2f})"
+        facts[f"{mode} efficiency"] = round((off - pipelined) / (off - max(embedding, main)), 2)
+    rates = {OURS: rates["exact"], "off": rates["off"], "async": rates["async"]}
+    return Result("embedding_pipeline", name, 16, "zipf", 1, "steps/s", rates, facts)
+
+
+def _graph(model: Model, mode: str) -> Tuple[tf.Graph, tf.Tensor, tf.Operation]:
+    """A rewritten graph, its loss and its train op. The input costs next to nothing: batches lie ready."""
+    with tf.Graph().as_default() as graph:
+        v1.set_random_seed(1)
+        random = np.random.RandomState(0)
+        words = random.zipf(1.2, [8, model.rows, model.features, model.bag]).astype(np.int64).astype("S")
+        batches = v1.data.make_one_shot_iterator(tf.data.Dataset.from_tensor_slices(words).repeat()).get_next()
+        tables = [tf_booster.get_hash_table(f"t{i}", 16) for i in range(model.features)]
+        parts = [tf.reduce_sum(tf_booster.embedding_lookup(table, batches[:, i]), 1) for i, table in enumerate(tables)]
+        hidden = tf.concat(parts, 1)
+        for layer in range(model.layers):
+            weights = v1.get_variable(f"w{layer}", [hidden.shape[1], model.hidden])
+            hidden = tf.nn.relu(hidden @ weights)
+        loss = tf.reduce_mean(tf.square(hidden - 1.0))
+        train = v1.train.AdagradOptimizer(0.01).minimize(loss)
+        pipelines.rewrite(graph, Options(pipeline=mode))
+    return graph, loss, train
+
+
+class Steps:
+    """Training steps in a session of their own."""
+
+    def __init__(self, graph: tf.Graph, loss: tf.Tensor, train: tf.Operation):
+        self._loss, self._train = loss, train
+        self.session = v1.Session(graph=graph, config=CONFIG)
+        with graph.as_default():
+            self.session.run(v1.global_variables_initializer())
+
+    def step(self) -> float:
+        """The loss of one step."""
+        return self.session.run([self._loss, self._train])[0]
+
+    def turn(self, _: int) -> None:
+        """STEPS steps, without fetching anything."""
+        for _ in range(STEPS):
+            self.session.run(self._train)
+
+
+class Halves(Steps):
+    """The halves of a split graph one after the other, each timed."""
+
+    def __init__(self, graph: tf.Graph, loss: tf.Tensor, train: tf.Operation):
+        super().__init__(graph, loss, train)
+        self._split: Split = split_of(graph)
+        self._seconds: Tuple[list, list] = ([], [])
+
+    def turn(self, _: int) -> None:
+        for _ in range(STEPS):
+            for half, seconds in zip((self._split.enqueue, self._train), self._seconds):
+                begin = time.perf_counter()
+                self.session.run(half)
+                seconds.append(time.perf_counter() - begin)
+
+    def milliseconds(self) -> Tuple[float, float]:
+        """Medians of EG and MG."""
+        embedding, main = (1e3 * statistics.median(seconds) for seconds in self._seconds)
+        return embedding, main
