@@ -66,6 +66,13 @@ def test_cards_and_nodes(machine):
     assert "numa_balancing=0" in finding.remedy
 
 
+@pytest.mark.parametrize("address, said", [("127.0.1.1", 1), ("::1", 1), ("10.0.0.5", 0)])
+def test_a_name_that_other_hosts_cannot_use(machine, address, said):
+    hosts = f"127.0.0.1 localhost # node7\n{address}\tnode7.cluster node7\n"
+    findings = found(doctor.network, machine(proc__sys__kernel__hostname="node7\n", etc__hosts=hosts), ADVICE)
+    assert len(findings) == said and all(f"'node7' is {address} here" in finding.text for finding in findings)
+
+
 def test_a_slow_network(machine):
     (finding,) = found(doctor.network, machine(sys__class__net__eth0__speed="1000\n"), ADVICE)
     assert "eth0 is slow" in finding.text

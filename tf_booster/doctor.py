@@ -199,7 +199,20 @@ def network(machine: Machine) -> List[Finding]:
     for path in machine.glob("sys/class/infiniband/*/ports/*/rate"):
         rate = (machine.read(os.path.relpath(path, machine.root)) or "").strip()
         found.append(Finding(OK, f"InfiniBand {path.split('/')[-4]}: {rate}"))
-    return found
+    return found + _own_name(machine)
+
+
+def _own_name(machine: Machine) -> List[Finding]:
+    """Gloo tells ranks of other hosts the address that the host's own name has."""
+    name = (machine.read("proc/sys/kernel/hostname") or "").strip()
+    lines = [line.partition("#")[0].split() for line in (machine.read("etc/hosts") or "").splitlines()]
+    address = next((words[0] for words in lines if name and name in words[1:]), "")
+    if not address.startswith("127.") and address != "::1":
+        return []
+    remedy = f"in /etc/hosts, give '{name}' its address in the network of the hosts"
+    return [
+        Finding(ADVICE, f"'{name}' is {address} here: with several hosts, ranks of others do not find this one", remedy)
+    ]
 
 
 def memory(machine: Machine) -> List[Finding]:

@@ -97,8 +97,12 @@ def test_a_rank_that_is_killed_while_saving_leaves_a_whole_checkpoint(tmp_path, 
     assert clock == step and sorted(rows) == sorted(IDS)
 
 
-def fail_on(rank, size, folder, victim):
-    """The victim's disk is full after 8 KB of a shard of 100 KB; then there is room again."""
+def fail_on(rank, size, folders):
+    """The victim's disk is full after 8 KB of a shard of 100 KB; then there is room again. `folders`: of rank 0 as the victim, of rank 1."""
+    return [fail_in(folder, rank, size, victim) for victim, folder in enumerate(folders)]
+
+
+def fail_in(folder, rank, size, victim):
     m = Model(rank, size)
     m.train(IDS)
     prefix = os.path.join(folder, "model.ckpt")
@@ -120,12 +124,14 @@ def fail_on(rank, size, folder, victim):
     return error, left
 
 
-@pytest.mark.parametrize("victim", [0, 1])
-def test_a_rank_that_cannot_write_fails_on_all_ranks(tmp_path, victim):
-    results = launch.values(fail_on, 2, folder=str(tmp_path), victim=victim)
-    file = f"model.ckpt-2_temp-[0-9a-f]+/rank-{victim}.data-00000-of-00001"
-    assert re.search(file, results[victim][0]) and "File too large" in results[victim][0]
-    assert f"because rank {victim} failed" in results[1 - victim][0] and re.search(file, results[1 - victim][0])
-    assert results[0][1] == []  # Rank 0 has removed what was written, when its own call ends.
-    assert checkpoint_ranks.read(str(tmp_path / "model.ckpt-3"))["table_0/step"] == 2
-    assert not [name for name in os.listdir(tmp_path) if "temp" in name]
+def test_a_rank_that_cannot_write_fails_on_all_ranks(tmp_path):
+    folders = [str(tmp_path / str(victim)) for victim in range(2)]
+    for folder in folders:
+        os.mkdir(folder)
+    for victim, results in enumerate(zip(*launch.values(fail_on, 2, folders=folders))):
+        file = f"model.ckpt-2_temp-[0-9a-f]+/rank-{victim}.data-00000-of-00001"
+        assert re.search(file, results[victim][0]) and "File too large" in results[victim][0]
+        assert f"because rank {victim} failed" in results[1 - victim][0] and re.search(file, results[1 - victim][0])
+        assert results[0][1] == []  # Rank 0 has removed what was written, when its own call ends.
+        assert checkpoint_ranks.read(f"{folders[victim]}/model.ckpt-3")["table_0/step"] == 2
+        assert not [name for name in os.listdir(folders[victim]) if "temp" in name]

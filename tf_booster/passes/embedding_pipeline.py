@@ -6,14 +6,14 @@ of copies: the program's own ops stay, and compute from what has crossed, so tha
 
 from __future__ import annotations
 
-from typing import Dict, List
+from typing import Dict, List, Optional
 
 import tensorflow as tf
 
 from tf_booster.parallel import collectives, end_together, row_weights
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.embedding_graph import GATHERS, PROBES, CannotSplit, EmbeddingGraph, plan
-from tf_booster.passes.fetches import UPDATE, executed, fetches_of, updating_calls
+from tf_booster.passes.fetches import UPDATE, Fetches, executed, fetches_of, updating_calls
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.table_probes import DEVICE
 from tf_booster.pipeline import split as splits
@@ -64,10 +64,13 @@ class EmbeddingPipeline(Pass):
             raise RewriteError(f"the main graph would take batches from '{split.source.name}' itself")
 
 
-def step_fetches(view: GraphView) -> List[str]:
-    """Names of the ops that a step of the program fetches, with what the hook that ends all ranks together adds."""
+def step_fetches(view: GraphView, fetches: Optional[Fetches] = None) -> List[str]:
+    """Names of the ops that a step of the program fetches, with what the hook that ends all ranks together adds.
+
+    fetches: as they were before the passes, which add ops that write to Variables and run once; None: as they are found now.
+    """
     sums = row_weights.summed_row_weights(view.graph)
-    return [*fetches_of(view).names, *([] if sums is None else [sums.has_next.op.name])]
+    return [*(fetches or fetches_of(view)).names, *([] if sums is None else [sums.has_next.op.name])]
 
 
 def _step_ops(view: GraphView) -> List[tf.Operation]:

@@ -139,7 +139,9 @@ def _rewrite(view: GraphView, chosen: Sequence[Pass]) -> Report:
     both = () if split is None else (split.enqueue.name,)
     after = _summary(view, dataclasses.replace(fetches, names=(*fetches.names, *both)))
     memory = variable_memory(view)
-    collectives = count_by_kind(view.index().ops[number] for number in executed(view, [*step_fetches(view), *both]))
+    collectives = count_by_kind(
+        view.index().ops[number] for number in executed(view, [*step_fetches(view, fetches), *both])
+    )
     made = _published(
         graph,
         results,
