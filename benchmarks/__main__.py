@@ -31,6 +31,7 @@ NAMES = (
     "file_to_batch",
     "input_pipelines",
     "parse_example",
+    "parse_sequence_example",
 )
 PROCESS_SECONDS = 900
 

@@ -69,7 +69,7 @@ def records(shape: Shape, count: int, seed: int = 0) -> List[bytes]:
             record += tf.train.Example(
                 features=tf.train.Features(feature={names[i]: feature})
             ).features.SerializeToString()
-        made.append(tf.train.Example().SerializeToString() + b"\n" + _varint(len(record)) + record)
+        made.append(tf.train.Example().SerializeToString() + b"\n" + varint(len(record)) + record)
     return made
 
 
@@ -82,7 +82,8 @@ def _feature(shape: Shape, index: int, length: int, random: np.random.Generator)
     return tf.train.Feature(int64_list=tf.train.Int64List(value=data.keys_of(ids) if shape.values == "hashed" else ids))
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A protobuf length."""
     out = b""
     while value >= 0x80:
         out += bytes([value & 0x7F | 0x80])

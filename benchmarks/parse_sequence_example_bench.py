@@ -1,0 +1,28 @@
+"""tf.io.parse_sequence_example by TensorFlow's parser and by ours, in one graph, the switch thrown between the runs."""
+
+from __future__ import annotations
+
+from typing import Iterator, Sequence
+
+import tensorflow as tf
+
+from benchmarks import sequence_data
+from benchmarks.harness import Result
+from benchmarks.parse_example_bench import parser_contest
+
+BATCH = 512
+SECONDS = 1.0
+
+
+def run(threads: int) -> Iterator[Result]:
+    for shape in sequence_data.SHAPES:
+        records = sequence_data.records(shape, BATCH)
+        for kind in sequence_data.KINDS:
+            yield _contest(shape, kind, records, threads)
+
+
+def _contest(shape: sequence_data.Sequences, kind: str, records: Sequence[bytes], threads: int) -> Result:
+    context, lists = sequence_data.specs(shape, kind)
+    rates, facts = parser_contest(records, lambda r: tf.io.parse_sequence_example(r, context, lists), threads, SECONDS)
+    values = shape.context + shape.histories * shape.steps
+    return Result("parse_sequence_example", kind, values, shape.name, threads, "M examples/s", rates, facts)
