@@ -113,6 +113,22 @@ def test_errors_are_tensorflows(what):
     assert text.split(".")[0] in outcome[1][1]
 
 
+@pytest.mark.parametrize("kind", ["sparse", "ragged"])
+def test_lists_share_places_only_if_steps_and_values_agree(kind):
+    """Of equal numbers of records, steps and values: the same steps in other records, other lengths of steps."""
+    h = (("int64", [[1]]), ("int64", [[2, 3], [4]]))
+    others = {
+        "equal": (("int64", [[5]]), ("int64", [[6, 7], [8]])),
+        "other_records": (("int64", [[5], [6, 7]]), ("int64", [[8]])),
+        "other_lengths": (("int64", [[5, 6]]), ("int64", [[7], [8]])),
+        "other_steps": (("int64", [[5]]), ("int64", [[6], [7, 8]])),
+        "same_lengths": (("int64", [[5], [6, 7]]), ("int64", [[8]])),
+    }
+    records = [a_record(h=h[i], **{name: lists[i] for name, lists in others.items()}) for i in (0, 1)]
+    lists = [Feature(name, kind, "int64") for name in ("h", *others)]
+    assert check_same(example_compare.parse_sequence_example_v2, [ID], lists, records, any_text=False)[0] == "ok"
+
+
 def test_inputs_that_do_not_fit():
     records = [GOOD]
     check_same(example_compare.parse_sequence_example_v2, [ID], [DENSE], [[GOOD]], any_text=False)
