@@ -2,6 +2,7 @@
 
 python -m benchmarks.scaling_model            # The tables of docs/scaling.md.
 python -m benchmarks.scaling_model --measure  # Two processes: latency and rate are fitted, then a whole step is foretold and timed.
+TF_BOOSTER_SHARED_MEMORY=0 python -m benchmarks.scaling_model --measure  # The same by Horovod and Gloo, as between hosts.
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ def train(folder: str, out: str, core: int, steps: int) -> None:
     core += int(os.environ.get("HOROVOD_LOCAL_RANK", 0))
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[core]})
     sys.path.insert(0, EXAMPLES)
-    import deepfm_estimator
     import tensorflow as tf
 
+    import deepfm_estimator
     import tf_booster
 
     tf_booster.enable_gpu_booster()

@@ -1,5 +1,6 @@
 """All collectives, through shared memory and through Horovod, in one start of three ranks each, because a start takes seconds."""
 
+import os
 from unittest import mock
 
 import launch
@@ -110,3 +111,21 @@ def test_what_cannot_be_gathered_is_refused():
             collectives.broadcast_packed([tf.constant(1)], "dens")
     with pytest.raises(tf.errors.InvalidArgumentError, match="no fixed size"):
         _native.ops().tf_booster_pack_rows([tf.constant(["a"])])
+
+
+def one_ends(rank, size):
+    tf.enable_gpu_booster()
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [2])
+        summed = collectives.all_reduce_packed([x], "dense")[0]
+        session.run(summed, {x: [1.0, 2.0]})
+        if rank == 1:
+            os._exit(0)
+        with pytest.raises(tf.errors.FailedPreconditionError, match="for rank 1, whose process has ended"):
+            session.run(summed, {x: [1.0, 2.0]})
+    return host_ranks.connected()
+
+
+def test_a_rank_that_has_ended_is_an_error_to_the_others():
+    outcomes = launch.outcomes(one_ends, 2)
+    assert outcomes[0].value is True, outcomes[0].error + outcomes[0].output

@@ -47,6 +47,9 @@ def test_ranks_are_spread_over_the_nodes(machine):
     assert bind(root, 3, 4)[1]["TF_NUM_INTRAOP_THREADS"] == "4"
     # One rank keeps the whole machine, and so does each where Linux tells of no nodes.
     assert bind(root, 0, 1)[0] == set(range(16))
+    # Where ranks share memory another cycle may be chosen, if the user has not.
+    assert bind(root, 0, 1)[1][rank_process.CHOSEN_CYCLE] == "1"
+    assert rank_process.CHOSEN_CYCLE not in bind(root, 0, 1, HOROVOD_CYCLE_TIME="0.1")[1]
     assert bind("/nowhere", 1, 2)[0] == set(range(16))
 
 
@@ -78,10 +81,17 @@ def output(*lines, size=2):
     return job
 
 
-def test_the_cause_is_not_the_rank_that_was_only_left_alone():
+@pytest.mark.parametrize(
+    "consequence",
+    [
+        "UnknownError: Horovod has been shut down. This was caused by",
+        "rank 0 waits in the collective 'c' for rank 1, whose process has ended",
+    ],
+)
+def test_the_cause_is_not_the_rank_that_was_only_left_alone(consequence):
     job = output(
         "[1]<stderr>:ValueError: no column 'x'",
-        "[0]<stderr>:UnknownError: Horovod has been shut down. This was caused by",
+        f"[0]<stderr>:{consequence}",
         "Process 0 exit with status code 1.",
         "Process 1 exit with status code 1.",
     )
