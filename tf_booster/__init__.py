@@ -20,12 +20,14 @@ from tf_booster.enable import disable_gpu_booster, enable_gpu_booster, rewrite_g
 from tf_booster.ops import unique
 from tf_booster.parsing import parse_example
 from tf_booster.passes.base import RewriteError
+from tf_booster.pipeline.trace_hook import PipelineTraceHook
 from tf_booster.report import report
 
 __version__ = "0.3.0"
 
 __all__ = [
     "HashTable",
+    "PipelineTraceHook",
     "RewriteError",
     "TFRecordExampleDataset",
     "disable_gpu_booster",

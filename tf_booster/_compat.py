@@ -311,16 +311,38 @@ def replace_do_run(session: Any, do_run: Any) -> None:
     session._do_run = do_run  # pylint: disable=protected-access
 
 
-def run_options(session: Any, own_thread: bool) -> Any:
+def run_options(session: Any, own_thread: bool, trace: bool = False) -> Any:
     """RunOptions as `_do_run` takes them; the memory is kept for good.
 
     own_thread: a run does not wait for threads of a pool that other runs fill: where that has one thread alone, the run stays on
-    its caller's.
+    its caller's. trace: the run's metadata has the times of all ops.
     """
     options = tf.compat.v1.RunOptions()
     if own_thread and session._config.inter_op_parallelism_threads == 1:  # pylint: disable=protected-access
         options.inter_op_thread_pool = -1
+    if trace:
+        options.trace_level = tf.compat.v1.RunOptions.FULL_TRACE
     return _session_api.TF_NewBufferFromString(options.SerializeToString())
+
+
+class RunMetadataBuffer:
+    """Where `_do_run` puts a run's metadata."""
+
+    def __init__(self) -> None:
+        self.buffer = _session_api.TF_NewBuffer()
+
+    def take(self) -> Any:
+        """The RunMetadata; once, after the run."""
+        metadata = tf.compat.v1.RunMetadata.FromString(tf.compat.as_bytes(_session_api.TF_GetBuffer(self.buffer)))
+        _session_api.TF_DeleteBuffer(self.buffer)
+        return metadata
+
+
+def chrome_trace(step_stats: Any) -> str:
+    """A StepStats as chrome://tracing reads it."""
+    from tensorflow.python.client import timeline  # pylint: disable=import-outside-toplevel
+
+    return timeline.Timeline(step_stats).generate_chrome_trace_format(show_memory=False)
 
 
 def is_closed(session: Any) -> bool:

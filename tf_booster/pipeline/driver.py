@@ -58,6 +58,9 @@ class Driver:
         # Ranks must agree on how far they are ahead.
         self._worth = Worth(always=split.meets_ranks)
         self._options = _compat.run_options(session, own_thread=True)
+        self._tracing_options = _compat.run_options(session, own_thread=True, trace=True)
+        self._trace_wanted = False
+        self._traced: Optional[Tuple[Job, _compat.RunMetadataBuffer]] = None
 
     def do_run(
         self, handle: Any, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], feeds: Any, *rest: Any
@@ -119,7 +122,27 @@ class Driver:
 
     def _start(self) -> Job:
         run, enqueue, options = self._original_run, self._split.enqueue, self._options
-        return self._worker.submit(lambda: run(None, [enqueue], [], {}, options, None))
+        if not self._trace_wanted:
+            return self._worker.submit(lambda: run(None, [enqueue], [], {}, options, None))
+        self._trace_wanted = False
+        metadata, options = _compat.RunMetadataBuffer(), self._tracing_options
+        job = self._worker.submit(lambda: run(None, [enqueue], [], {}, options, metadata.buffer))
+        self._traced = job, metadata
+        return job
+
+    def trace_next(self) -> None:
+        """Has the next run of the embedding graph tell the times of its ops."""
+        self._trace_wanted = True
+
+    def take_trace(self) -> Any:
+        """RunMetadata of the run that was traced last, when it has ended; None if there is none, or it failed."""
+        self._trace_wanted = False
+        traced, self._traced = self._traced, None
+        if traced is None:
+            return None
+        traced[0].wait()
+        metadata = traced[1].take()
+        return None if traced[0].error is not None else metadata
 
     def _await_batch(self) -> float:
         """Returns when a batch is in the queue that no other step takes: how long it took to make. Raises what the input raised."""
@@ -212,10 +235,16 @@ def attach_at_first_run(original: Any) -> Any:
     return _do_run
 
 
+def driver_of(session: tf.compat.v1.Session) -> Optional[Driver]:
+    """The driver of a session on a split graph, from its first run on; None for other sessions."""
+    return getattr(session, "_tf_booster_driver", None)
+
+
 def _attach(session: tf.compat.v1.Session, split: Split, do_run: Any) -> Driver:
     driver = Driver(session, split, functools.partial(do_run, session))
     # On the session, not on its class: what is split stays so when tf_booster is switched off.
     _compat.replace_do_run(session, driver.do_run)
+    session._tf_booster_driver = driver
     session.close = driver.close
     session.make_callable = functools.partial(_make_callable, session)
     return driver

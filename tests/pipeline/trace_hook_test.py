@@ -1,0 +1,26 @@
+"""The hook that draws steps of a pipeline."""
+
+import json
+
+import pytest
+from pipelined import dataset, train
+
+import tf_booster
+from tf_booster.pipeline.trace_hook import AHEAD
+
+
+@pytest.mark.parametrize("mode", ["exact", "off"])
+def test_a_chosen_step_has_both_halves_on_one_time_line(mode, tmp_path):
+    hook = tf_booster.PipelineTraceHook([2], str(tmp_path / "traces"))
+    train(mode, tmp_path / "model", lambda: dataset(5), hooks=[hook])
+    assert [path.name for path in (tmp_path / "traces").glob("*.json")] == ["trace-2.json"]
+    assert len(list((tmp_path / "traces").glob("events*"))) == 1
+    with open(tmp_path / "traces" / "trace-2.json") as file:
+        events = json.load(file)["traceEvents"]
+    lanes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    ahead = [e for e in events if e["ph"] == "X" and AHEAD in lanes[e["pid"]]]
+    main = [e for e in events if e["ph"] == "X" and AHEAD not in lanes[e["pid"]]]
+    ran = lambda which, op: any(e["name"] == op for e in which)
+    assert ran(main, "TfBoosterTableApplyAdagrad") and ran(main, "TfBoosterTableGather")
+    assert ran(ahead, "TfBoosterTableProbe") == (mode == "exact")
+    assert ran(main, "TfBoosterTableProbe") == (mode == "off")

@@ -1,0 +1,59 @@
+"""A hook that draws chosen steps of a pipeline: both halves on one time line."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Iterable, Optional
+
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.pipeline.driver import Driver, driver_of
+
+AHEAD = "embedding graph of the next step"
+
+
+class PipelineTraceHook(tf.compat.v1.train.SessionRunHook):
+    """Writes a Chrome trace, and TensorBoard's run metadata, of chosen steps.
+
+    `trace-<step>.json` opens in chrome://tracing or ui.perfetto.dev: the ops of the step, and below them, under the name
+    AHEAD, those of the embedding graph that ran meanwhile. Without a pipeline it has the step alone.
+
+    Args:
+      steps: which steps of this session to trace, from 0 on.
+      output_dir: where to; made as needed.
+    """
+
+    def __init__(self, steps: Iterable[int], output_dir: str):
+        self._steps, self._folder = frozenset(steps), output_dir
+        self._step = 0
+        self._driver: Optional[Driver] = None
+
+    def before_run(self, run_context: Any) -> Any:
+        """Asks for the times of all ops in a chosen step."""
+        if self._step not in self._steps:
+            return None
+        self._driver = driver_of(run_context.session)
+        if self._driver is not None:
+            self._driver.trace_next()
+        options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+        return tf.compat.v1.train.SessionRunArgs(None, options=options)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Writes the files of a chosen step; waits for the embedding graph that was begun in it."""
+        step, self._step = self._step, self._step + 1
+        if step not in self._steps:
+            return
+        metadata = run_values.run_metadata
+        driver = self._driver or driver_of(run_context.session)  # A session's first run makes its driver.
+        ahead = None if driver is None else driver.take_trace()
+        for device in [] if ahead is None else ahead.step_stats.dev_stats:
+            joined = metadata.step_stats.dev_stats.add()
+            joined.CopyFrom(device)
+            joined.device = f"{AHEAD}, {device.device}"
+        os.makedirs(self._folder, exist_ok=True)
+        with open(os.path.join(self._folder, f"trace-{step}.json"), "w", encoding="utf-8") as file:
+            file.write(_compat.chrome_trace(metadata.step_stats))
+        writer = tf.compat.v1.summary.FileWriterCache.get(self._folder)
+        writer.add_run_metadata(metadata, f"step_{step}")
+        writer.flush()
