@@ -265,3 +265,6 @@ def test_sizes_are_known_once_a_session_has_ended(tmp_path):
     (table,) = report.to_dict()["tables"]
     assert (table["rows"], table["evicted"], table["step"], table["pending"]) == (2, 4, 5, 0) and table["bytes"] > 0
     assert "at the end 2 rows, 0 keys not admitted yet, 4 evicted" in str(report)
+    row_and_key = 4 * table["dim"] * (1 + len(table["slots"])) + 8
+    assert table["overhead_bytes_per_row"] == round(table["bytes"] / 2 - row_and_key, 1) > 0
+    assert "B a row beyond row and key" in str(report)

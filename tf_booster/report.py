@@ -97,6 +97,7 @@ class Report:
         for entry in self.tables:
             if entry["name"] == table:
                 entry.update(stats)
+                entry["overhead_bytes_per_row"] = _overhead_bytes_per_row(entry)
 
     def add_pipeline(self, timing: Dict[str, Any]) -> None:
         """Adds what is known of the embedding pipeline once a session has ended; see pipeline/timing.py."""
@@ -126,6 +127,7 @@ def describe_table(table: RewrittenTable) -> Dict[str, Any]:
         "lookups": table.num_probes,
         "fused_into": None if table.exported is None else layout.table_name(table.resource),
         **dict.fromkeys(STATS),
+        "overhead_bytes_per_row": None,
     }
 
 
@@ -153,3 +155,11 @@ def publish(new: Report, graph: tf.Graph) -> None:
 
 def _ops(summary: Optional[GraphSummary]) -> Optional[Dict[str, Any]]:
     return {"total": summary.num_ops, "types": dict(summary.types)} if summary else None
+
+
+def _overhead_bytes_per_row(table: Dict[str, Any]) -> Optional[float]:
+    """Bytes beyond row and key: index, counts, steps, padding, room to grow, keys that are not admitted yet."""
+    if not table["rows"]:
+        return None
+    row_and_key = 4 * table["dim"] * (1 + len(table["slots"])) + 8
+    return round(table["bytes"] / table["rows"] - row_and_key, 1)

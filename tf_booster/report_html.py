@@ -13,7 +13,7 @@ table { border-collapse: collapse; margin: 1em 0 } th, td { border-bottom: 1px s
 th { background: #f5f5f5 } td.number { text-align: right } .none { color: #888 } summary { cursor: pointer; color: #36c }
 """
 _TABLE_COLUMNS = ("name", "dim", "optimizer", "slots", "initializer", "seed", "min_frequency", "eviction", "max_rows", "lookups",
-                  "rows", "pending", "evicted", "step", "index_capacity", "bytes")  # fmt: skip
+                  "rows", "pending", "evicted", "step", "index_capacity", "bytes", "overhead_bytes_per_row")  # fmt: skip
 _VARIABLE_COLUMNS = ("name", "shape", "optimizer", "fused_into", "reason")
 _SHOWN_AT_ONCE = 20
 
