@@ -86,6 +86,16 @@ def test_sums_of_duplicates_in_front_of_updates(optimizer):
     assert uniques(outcome) == 1 and reasons(outcome) == []
 
 
+def test_updates_of_reference_variables():
+    def program():
+        table = v1.get_variable("v", [31, 3], initializer=v1.ones_initializer(), use_resource=False)
+        loss = tf.reduce_sum(tf.sin(tf.gather(table, tf.abs(ids()) % 31)))
+        return [loss, v1.train.AdagradOptimizer(0.1).minimize(loss)]
+
+    outcome = check_same(program, PASS)
+    assert uniques(outcome) == 1 and reasons(outcome) == []
+
+
 @pytest.mark.parametrize(
     "show",
     [

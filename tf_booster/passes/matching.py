@@ -62,6 +62,14 @@ def same(a: tf.Tensor, b: tf.Tensor) -> bool:
     return skip_identity(a) is skip_identity(b)
 
 
+def is_of_reference_variable(tensor: tf.Tensor) -> bool:
+    """Whether `tensor` is the value of a reference Variable, as use_resource=False makes them."""
+    return skip_identity(tensor).op.type in ("VariableV2", "Variable")
+
+
+REFERENCE_VARIABLE = "it reads a reference Variable; lookups of resource Variables (use_resource=True) can be fused"
+
+
 def integer_value(tensor: tf.Tensor) -> Optional[int]:
     """The one element of a tensor that follows from constants; None for any other tensor."""
     value = tf.get_static_value(tensor) if tensor.dtype.is_integer else None

@@ -18,6 +18,7 @@ from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.lookup_front import LookupFront, match_front, without_hash
 from tf_booster.passes.lookup_pooling import (
+    COMBINERS,
     Pooling,
     PoolingGradient,
     match_gradients,
@@ -25,6 +26,7 @@ from tf_booster.passes.lookup_pooling import (
     pooling_anchors,
     zeroed_rows,
 )
+from tf_booster.passes.matching import REFERENCE_VARIABLE, is_of_reference_variable
 from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.shape_tricks import copies_of
 from tf_booster.passes.sparse_source import NotUnderstood
@@ -63,12 +65,14 @@ class SparseLookups(Pass):
 
     def requires(self, view: GraphView) -> bool:
         """Whether anything is summed up by segments."""
-        return any(pooling.result.consumers() for pooling in match_poolings(view.ops(*pooling_anchors())))
+        anchors = view.ops(*pooling_anchors())
+        return any(pooling.result.consumers() for pooling in match_poolings(anchors)) or bool(_of_references(view))
 
     def run(self, view: GraphView) -> PassResult:
         """Leaves lookups alone whose ops are not all understood, with the reason."""
         result = PassResult(self.name)
         lookups = _find(view, result)
+        result.skipped += [(op.name, REFERENCE_VARIABLE) for op in _of_references(view)]
         groups, refused = merge_groups(view, [unit for lookup in lookups for unit in _units(view, lookup)])
         broken = {id(unit.payload[1]) for unit, _ in refused if unit.payload[0] != "gradients"}
         seen = set()
@@ -96,6 +100,12 @@ class SparseLookups(Pass):
         for op in view.ops("TfBoosterPoolLookups"):
             if not any(output.consumers() for output in op.outputs):
                 raise RewriteError(f"Op '{op.name}' sums up lookups that nothing reads.")
+
+
+def _of_references(view: GraphView) -> List[tf.Operation]:
+    """What sums up rows of a reference Variable where they are: TensorFlow makes no Unique then."""
+    sums = view.ops(*COMBINERS)
+    return [op for op in sums if is_of_reference_variable(op.inputs[0]) and op.outputs[0].consumers()]
 
 
 def _find(view: GraphView, result: PassResult) -> List[_Lookup]:

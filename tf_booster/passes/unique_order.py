@@ -22,7 +22,7 @@ _MOVES = ("Identity", "StopGradient", "Cast")
 _UNARY = ("Neg", "Square", "Sqrt", "Rsqrt", "ZerosLike", "OnesLike", "Abs", "Sign")
 _BINARY = ("Mul", "RealDiv", "AddV2", "Add", "Sub", "Maximum", "Minimum", "Pow", "DivNoNan", "SquaredDifference")
 _REDUCTIONS = ("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
-_UPDATES = ("ResourceSparseApply", "ResourceScatter")
+_UPDATES = ("ResourceSparseApply", "ResourceScatter", "SparseApply", "ScatterAdd", "ScatterSub", "ScatterUpdate")
 
 Kinds = Dict[int, str]
 Made = List[Tuple[tf.Tensor, str]]

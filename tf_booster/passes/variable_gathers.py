@@ -12,6 +12,7 @@ import tensorflow as tf
 from tf_booster import _compat, _native
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, update_input
+from tf_booster.passes.matching import REFERENCE_VARIABLE, is_of_reference_variable
 from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.shape_tricks import copies_of, keeps_shape
 from tf_booster.passes.swallowed import swallowed
@@ -27,7 +28,7 @@ class VariableGathers(Pass):
 
     def requires(self, view: GraphView) -> bool:
         """Whether rows of Variables are looked up."""
-        return any(op.outputs[0].consumers() for op in view.ops("ResourceGather"))
+        return any(op.outputs[0].consumers() for op in view.ops("ResourceGather")) or bool(_of_references(view))
 
     def run(self, view: GraphView) -> PassResult:
         """Leaves alone what is inside of control flow, and gathers that have nobody to merge with."""
@@ -42,6 +43,7 @@ class VariableGathers(Pass):
             else:
                 key = (op.get_attr("dtype"), op.inputs[1].dtype, op.device)
                 units.append(Unit((op,), key))
+        result.skipped += [(op.name, REFERENCE_VARIABLE) for op in _of_references(view)]
         groups, refused = merge_groups(view, units)
         result.skipped.extend((unit.ops[0].name, reason) for unit, reason in refused)
         constants: Dict[Tuple[Tuple[int, ...], tf.DType, str], tf.Tensor] = {}
@@ -64,6 +66,11 @@ class VariableGathers(Pass):
         for op in view.ops("TfBoosterMultiGather"):
             if not any(output.consumers() for output in op.outputs):
                 raise RewriteError(f"Op '{op.name}' gathers rows that nothing reads.")
+
+
+def _of_references(view: GraphView) -> List[tf.Operation]:
+    gathers = view.ops("Gather", "GatherV2")
+    return [op for op in gathers if is_of_reference_variable(op.inputs[0]) and op.outputs[0].consumers()]
 
 
 def _obstacle(view: GraphView, op: tf.Operation) -> str:

@@ -16,8 +16,9 @@ _DENSE = (
     "Adadelta", "Adam", "AdamWithAmsgrad", "AdaMax", "Ftrl", "FtrlV2", "RMSProp", "CenteredRMSProp",
 )  # fmt: skip
 DENSE_TYPES = tuple("ResourceApply" + name for name in _DENSE)
-REFERENCE_TYPES = tuple("Apply" + name for name in _DENSE)
+REFERENCE_TYPES = tuple(start + name for start in ("Apply", "SparseApply") for name in _DENSE)
 DTYPES = (tf.float32, tf.float64, tf.float16, tf.bfloat16)
+SPARSE_DTYPES = (tf.float32, tf.float64)
 
 _RENAMED = {"alpha": "lr", "delta": "grad"}  # What gradient descent calls them.
 NOT_COPIED = ("T", "Tindices", "use_locking")
@@ -111,8 +112,9 @@ def unfit(update: VariableUpdate) -> Optional[str]:
     """Why no fused op can do this update; None if one can."""
     if _compat.in_control_flow(update.anchor):
         return f"op '{update.anchor.name}' updates it inside a tf.cond or a tf.while_loop"
-    if update.dtype not in DTYPES:
-        return f"its dtype is {update.dtype.name}; fused updates are for {', '.join(t.name for t in DTYPES)}"
+    dtypes = SPARSE_DTYPES if "Sparse" in update.fused_type else DTYPES
+    if update.dtype not in dtypes:
+        return f"its dtype is {update.dtype.name}; fused updates are for {', '.join(t.name for t in dtypes)}"
     foreign = [handle for _, handle in update.resources if handle.op.type != "VarHandleOp"]
     if foreign:
         return (

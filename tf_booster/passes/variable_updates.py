@@ -113,7 +113,7 @@ def _reference(op: tf.Operation) -> Dict[str, Any]:
     return {
         "name": op.inputs[0].op.name,
         "shape": op.inputs[0].shape.as_list() if op.inputs[0].shape.rank is not None else None,
-        "optimizer": op.type[len("Apply") :],
+        "optimizer": op.type.split("Apply")[1],
         "fused_into": None,
         "reason": "it is a reference Variable; resource Variables (use_resource=True) can be fused",
     }
