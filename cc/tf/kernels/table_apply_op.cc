@@ -21,9 +21,7 @@ void TableApplyOpBase::Compute(OpKernelContext* ctx) {
   OP_REQUIRES_OK(ctx, CheckTable(call));
   SparseApplyBatch batch;
   OP_REQUIRES_OK(ctx, ReadBatch(ctx, call, &batch));
-  std::unique_ptr<RowOptimizer> optimizer;
-  OP_REQUIRES_OK(ctx, MakeOptimizer(ctx, call, 1 + 4 * num_probes_ + 2 * num_gradients_, &optimizer));
-  OP_REQUIRES_OK(ctx, call.Convert(SparseApply(call.table(), batch, *optimizer, call.parallel_for())));
+  OP_REQUIRES_OK(ctx, Apply(ctx, call, batch, 1 + 4 * num_probes_ + 2 * num_gradients_));
 }
 
 TfStatus TableApplyOpBase::CheckTable(const TableCall& call) const {

@@ -2,7 +2,6 @@
 #ifndef TF_BOOSTER_CC_TF_KERNELS_TABLE_APPLY_OP_H_
 #define TF_BOOSTER_CC_TF_KERNELS_TABLE_APPLY_OP_H_
 
-#include <memory>
 #include <vector>
 
 #include "cc/core/optimizer/row_optimizer.h"
@@ -21,9 +20,9 @@ class TableApplyOpBase : public tensorflow::OpKernel {
  protected:
   // The table's `optimizer` attribute that the op needs.
   virtual const char* optimizer_name() const = 0;
-  // Reads the inputs from `first` on.
-  virtual tensorflow::Status MakeOptimizer(tensorflow::OpKernelContext* ctx, const TableCall& call, int first,
-                                           std::unique_ptr<RowOptimizer>* optimizer) const = 0;
+  // The step, with the hyperparameters that are the inputs from `first` on.
+  virtual tensorflow::Status Apply(tensorflow::OpKernelContext* ctx, TableCall& call, const SparseApplyBatch& batch,
+                                   int first) const = 0;
 
  private:
   tensorflow::Status CheckTable(const TableCall& call) const;
@@ -35,23 +34,24 @@ class TableApplyOpBase : public tensorflow::OpKernel {
   bool check_numerics_ = false;
 };
 
+// Reads the attributes among an optimizer's options.
+struct TableApplyAttributes {
+  tensorflow::OpKernelConstruction* ctx;
+  void operator()(const char*, float&) const {}
+  void operator()(const char* name, bool& value) const { OP_REQUIRES_OK(ctx, ctx->GetAttr(name, &value)); }
+};
+
 // `Op` gives Options, the optimizer's name, and Visit(options, visitor), which shows each field by name: floats are
 // inputs, in this order; bools are attributes.
 template <class Op>
 class TableApplyOp final : public TableApplyOpBase {
  public:
   explicit TableApplyOp(tensorflow::OpKernelConstruction* ctx) : TableApplyOpBase(ctx) {
-    Op::Visit(attributes_, AttributeReader{ctx});
+    Op::Visit(attributes_, TableApplyAttributes{ctx});
   }
 
  private:
   using Options = typename Op::Options;
-
-  struct AttributeReader {
-    tensorflow::OpKernelConstruction* ctx;
-    void operator()(const char*, float&) const {}
-    void operator()(const char* name, bool& value) const { OP_REQUIRES_OK(ctx, ctx->GetAttr(name, &value)); }
-  };
 
   struct InputReader {
     tensorflow::OpKernelContext* ctx;
@@ -68,13 +68,13 @@ class TableApplyOp final : public TableApplyOpBase {
 
   const char* optimizer_name() const override { return Op::kOptimizer; }
 
-  tensorflow::Status MakeOptimizer(tensorflow::OpKernelContext* ctx, const TableCall& call, int first,
-                                   std::unique_ptr<RowOptimizer>* optimizer) const override {
+  tensorflow::Status Apply(tensorflow::OpKernelContext* ctx, TableCall& call, const SparseApplyBatch& batch,
+                           int first) const override {
     Options options = attributes_;
     InputReader reader{ctx, call, first, tensorflow::OkStatus()};
     Op::Visit(options, reader);
-    if (reader.status.ok()) *optimizer = MakeRowOptimizer(options);
-    return reader.status;
+    TF_RETURN_IF_ERROR(reader.status);
+    return call.Convert(SparseApply(call.table(), batch, *MakeRowOptimizer(options), call.parallel_for()));
   }
 
   Options attributes_;  // The bools are set, the floats are not.

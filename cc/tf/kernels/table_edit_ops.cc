@@ -55,5 +55,19 @@ class TableClearOp : public OpKernel {
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableInsertOrAssign").Device(tensorflow::DEVICE_CPU), TableInsertOrAssignOp);
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableErase").Device(tensorflow::DEVICE_CPU), TableEraseOp);
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableClear").Device(tensorflow::DEVICE_CPU), TableClearOp);
+// On a GPU with all arrays in host memory: what is not part of each step of one process copies them itself.
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableInsertOrAssign")
+                            .Device(tensorflow::DEVICE_GPU)
+                            .HostMemory("table")
+                            .HostMemory("keys")
+                            .HostMemory("values"),
+                        TableInsertOrAssignOp);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableErase")
+                            .Device(tensorflow::DEVICE_GPU)
+                            .HostMemory("table")
+                            .HostMemory("keys")
+                            .HostMemory("erased"),
+                        TableEraseOp);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableClear").Device(tensorflow::DEVICE_GPU).HostMemory("table"), TableClearOp);
 
 }  // namespace tf_booster

@@ -65,5 +65,14 @@ class TableExpandOp : public tensorflow::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableExpand").Device(tensorflow::DEVICE_CPU), TableExpandOp);
+// On a GPU with all arrays in host memory: what is not part of each step of one process copies them itself.
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableExpand")
+                            .Device(tensorflow::DEVICE_GPU)
+                            .HostMemory("codes")
+                            .HostMemory("message")
+                            .HostMemory("slots")
+                            .HostMemory("starts")
+                            .HostMemory("values"),
+                        TableExpandOp);
 
 }  // namespace tf_booster

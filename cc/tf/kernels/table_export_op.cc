@@ -91,5 +91,20 @@ class TableExportOp : public tensorflow::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableExport").Device(tensorflow::DEVICE_CPU), TableExportOp);
+// On a GPU with all arrays in host memory: what is not part of each step of one process copies them itself.
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableExport")
+                            .Device(tensorflow::DEVICE_GPU)
+                            .HostMemory("table")
+                            .HostMemory("keys")
+                            .HostMemory("values")
+                            .HostMemory("slots")
+                            .HostMemory("frequencies")
+                            .HostMemory("last_use_steps")
+                            .HostMemory("pending_keys")
+                            .HostMemory("pending_counts")
+                            .HostMemory("step")
+                            .HostMemory("seed")
+                            .HostMemory("optimizer"),
+                        TableExportOp);
 
 }  // namespace tf_booster

@@ -47,5 +47,19 @@ class TableFindOp : public tensorflow::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableFind").Device(tensorflow::DEVICE_CPU), TableFindOp<false>);
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableFindOrInsert").Device(tensorflow::DEVICE_CPU), TableFindOp<true>);
+// On a GPU with all arrays in host memory: what is not part of each step of one process copies them itself.
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableFind")
+                            .Device(tensorflow::DEVICE_GPU)
+                            .HostMemory("table")
+                            .HostMemory("keys")
+                            .HostMemory("values")
+                            .HostMemory("found"),
+                        TableFindOp<false>);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableFindOrInsert")
+                            .Device(tensorflow::DEVICE_GPU)
+                            .HostMemory("table")
+                            .HostMemory("keys")
+                            .HostMemory("values"),
+                        TableFindOp<true>);
 
 }  // namespace tf_booster

@@ -1,48 +1,17 @@
-// TfBoosterTableGather: embeddings of a probe's codes, of all features at once.
-#include <vector>
-
-#include "cc/tf/kernels/table_kernel.h"
-#include "tensorflow/core/framework/op_kernel.h"
+// TfBoosterTableGather on the host.
+#include "cc/tf/kernels/table_gather_op.h"
 
 namespace tf_booster {
 
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-
-class TableGatherOp : public tensorflow::OpKernel {
+class TableGatherOp final : public TableGatherOpBase {
  public:
-  explicit TableGatherOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("dim", &dim_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("N", &num_codes_));
-  }
+  using TableGatherOpBase::TableGatherOpBase;
 
-  void Compute(OpKernelContext* ctx) override {
-    TableCall call(ctx);
-    OP_REQUIRES_OK(ctx, call.Open());
-    OP_REQUIRES_OK(ctx, call.CheckDim(dim_));
-    const Tensor& keys = ctx->input(1 + num_codes_);
-    const Tensor& fields = ctx->input(2 + num_codes_);
-    const Tensor& handles = ctx->input(3 + num_codes_);
-    OP_REQUIRES_OK(ctx, call.CheckVector(keys, "keys"));
-    OP_REQUIRES_OK(ctx, call.CheckVector(fields, "key_fields", keys.NumElements(), "keys"));
-    OP_REQUIRES_OK(ctx, call.CheckVector(handles, "handles", keys.NumElements(), "keys"));
-    std::vector<GatherPart> parts;
-    for (int i = 0; i < num_codes_; ++i) {
-      const Tensor& codes = ctx->input(1 + i);
-      tensorflow::TensorShape shape = codes.shape();
-      OP_REQUIRES_OK(ctx, shape.AddDimWithStatus(dim_));
-      Tensor* values = nullptr;
-      OP_REQUIRES_OK(ctx, ctx->allocate_output(i, shape, &values));
-      parts.push_back({codes.flat<int64_t>().data(), codes.NumElements(), values->flat<float>().data()});
-    }
-    const KeyBatch batch = {keys.flat<int64_t>().data(), FieldsOf(fields), keys.NumElements()};
-    OP_REQUIRES_OK(
-        ctx, call.Convert(call.table().Gather(batch, handles.flat<int64_t>().data(), parts, call.parallel_for())));
+ protected:
+  Status Gather(TableCall& call, const KeyBatch& keys, const RowHandle* handles,
+                const std::vector<GatherPart>& parts) const override {
+    return call.table().Gather(keys, handles, parts, call.parallel_for());
   }
-
- private:
-  int64_t dim_ = 0;
-  int num_codes_ = 0;
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableGather").Device(tensorflow::DEVICE_CPU), TableGatherOp);

@@ -161,5 +161,27 @@ class TableReceiveGradientsOp : public tensorflow::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableSendGradients").Device(tensorflow::DEVICE_CPU), TableSendGradientsOp);
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableReceiveGradients").Device(tensorflow::DEVICE_CPU), TableReceiveGradientsOp);
+// On a GPU with all arrays in host memory: what is not part of each step of one process copies them itself.
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableSendGradients")
+                            .Device(tensorflow::DEVICE_GPU)
+                            .HostMemory("codes")
+                            .HostMemory("grads")
+                            .HostMemory("slots")
+                            .HostMemory("sent")
+                            .HostMemory("notes")
+                            .HostMemory("message")
+                            .HostMemory("splits"),
+                        TableSendGradientsOp);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableReceiveGradients")
+                            .Device(tensorflow::DEVICE_GPU)
+                            .HostMemory("message")
+                            .HostMemory("splits")
+                            .HostMemory("owner_codes")
+                            .HostMemory("received")
+                            .HostMemory("scales")
+                            .HostMemory("indices")
+                            .HostMemory("values")
+                            .HostMemory("notes"),
+                        TableReceiveGradientsOp);
 
 }  // namespace tf_booster

@@ -44,5 +44,14 @@ class TableGrowthOp : public tensorflow::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableGrowth").Device(tensorflow::DEVICE_CPU), TableGrowthOp);
+// On a GPU with all arrays in host memory: what is not part of each step of one process copies them itself.
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableGrowth")
+                            .Device(tensorflow::DEVICE_GPU)
+                            .HostMemory("table")
+                            .HostMemory("keys")
+                            .HostMemory("key_fields")
+                            .HostMemory("handles")
+                            .HostMemory("growth"),
+                        TableGrowthOp);
 
 }  // namespace tf_booster

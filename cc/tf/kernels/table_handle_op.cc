@@ -1,13 +1,8 @@
-// TfBoosterHashTable: makes the table at its first use in a session, and finds it afterwards. TfBoosterTableField: one
-// of the tables that it consists of.
-#include <memory>
+// TfBoosterHashTable on the host, and TfBoosterTableField: one of the tables that it consists of.
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cc/core/hash_table/cpu_table.h"
-#include "cc/tf/kernels/status.h"
-#include "cc/tf/kernels/table_config.h"
+#include "cc/tf/kernels/table_handle_op.h"
 #include "cc/tf/kernels/table_kernel.h"
 #include "cc/tf/kernels/table_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -15,50 +10,6 @@
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_booster {
-
-class TableHandleOp : public tensorflow::OpKernel {
- public:
-  explicit TableHandleOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ReadTableConfig(ctx, &config_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("container", &container_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("shared_name", &name_));
-    if (name_.empty()) name_ = config_.options.name;
-  }
-
-  // Looks the table up at every run, not at the first alone: containers can be cleared, and then it must be made anew.
-  void Compute(tensorflow::OpKernelContext* ctx) override {
-    tensorflow::ResourceMgr* manager = ctx->resource_manager();
-    const std::string& container = container_.empty() ? manager->default_container() : container_;
-    tensorflow::core::RefCountPtr<TableResource> resource;
-    TableResource* found = nullptr;
-    OP_REQUIRES_OK(ctx, manager->LookupOrCreate<TableResource>(container, name_, &found,
-                                                               [this](TableResource** made) { return Make(made); }));
-    resource.reset(found);
-    const std::string difference = Difference(resource->config(), config_);
-    OP_REQUIRES(ctx, difference.empty(),
-                tensorflow::errors::InvalidArgument("HashTable '", config_.options.name,
-                                                    "': a table of this name exists and differs in ", difference,
-                                                    "; give both the same options, or the tables different names"));
-    tensorflow::Tensor* handle = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &handle));
-    handle->scalar<tensorflow::ResourceHandle>()() =
-        tensorflow::MakeResourceHandle<TableResource>(ctx, container, name_);
-  }
-
-  bool IsExpensive() override { return false; }
-
- private:
-  tensorflow::Status Make(TableResource** resource) const {
-    std::unique_ptr<HashTable> table;
-    TF_RETURN_IF_ERROR(ToTensorFlow(NewCpuTable(config_.options, &table), "HashTable"));
-    *resource = new TableResource(config_, std::move(table));
-    return tensorflow::OkStatus();
-  }
-
-  TableConfig config_;
-  std::string container_;
-  std::string name_;
-};
 
 class TableFieldOp : public tensorflow::OpKernel {
  public:
@@ -103,5 +54,8 @@ class TableFieldOp : public tensorflow::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableField").Device(tensorflow::DEVICE_CPU), TableFieldOp);
 REGISTER_KERNEL_BUILDER(Name("TfBoosterHashTable").Device(tensorflow::DEVICE_CPU), TableHandleOp);
+// On a GPU with all arrays in host memory: what is not part of each step of one process copies them itself.
+REGISTER_KERNEL_BUILDER(
+    Name("TfBoosterTableField").Device(tensorflow::DEVICE_GPU).HostMemory("fused").HostMemory("table"), TableFieldOp);
 
 }  // namespace tf_booster

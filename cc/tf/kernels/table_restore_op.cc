@@ -81,5 +81,9 @@ class TableRestoreOp : public tensorflow::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableRestore").Device(tensorflow::DEVICE_CPU), TableRestoreOp);
+// On a GPU with all arrays in host memory: what is not part of each step of one process copies them itself.
+REGISTER_KERNEL_BUILDER(
+    Name("TfBoosterTableRestore").Device(tensorflow::DEVICE_GPU).HostMemory("table").HostMemory("prefix"),
+    TableRestoreOp);
 
 }  // namespace tf_booster

@@ -140,5 +140,21 @@ class TableServeOp : public tensorflow::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableServe").Device(tensorflow::DEVICE_CPU), TableServeOp);
+// On a GPU with all arrays in host memory: what is not part of each step of one process copies them itself.
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableServe")
+                            .Device(tensorflow::DEVICE_GPU)
+                            .HostMemory("tables")
+                            .HostMemory("message")
+                            .HostMemory("splits")
+                            .HostMemory("reply")
+                            .HostMemory("reply_splits")
+                            .HostMemory("keys")
+                            .HostMemory("key_fields")
+                            .HostMemory("counts")
+                            .HostMemory("handles")
+                            .HostMemory("owner_codes")
+                            .HostMemory("received")
+                            .HostMemory("scales"),
+                        TableServeOp);
 
 }  // namespace tf_booster

@@ -44,5 +44,10 @@ class TableStatsOp : public OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableSize").Device(tensorflow::DEVICE_CPU), TableSizeOp);
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableStats").Device(tensorflow::DEVICE_CPU), TableStatsOp);
+// On a GPU with all arrays in host memory: what is not part of each step of one process copies them itself.
+REGISTER_KERNEL_BUILDER(
+    Name("TfBoosterTableSize").Device(tensorflow::DEVICE_GPU).HostMemory("table").HostMemory("size"), TableSizeOp);
+REGISTER_KERNEL_BUILDER(
+    Name("TfBoosterTableStats").Device(tensorflow::DEVICE_GPU).HostMemory("table").HostMemory("stats"), TableStatsOp);
 
 }  // namespace tf_booster

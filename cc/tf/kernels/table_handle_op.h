@@ -1,0 +1,72 @@
+// TfBoosterHashTable: makes the table at its first use in a session, and finds it afterwards.
+#ifndef TF_BOOSTER_CC_TF_KERNELS_TABLE_HANDLE_OP_H_
+#define TF_BOOSTER_CC_TF_KERNELS_TABLE_HANDLE_OP_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "cc/core/hash_table/cpu_table.h"
+#include "cc/tf/kernels/status.h"
+#include "cc/tf/kernels/table_config.h"
+#include "cc/tf/kernels/table_resource.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_booster {
+
+class TableHandleOp : public tensorflow::OpKernel {
+ public:
+  explicit TableHandleOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadTableConfig(ctx, &config_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("container", &container_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shared_name", &name_));
+    if (name_.empty()) name_ = config_.options.name;
+  }
+
+  // Looks the table up at every run, not at the first alone: containers can be cleared, and then it must be made anew.
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    tensorflow::ResourceMgr* manager = ctx->resource_manager();
+    const std::string& container = container_.empty() ? manager->default_container() : container_;
+    tensorflow::core::RefCountPtr<TableResource> resource;
+    TableResource* found = nullptr;
+    OP_REQUIRES_OK(ctx, manager->LookupOrCreate<TableResource>(
+                            container, name_, &found, [this, ctx](TableResource** made) { return Make(ctx, made); }));
+    resource.reset(found);
+    const std::string difference = Difference(resource->config(), config_);
+    OP_REQUIRES(ctx, difference.empty(),
+                tensorflow::errors::InvalidArgument("HashTable '", config_.options.name,
+                                                    "': a table of this name exists and differs in ", difference,
+                                                    "; give both the same options, or the tables different names"));
+    tensorflow::Tensor* handle = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &handle));
+    handle->scalar<tensorflow::ResourceHandle>()() =
+        tensorflow::MakeResourceHandle<TableResource>(ctx, container, name_);
+  }
+
+  bool IsExpensive() override { return false; }
+
+ protected:
+  // The table itself, where there is none yet.
+  virtual Status NewTable(tensorflow::OpKernelContext* ctx, const TableOptions& options,
+                          std::unique_ptr<HashTable>* table) const {
+    return NewCpuTable(options, table);
+  }
+
+ private:
+  tensorflow::Status Make(tensorflow::OpKernelContext* ctx, TableResource** resource) const {
+    std::unique_ptr<HashTable> table;
+    TF_RETURN_IF_ERROR(ToTensorFlow(NewTable(ctx, config_.options, &table), "HashTable"));
+    *resource = new TableResource(config_, std::move(table));
+    return tensorflow::OkStatus();
+  }
+
+  TableConfig config_;
+  std::string container_;
+  std::string name_;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_TF_KERNELS_TABLE_HANDLE_OP_H_
