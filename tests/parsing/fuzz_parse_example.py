@@ -87,13 +87,17 @@ def cut(record: bytes) -> Iterator[bytes]:
 
 
 def fuzz(
-    stock: TensorFlowProcess, seconds: float, seed: int, make: Callable[[Draw], Case] = a_case
+    stock: TensorFlowProcess,
+    seconds: float,
+    seed: int,
+    make: Callable[[Draw], Case] = a_case,
+    most: float = float("inf"),
 ) -> Tuple[int, List[Case], List[str]]:
-    """(cases tried, cases that differ, how); stops at five."""
+    """(cases tried, cases that differ, how); stops at five of those, or when `most` were tried."""
     random_, end, tried = random.Random(seed), time.monotonic() + seconds, 0
     cases: List[Case] = []
     differences: List[str] = []
-    while time.monotonic() < end and len(cases) < 5:
+    while time.monotonic() < end and len(cases) < 5 and tried < most:
         case = make(Draw(random_))
         tried += 1
         if compare(stock, case):
