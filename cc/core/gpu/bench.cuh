@@ -1,0 +1,65 @@
+// What the card's benchmarks share: memory, the median time of a run, and a line beside a copy's.
+#ifndef TF_BOOSTER_CC_CORE_GPU_BENCH_CUH_
+#define TF_BOOSTER_CC_CORE_GPU_BENCH_CUH_
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+namespace tf_booster {
+namespace gpu {
+
+inline constexpr int kRounds = 21;
+
+// Memory of the card, of zeros.
+template <class T>
+T* OnCard(int64_t n) {
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, n * sizeof(T)) != cudaSuccess || cudaMemset(memory, 0, n * sizeof(T)) != cudaSuccess) {
+    std::fprintf(stderr, "no memory for %lld values\n", static_cast<long long>(n));
+    std::exit(1);
+  }
+  return static_cast<T*>(memory);
+}
+
+// Median seconds of a run.
+template <class Run>
+double Seconds(const Run& run) {
+  cudaEvent_t begin, end;
+  cudaEventCreate(&begin);
+  cudaEventCreate(&end);
+  std::vector<float> times;
+  for (int i = 0; i < kRounds; ++i) {
+    cudaEventRecord(begin);
+    const char* error = run();
+    cudaEventRecord(end);
+    if (error != nullptr || cudaEventSynchronize(end) != cudaSuccess) {
+      std::fprintf(stderr, "failed: %s\n", error != nullptr ? error : cudaGetErrorString(cudaGetLastError()));
+      std::exit(1);
+    }
+    float ms = 0;
+    cudaEventElapsedTime(&ms, begin, end);
+    times.push_back(ms / 1000);
+  }
+  std::sort(times.begin(), times.end());
+  return times[kRounds / 2];
+}
+
+inline double copy_rate = 0;
+
+// bytes: read and written. The first run reported is the copy.
+template <class Run>
+void Report(const char* name, double bytes, const Run& run) {
+  const double rate = bytes / Seconds(run) / 1e9;
+  if (copy_rate == 0) copy_rate = rate;
+  std::printf("%-28s %8.0f GB/s %5.2f of the copy\n", name, rate, rate / copy_rate);
+}
+
+}  // namespace gpu
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_GPU_BENCH_CUH_

@@ -1,0 +1,52 @@
+// TfBoosterUnique on the GPU. It waits once, for the count, which is the size of y.
+#ifdef TF_BOOSTER_CUDA
+
+#include <vector>
+
+#include "cc/core/unique/unique_gpu.h"
+#include "cc/tf/kernels/gpu_memory.h"
+
+namespace tf_booster {
+namespace {
+
+template <class T, class Index>
+class UniqueGpuOp final : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    const tensorflow::Tensor& x = ctx->input(0);
+    OP_REQUIRES(ctx, x.NumElements() < int64_t{1} << 30,
+                tensorflow::errors::InvalidArgument(type_string(), " '", name(), "': x has ", x.NumElements(),
+                                                    " values, but on the GPU there may be fewer than 2^30"));
+    tensorflow::Tensor *y = nullptr, *idx = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, x.shape(), &idx));
+    std::vector<gpu::UniqueJob<T, Index>> jobs(1);
+    jobs[0].values = x.flat<T>().data();
+    jobs[0].idx = idx->flat<Index>().data();
+    jobs[0].units = x.NumElements();
+    tensorflow::Tensor scratch;
+    OP_REQUIRES_OK(ctx, AllocateScratch(ctx, gpu::UniqueScratchBytes(jobs), &scratch));
+    int64_t count = 0;
+    OP_REQUIRES_OK(ctx, GpuStatus(*this, gpu::UniqueFindAsync(jobs, scratch.data(), GpuStream(ctx), &count)));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {count}, &y));
+    const gpu::UniqueOutputs<T> out = {y->flat<T>().data(), nullptr, nullptr};
+    OP_REQUIRES_OK(ctx, GpuStatus(*this, gpu::UniqueWriteAsync(jobs, 0, out, scratch.data(), GpuStream(ctx))));
+  }
+};
+
+#define REGISTER_UNIQUE(T, Index)                                                                                     \
+  REGISTER_KERNEL_BUILDER(                                                                                            \
+      Name("TfBoosterUnique").Device(tensorflow::DEVICE_GPU).TypeConstraint<T>("T").TypeConstraint<Index>("out_idx"), \
+      UniqueGpuOp<T, Index>)
+
+// Not of int32, which TensorFlow keeps in host memory.
+REGISTER_UNIQUE(int64_t, int32_t);
+REGISTER_UNIQUE(int64_t, int64_t);
+
+#undef REGISTER_UNIQUE
+
+}  // namespace
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CUDA
