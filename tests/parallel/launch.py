@@ -4,7 +4,7 @@
 
     first, second = launch.values(weights, 2, lr=0.1)
 
-As a program, it is one rank: `launch.py FILE FUNCTION CALL OUTCOME`.
+Ranks of functions are forked from processes that have imported TensorFlow (rank_forks.py); scripts are started anew.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import tempfile
 import time
 import traceback
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+
+import rank_forks
 
 # When one rank has failed, the others fail by themselves in a tenth of a second, or are not meant to.
 _GRACE_SECONDS = 10
@@ -84,10 +86,8 @@ def outcomes(
         with open(call, "wb") as file:
             pickle.dump(kwargs, file)
         paths = [os.path.join(folder, f"outcome{rank}") for rank in range(size)]
-        commands = [
-            [os.path.abspath(__file__), inspect.getfile(function), function.__qualname__, call, path] for path in paths
-        ]
-        ended = programs(commands, seconds, env, launched)
+        commands = [[inspect.getfile(function), function.__qualname__, call, path] for path in paths]
+        ended = _run(_fork, commands, seconds, env, launched)
         for outcome, path in zip(ended, paths):
             if os.path.exists(path):
                 with open(path, "rb") as file:
@@ -105,12 +105,22 @@ def programs(
 
     `seconds`, `env` and `launched` are those of outcomes().
     """
+    return _run(_start, commands, seconds, env, launched)
+
+
+def _run(
+    start: Callable[..., Any],
+    commands: Sequence[Sequence[str]],
+    seconds: float,
+    env: Optional[Mapping[str, str]],
+    launched: bool,
+) -> List[Outcome]:
     server = _rendezvous(len(commands)) if launched else None
     try:
         places = [{}] * len(commands) if server is None else server.environments
         with tempfile.TemporaryDirectory() as folder:
             outputs = [os.path.join(folder, f"output{rank}") for rank in range(len(commands))]
-            processes = [_start(*each, env or {}) for each in zip(range(len(commands)), commands, places, outputs)]
+            processes = [start(*each, env or {}) for each in zip(range(len(commands)), commands, places, outputs)]
             try:
                 late = _wait(processes, seconds)
             finally:
@@ -148,17 +158,32 @@ def _rendezvous(size: int) -> _Rendezvous:
 def _start(
     rank: int, command: Sequence[str], place: Mapping[str, str], output: str, env: Mapping[str, str]
 ) -> subprocess.Popen:
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOROVOD_")}
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**inherited, **_ENVIRONMENT, "PYTHONPATH": path, "TEST_RANK": str(rank), **place, **env}
+    environment = {**_inherited(), "TEST_RANK": str(rank), **place, **env}
     with open(output, "wb") as file:
         return subprocess.Popen(
             [sys.executable, *command], env=environment, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
         )
 
 
-def _wait(processes: List[subprocess.Popen], seconds: float) -> List[int]:
+def _fork(rank: int, command: Sequence[str], place: Mapping[str, str], output: str, env: Mapping[str, str]) -> Any:
+    inherited = _inherited()
+    server = rank_forks.server(rank, tuple(sorted(_at_import(inherited).items())))
+    return server.start(list(command), {**inherited, "TEST_RANK": str(rank), **place, **env}, output)
+
+
+def _inherited() -> Dict[str, str]:
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOROVOD_")}
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**inherited, **_ENVIRONMENT, "PYTHONPATH": path}
+
+
+def _at_import(environment: Mapping[str, str]) -> Dict[str, str]:
+    """Without what differs from test to test, and is looked at later."""
+    return {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
+
+
+def _wait(processes: List[Any], seconds: float) -> List[int]:
     """Waits for all, and returns the ranks that did not end in time."""
     end = time.monotonic() + seconds
     failed = False
@@ -172,7 +197,7 @@ def _wait(processes: List[subprocess.Popen], seconds: float) -> List[int]:
     return [rank for rank, process in enumerate(processes) if process.poll() is None]
 
 
-def _kill(process: subprocess.Popen) -> None:
+def _kill(process: Any) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)  # What it started goes too.
     except ProcessLookupError:
@@ -185,7 +210,8 @@ def _read(path: str) -> str:
         return file.read()
 
 
-def _be_a_rank(path: str, function: str, call: str, outcome: str) -> None:
+def be_a_rank(path: str, function: str, call: str, outcome: str) -> None:
+    """Calls the pickled `call` of the function of that name in the file `path`, and writes to `outcome`."""
     name = os.path.splitext(os.path.basename(path))[0]
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     spec = importlib.util.spec_from_file_location(name, path)
@@ -205,7 +231,3 @@ def _be_a_rank(path: str, function: str, call: str, outcome: str) -> None:
         with open(outcome + ".part", "wb") as file:
             file.write(pickled)
         os.replace(outcome + ".part", outcome)
-
-
-if __name__ == "__main__":
-    _be_a_rank(*sys.argv[1:])
