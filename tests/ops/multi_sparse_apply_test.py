@@ -137,7 +137,7 @@ def test_duplicates_that_nobody_summed_step_one_by_one(name, flags):
 def test_large_batches_on_threads(name, flags):
     shapes = [(5000, 16), (100, 5), (30000, 1)]
     with tf.Graph().as_default():
-        Twins(name, flags, shapes).check_steps(shapes, threads=2, steps=2, per_variable=60000)
+        Twins(name, flags, shapes).check_steps(shapes, threads=2, steps=2, per_variable=20000)
 
 
 @pytest.mark.parametrize("name, flags", CASES, ids=IDS)
