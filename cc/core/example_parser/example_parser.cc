@@ -19,10 +19,20 @@ ExampleParser::ExampleParser(std::shared_ptr<const ParserSpec> spec, SimdLevel l
 
 bool ExampleParser::Parse(const Record* records, size_t n, size_t first_row, void* const* fixed_outputs,
                           ParsedSlice* slice, ParseError* error) const {
+  Empty(slice);
+  return Append(records, n, first_row, fixed_outputs, slice, error);
+}
+
+void ExampleParser::Empty(ParsedSlice* slice) const {
   if (slice->state_ == nullptr || slice->state_->spec != spec_) {
     *slice = ParsedSlice();
     slice->state_ = std::make_unique<SliceState>(spec_);
   }
+  slice->state_->Empty(slice);
+}
+
+bool ExampleParser::Append(const Record* records, size_t n, size_t first_row, void* const* fixed_outputs,
+                           ParsedSlice* slice, ParseError* error) const {
   SliceState& state = *slice->state_;
   state.Start(slice, fixed_outputs, first_row, n);
   const ScanFunctions& scan = ScanFor(level_);

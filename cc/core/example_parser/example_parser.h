@@ -83,6 +83,9 @@ class ParsedSlice {
   const ValueArray<uint32_t>& lengths(size_t feature) const { return columns_[feature].lengths; }
   // Values in each step of all records' feature lists. Empty for other features.
   const ValueArray<uint32_t>& step_lengths(size_t feature) const { return columns_[feature].step_lengths; }
+  // Lets values go to memory of the caller, from an empty slice on (see ValueArray::Lend).
+  void LendInt64s(size_t feature, int64_t* data, size_t capacity) { columns_[feature].int64s.Lend(data, capacity); }
+  void LendFloats(size_t feature, float* data, size_t capacity) { columns_[feature].floats.Lend(data, capacity); }
   // The values' memory itself (see ValueArray::Release), for callers that would otherwise copy them.
   int64_t* ReleaseInt64s(size_t feature) { return columns_[feature].int64s.Release(); }
   float* ReleaseFloats(size_t feature) { return columns_[feature].floats.Release(); }
@@ -121,6 +124,12 @@ class ExampleParser {
   // what a length field says. Throws std::bad_alloc. Threads: any number at once, with different slices and rows.
   bool Parse(const Record* records, size_t n, size_t first_row, void* const* fixed_outputs, ParsedSlice* slice,
              ParseError* error) const;
+
+  // Parse in two steps: Empty, and Append for each run of records that follows in the batch. Between the two, memory
+  // can be lent.
+  void Empty(ParsedSlice* slice) const;
+  bool Append(const Record* records, size_t n, size_t first_row, void* const* fixed_outputs, ParsedSlice* slice,
+              ParseError* error) const;
 
  private:
   std::shared_ptr<const ParserSpec> spec_;

@@ -80,6 +80,44 @@ TEST(KeysInAnyOrder) {
   EXPECT_EQ(CompareLevels(Spec(Everything()), records), "");
 }
 
+// Values go to memory that was lent, just enough of it, and to the slice's own when that is full; records that follow
+// go behind those before.
+TEST(ValuesGoToLentMemory) {
+  const auto spec = Spec(
+      {Make("ids", ValueType::kInt64, FeatureKind::kSparse), Make("floats", ValueType::kFloat, FeatureKind::kRagged)});
+  for (SimdLevel level : RunnableSimdLevels()) {
+    const ExampleParser parser(spec, level);
+    ParsedSlice slice;
+    for (const size_t room : {30, 29}) {
+      std::vector<int64_t> ids(32, -7);
+      std::vector<float> floats(32, -7);
+      parser.Empty(&slice);
+      for (int64_t i = 0; i < 3; ++i) {
+        const std::string record = Example({Entry("ids", Int64Feature(std::vector<int64_t>(10, i + (i << 20)))),
+                                            Entry("floats", FloatFeature(std::vector<float>(10, i + 0.5f)))});
+        const Record view = {record.data(), record.size()};
+        slice.LendInt64s(0, ids.data(), std::min<size_t>(room, 20));  // More room comes with the last record.
+        if (i == 2) slice.LendInt64s(0, ids.data(), room);
+        slice.LendFloats(1, floats.data(), room);
+        ParseError error;
+        EXPECT_TRUE(parser.Append(&view, 1, i, nullptr, &slice, &error));
+      }
+      EXPECT_EQ(slice.num_records(), 3u);
+      EXPECT_EQ(slice.lengths(0)[2], 10u);
+      EXPECT_EQ(slice.int64s(0).size(), 30u);
+      EXPECT_EQ(slice.int64s(0).is_lent(), room == 30);
+      EXPECT_EQ(slice.floats(1).is_lent(), room == 30);
+      EXPECT_EQ(slice.int64s(0).data() == ids.data(), room == 30);
+      for (size_t v = 0; v < 30; ++v) {
+        EXPECT_EQ(slice.int64s(0)[v], static_cast<int64_t>(v / 10 + (v / 10 << 20)));
+        EXPECT_EQ(slice.floats(1)[v], v / 10 + 0.5f);
+      }
+      for (size_t v = room; v < 32; ++v) EXPECT_TRUE(ids[v] == -7 && floats[v] == -7);
+    }
+    EXPECT_EQ(Compare(parser, {Example(EntriesOf(3))}, 0, &slice), "");  // In its own again.
+  }
+}
+
 // A slice of rows in the middle of a batch leaves all others alone; what it kept from another batch does no harm.
 TEST(SlicesWriteTheirRowsOnly) {
   const auto spec = Spec(Everything());

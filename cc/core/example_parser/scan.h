@@ -42,6 +42,8 @@ inline const ScanFunctions& ScanFor(SimdLevel level) {
 
 // Room for the varints of `size` bytes at p: no more than there are bytes; of long runs, as many as end there.
 size_t VarintRoom(const uint8_t* p, size_t size);
+// The varints that end in [p, p + size).
+size_t CountVarints(const uint8_t* p, size_t size);
 
 }  // namespace tf_booster::example_parser
 

@@ -9,8 +9,11 @@ inline int64_t* RoomForVarints(const ExpectedFeature& expected, size_t row, cons
     *capacity = expected.elements;
     return static_cast<int64_t*>(expected.out) + row * expected.elements;
   }
+  auto* values = static_cast<ValueArray<int64_t>*>(expected.out);
   *capacity = VarintRoom(p, size);
-  return static_cast<ValueArray<int64_t>*>(expected.out)->Reserve(*capacity);
+  // Memory that was lent may be just enough.
+  if (*capacity > values->room()) *capacity = CountVarints(p, size);
+  return values->Reserve(*capacity);
 }
 
 // Takes `count` values that were written where they belong.

@@ -83,18 +83,25 @@ SliceState::SliceState(std::shared_ptr<const ParserSpec> the_spec)
   start.target = Target::kNone;
 }
 
-void SliceState::Start(ParsedSlice* slice, void* const* fixed_outputs, size_t first_row, size_t n) {
+void SliceState::Empty(ParsedSlice* slice) {
   slice->columns_.resize(size);
-  num_entries = 0;
-  lists.clear();
-  for (size_t f = 0; f < size; ++f) {
-    const FeatureSpec& feature = spec->features()[f];
-    ParsedSlice::Column& column = slice->columns_[f];
+  for (ParsedSlice::Column& column : slice->columns_) {
     column.int64s.clear();
     column.floats.clear();
     column.bytes.clear();
     column.lengths.clear();
     column.step_lengths.clear();
+  }
+  slice->num_records_ = 0;
+  slice->num_entries_ = 0;
+}
+
+void SliceState::Start(ParsedSlice* slice, void* const* fixed_outputs, size_t first_row, size_t n) {
+  num_entries = 0;
+  lists.clear();
+  for (size_t f = 0; f < size; ++f) {
+    const FeatureSpec& feature = spec->features()[f];
+    ParsedSlice::Column& column = slice->columns_[f];
     if (feature.kind != FeatureKind::kFixedDense) {
       expected[f].lengths = column.lengths.Reserve(n);
       std::memset(expected[f].lengths, 0, n * sizeof(uint32_t));
@@ -151,13 +158,13 @@ void SliceState::Finish(ParsedSlice* slice, size_t n) {
   for (size_t f = 0; f < size; ++f) {
     const FeatureSpec& feature = spec->features()[f];
     if (feature.kind != FeatureKind::kFixedDense) {
-      slice->columns_[f].lengths.set_size(n);
+      slice->columns_[f].lengths.set_size(slice->num_records_ + n);
     } else if (feature.type == ValueType::kBytes) {
-      slice->columns_[f].bytes.set_size(n * feature.elements);
+      slice->columns_[f].bytes.set_size((slice->num_records_ + n) * feature.elements);
     }
   }
-  slice->num_records_ = n;
-  slice->num_entries_ = num_entries;
+  slice->num_records_ += n;
+  slice->num_entries_ += num_entries;
 }
 
 bool WriteDefault(const ParserSpec& spec, const ExpectedFeature& expected, size_t feature, size_t row) {

@@ -78,9 +78,10 @@ struct ListOutputs {
 struct SliceState {
   explicit SliceState(std::shared_ptr<const ParserSpec> spec);
 
-  // Points every feature at its outputs and empties the slice.
+  void Empty(ParsedSlice* slice);
+  // Points every feature at its outputs, for n records behind those that the slice has.
   void Start(ParsedSlice* slice, void* const* fixed_outputs, size_t first_row, size_t n);
-  // To the slice: how much was written.
+  // To the slice: how much was written since Start.
   void Finish(ParsedSlice* slice, size_t n);
 
   // Begins a record; features seen before count as not seen.

@@ -25,7 +25,7 @@ RecordFile::RecordFile(const ReadOptions* options, std::string name, uint64_t of
 RecordFile::~RecordFile() {
   std::unique_lock<std::mutex> lock(mutex_);
   stop_ = true;
-  changed_.wait(lock, [this] { return !loading_; });
+  changed_.wait(lock, [this] { return !scheduled_; });
 }
 
 void RecordFile::Start() {
@@ -37,29 +37,33 @@ bool RecordFile::MayLoad() const { return !stop_ && !no_more_ && open_error_.ok(
 
 void RecordFile::ScheduleLoad() {
   // A thread that wakes up loads several blocks: on a busy machine it may wait for a processor as long as it then runs.
-  if (loading_ || !MayLoad() || ready_.size() > kBlocksAhead / 2) return;
-  loading_ = true;
-  options_->threads->Schedule([this] { Load(); });
+  if (scheduled_ || !MayLoad() || ready_.size() > kBlocksAhead / 2) return;
+  scheduled_ = true;
+  options_->threads->Schedule([this] { LoadAhead(); });
 }
 
-void RecordFile::Load() {
+void RecordFile::LoadAhead() {
   std::unique_lock<std::mutex> lock(mutex_);
-  while (MayLoad()) {
-    lock.unlock();
-    std::shared_ptr<RecordBlock> block = options_->blocks->Take();
-    tensorflow::Status opened = Fill(block.get());
-    lock.lock();
-    if (opened.ok()) {
-      previous_ = block;
-      no_more_ = block->last;
-      if (no_more_) previous_.reset();
-      ready_.push_back(std::move(block));
-    }
-    open_error_ = std::move(opened);
-    changed_.notify_all();
-  }
-  loading_ = false;
+  while (MayLoad() && !loading_) LoadBlock(&lock);
+  scheduled_ = false;
   changed_.notify_all();  // Under the lock: the destructor may run as soon as it is free.
+}
+
+void RecordFile::LoadBlock(std::unique_lock<std::mutex>* lock) {
+  loading_ = true;
+  lock->unlock();
+  std::shared_ptr<RecordBlock> block = options_->blocks->Take();
+  tensorflow::Status opened = Fill(block.get());
+  lock->lock();
+  loading_ = false;
+  if (opened.ok()) {
+    previous_ = block;
+    no_more_ = block->last;
+    if (no_more_) previous_.reset();
+    ready_.push_back(std::move(block));
+  }
+  open_error_ = std::move(opened);
+  changed_.notify_all();
 }
 
 tensorflow::Status RecordFile::Fill(RecordBlock* block) {
@@ -115,6 +119,11 @@ tensorflow::Status RecordFile::WaitForBlock() {
   ScheduleLoad();
   while (ready_.empty() && open_error_.ok()) {
     if (options_->cancelled->load()) return tensorflow::errors::Cancelled("Iterator was cancelled");
+    // The thread that was asked may still sleep, or wait for a processor, perhaps this one.
+    if (!loading_ && MayLoad()) {
+      LoadBlock(&lock);
+      continue;
+    }
     // Whoever cancels does not know of this wait; a tenth of a second is short enough.
     changed_.wait_for(lock, std::chrono::milliseconds(100));
   }

@@ -1,4 +1,4 @@
-// The records of one file, read ahead by other threads.
+// The records of one file, read ahead by other threads; whoever finds none ready while nobody reads, reads himself.
 #ifndef TF_BOOSTER_CC_TF_DATASETS_RECORD_FILE_H_
 #define TF_BOOSTER_CC_TF_DATASETS_RECORD_FILE_H_
 
@@ -53,8 +53,9 @@ class RecordFile {
 
   bool MayLoad() const;  // These two need mutex_.
   void ScheduleLoad();
-  void Load();
-  tensorflow::Status Fill(RecordBlock* block);  // An error: the file could not be opened.
+  void LoadAhead();
+  void LoadBlock(std::unique_lock<std::mutex>* lock);  // Holds it, but not while it reads.
+  tensorflow::Status Fill(RecordBlock* block);         // An error: the file could not be opened.
   tensorflow::Status WaitForBlock();
 
   const ReadOptions* const options_;
@@ -74,9 +75,10 @@ class RecordFile {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool loading_ = false;
-  bool stop_ = false;     // No load comes after the present one.
-  bool no_more_ = false;  // The last block is loaded.
+  bool scheduled_ = false;  // LoadAhead is to come, or runs.
+  bool loading_ = false;    // A thread reads: the only one that does.
+  bool stop_ = false;       // No load comes after the present one.
+  bool no_more_ = false;    // The last block is loaded.
   tensorflow::Status open_error_;
   std::deque<std::shared_ptr<RecordBlock>> ready_;
 };

@@ -9,7 +9,7 @@
 namespace tf_booster {
 
 // Reads ahead in any case. With num_parallel_calls 1 it gathers and parses a batch when it is asked for one, in the
-// caller's thread; else a thread gathers batches, and as many as num_parallel_calls says are parsed at once.
+// caller's thread; else threads of its own gather and parse as many batches at once as num_parallel_calls says.
 std::unique_ptr<tensorflow::data::IteratorBase> MakeTFRecordExampleIterator(const TFRecordExampleDataset* dataset,
                                                                             const std::string& prefix);
 

@@ -61,14 +61,36 @@ auto WithType(tensorflow::DataType dtype, Body body) {
   }
 }
 
+template <class Body>
+auto WithNumber(tensorflow::DataType dtype, Body body) {
+  return dtype == tensorflow::DT_FLOAT ? body(float()) : body(int64_t());
+}
+
+TfStatus NoMemory(tensorflow::DataType dtype, const TensorShape& shape) {
+  return tensorflow::errors::ResourceExhausted("ParseExample: no memory for a tensor of shape ", shape.DebugString(),
+                                               " and type ", tensorflow::DataTypeString(dtype),
+                                               "; make the batch smaller");
+}
+
 TfStatus Allocate(tensorflow::DataType dtype, const TensorShape& shape, Tensor* tensor) {
   *tensor = Tensor(dtype, shape);
-  if (shape.num_elements() > 0 && !tensor->IsInitialized()) {
-    return tensorflow::errors::ResourceExhausted("ParseExample: no memory for a tensor of shape ", shape.DebugString(),
-                                                 " and type ", tensorflow::DataTypeString(dtype),
-                                                 "; make the batch smaller");
-  }
+  if (shape.num_elements() > 0 && !tensor->IsInitialized()) return NoMemory(dtype, shape);
   return tensorflow::OkStatus();
+}
+
+// Whether no slice, moved to where its values belong, covers what a later one has in the block.
+template <class T>
+bool FitsInOrder(const FeatureSlices& from, const ValueMemory::Block& block) {
+  const T* const begin = reinterpret_cast<const T*>(block.data);
+  const T* const end = begin + block.bytes / sizeof(T);
+  const T* out = begin;
+  for (const ParsedSlice* slice : from.slices) {
+    const auto& part = Values<T>::Of(*slice, from.feature);
+    const bool in_block = part.data() >= begin && part.data() < end;
+    if (part.size() > 0 && in_block && part.data() < out) return false;
+    out += part.size();
+  }
+  return out <= end;
 }
 
 template <class T>
@@ -102,12 +124,17 @@ class ReleasedBuffer final : public tensorflow::TensorBuffer {
 };
 
 // Below this, a copy costs less than what a tensor would keep beyond its size.
-constexpr size_t kReleasedBytes = 4096;
+constexpr size_t kSmallBytes = 4096;
+
+bool InOwnMemory(const ParsedSlice& slice, const FeatureSlices& from) {
+  return from.dtype == tensorflow::DT_FLOAT ? !slice.floats(from.feature).is_lent()
+                                            : !slice.int64s(from.feature).is_lent();
+}
 
 bool ReleaseValues(const FeatureSlices& from, size_t n, Tensor* values) {
   if (from.slices.size() != 1 || from.dtype == tensorflow::DT_STRING) return false;
   const size_t bytes = n * tensorflow::DataTypeSize(from.dtype);
-  if (bytes < kReleasedBytes) return false;
+  if (bytes < kSmallBytes || !InOwnMemory(*from.slices[0], from)) return false;
   static_assert(ValueArray<int64_t>::kAlignment >= EIGEN_MAX_ALIGN_BYTES);
   ParsedSlice* slice = from.slices[0];
   void* data = from.dtype == tensorflow::DT_FLOAT ? static_cast<void*>(slice->ReleaseFloats(from.feature))
@@ -134,14 +161,6 @@ size_t FeatureSlices::num_values() const {
   });
 }
 
-size_t FeatureSlices::max_length() const {
-  uint32_t longest = 0;
-  for (const ParsedSlice* slice : slices) {
-    for (const uint32_t length : slice->lengths(feature)) longest = std::max(longest, length);
-  }
-  return longest;
-}
-
 TfStatus AllocateTensor(tensorflow::DataType dtype, std::initializer_list<int64_t> leading,
                         const tensorflow::PartialTensorShape& shape, int skip, Tensor* tensor) {
   TensorShape full;
@@ -154,11 +173,55 @@ TfStatus AllocateTensor(tensorflow::DataType dtype, std::initializer_list<int64_
   return Allocate(dtype, TensorShape(dims), tensor);
 }
 
-void CopyFixedStrings(const ParsedSlice& slice, size_t feature, int64_t first_element, Tensor* values) {
+TfStatus AllocateTensor(tensorflow::DataType dtype, int64_t rows, const tensorflow::PartialTensorShape& shape,
+                        ValueMemory* memory, Tensor* tensor) {
+  TensorShape full({rows});
+  for (int i = 0; i < shape.dims(); ++i) TF_RETURN_IF_ERROR(full.AddDimWithStatus(shape.dim_size(i)));
+  const size_t n = full.num_elements(), item = tensorflow::DataTypeSize(dtype);
+  if (dtype == tensorflow::DT_STRING || n < kSmallBytes / item) return Allocate(dtype, full, tensor);
+  const ValueMemory::Block block = n > SIZE_MAX / item ? ValueMemory::Block() : memory->Take(n * item);
+  if (block.data == nullptr) return NoMemory(dtype, full);
+  *tensor = memory->AsTensor(block, dtype, full);
+  return tensorflow::OkStatus();
+}
+
+void CopyFixedStrings(const ParsedSlice& slice, size_t feature, size_t begin, int64_t first_element, Tensor* values) {
   const auto& strings = slice.bytes(feature);
-  if (strings.size() > 0) {
-    Values<tstring>::Copy(strings.data(), strings.size(), values->flat<tstring>().data() + first_element);
+  if (strings.size() > begin) {
+    Values<tstring>::Copy(strings.data() + begin, strings.size() - begin,
+                          values->flat<tstring>().data() + first_element);
   }
+}
+
+bool JoinInBlock(const FeatureSlices& from, const ValueMemory::Block& block, ValueMemory* memory, Tensor* values) {
+  const size_t n = from.num_values(), item = tensorflow::DataTypeSize(from.dtype);
+  if (n == 0 || n * item > block.bytes || n * item < block.bytes / 2) return false;
+  return WithNumber(from.dtype, [&](auto type) {
+    using T = decltype(type);
+    if (!FitsInOrder<T>(from, block)) return false;
+    T* out = reinterpret_cast<T*>(block.data);
+    for (const ParsedSlice* slice : from.slices) {
+      const auto& part = Values<T>::Of(*slice, from.feature);
+      if (part.size() > 0 && part.data() != out) std::memmove(out, part.data(), part.size() * sizeof(T));
+      out += part.size();
+    }
+    *values = memory->AsTensor(block, from.dtype, TensorShape({static_cast<int64_t>(n)}));
+    return true;
+  });
+}
+
+size_t NumToMove(const FeatureSlices& from, const ValueMemory::Block& block) {
+  return WithNumber(from.dtype, [&](auto type) {
+    using T = decltype(type);
+    const T* out = reinterpret_cast<const T*>(block.data);
+    size_t n = 0;
+    for (const ParsedSlice* slice : from.slices) {
+      const auto& part = Values<T>::Of(*slice, from.feature);
+      if (part.data() != out) n += part.size();
+      out += part.size();
+    }
+    return n;
+  });
 }
 
 TfStatus JoinValues(const FeatureSlices& from, Tensor* values) {
@@ -187,8 +250,8 @@ TfStatus JoinStepCounts(const FeatureSlices& from, size_t elements, Tensor* coun
 }
 
 TfStatus JoinVarLenDense(const FeatureSlices& from, const tensorflow::PartialTensorShape& shape, size_t stride,
-                         const Tensor& padding, Tensor* values) {
-  const int64_t records = from.num_records(), rows = from.max_length() / stride;
+                         size_t longest, const Tensor& padding, Tensor* values) {
+  const int64_t records = from.num_records(), rows = longest / stride;
   TF_RETURN_IF_ERROR(AllocateTensor(from.dtype, {records, rows}, shape, 1, values));
   if (values->NumElements() == 0) return tensorflow::OkStatus();
   WithType(from.dtype, [&](auto type) {

@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "cc/core/example_parser/example_parser.h"
+#include "cc/tf/example_parsing/value_memory.h"
 #include "tensorflow/core/framework/partial_tensor_shape.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/status.h"
@@ -22,8 +23,6 @@ struct FeatureSlices {
 
   size_t num_records() const;
   size_t num_values() const;
-  // The longest list of a record.
-  size_t max_length() const;
 };
 
 // [leading…, inner…]; `inner` leaves out the first `skip` dimensions of `shape`. ResourceExhausted where there is no
@@ -32,14 +31,20 @@ tensorflow::Status AllocateTensor(tensorflow::DataType dtype, std::initializer_l
                                   const tensorflow::PartialTensorShape& shape, int skip, tensorflow::Tensor* tensor);
 tensorflow::Status AllocateTensor(tensorflow::DataType dtype, std::initializer_list<int64_t> dims,
                                   tensorflow::Tensor* tensor);
+// Numbers in memory of `memory`; strings, and few numbers, are TensorFlow's.
+tensorflow::Status AllocateTensor(tensorflow::DataType dtype, int64_t rows, const tensorflow::PartialTensorShape& shape,
+                                  ValueMemory* memory, tensorflow::Tensor* tensor);
 
-// Fixed dense strings of one slice to their rows of `values`; the record's bytes are still in the cache then.
-void CopyFixedStrings(const example_parser::ParsedSlice& slice, size_t feature, int64_t first_element,
+// Fixed dense strings of one slice, from its string `begin` on, to where they belong in `values`; the record's bytes
+// are still in the cache then.
+void CopyFixedStrings(const example_parser::ParsedSlice& slice, size_t feature, size_t begin, int64_t first_element,
                       tensorflow::Tensor* values);
 
-// [records, longest list / stride, shape's inner dimensions…], filled up with `padding`'s one value.
+// [records, longest / stride, shape's inner dimensions…], filled up with `padding`'s one value. `longest`: of the
+// lists.
 tensorflow::Status JoinVarLenDense(const FeatureSlices& from, const tensorflow::PartialTensorShape& shape,
-                                   size_t stride, const tensorflow::Tensor& padding, tensorflow::Tensor* values);
+                                   size_t stride, size_t longest, const tensorflow::Tensor& padding,
+                                   tensorflow::Tensor* values);
 
 // Of a dense feature list, steps in each record: [records], for steps of `elements` values.
 tensorflow::Status JoinStepCounts(const FeatureSlices& from, size_t elements, tensorflow::Tensor* counts);
@@ -47,6 +52,14 @@ tensorflow::Status JoinStepCounts(const FeatureSlices& from, size_t elements, te
 // All values in a row: [values]. Many numbers of a single slice are not copied: the slice gives its memory away, and
 // has no values of this feature then.
 tensorflow::Status JoinValues(const FeatureSlices& from, tensorflow::Tensor* values);
+
+// The same for slices that parsed into parts of `block`, in order. What lies where it belongs stays there, the rest
+// moves up, and the block becomes the tensor's. False, and nothing happened: a slice had more values than room, or the
+// tensor would fill less than half of the block.
+bool JoinInBlock(const FeatureSlices& from, const ValueMemory::Block& block, ValueMemory* memory,
+                 tensorflow::Tensor* values);
+// Values that JoinInBlock would move.
+size_t NumToMove(const FeatureSlices& from, const ValueMemory::Block& block);
 
 }  // namespace tf_booster
 

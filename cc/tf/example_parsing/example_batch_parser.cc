@@ -1,7 +1,6 @@
 #include "cc/tf/example_parsing/example_batch_parser.h"
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 #include <new>
 #include <string>
@@ -22,17 +21,21 @@ using example_parser::ParsedSlice;
 using example_parser::ParseError;
 using example_parser::ParseErrorKind;
 using example_parser::ParserSpec;
+using example_parser::ValueType;
 using TfStatus = tensorflow::Status;
 using tensorflow::Tensor;
 using tensorflow::tstring;
 
 namespace {
 
-// A byte of a record costs 0.3 to 0.6 ns to parse (39 features of one id, 26 of 20); a joined value 1 to 2 ns. They
-// decide on how many threads a batch is worth, no more.
-constexpr double kParseNsPerByte = 0.5;
-constexpr int64_t kJoinNsPerValue = 2;
-constexpr int64_t kSliceNs = 50000;
+// Another thread costs 5 us to call and comes 50 us later if it sleeps, so a share below this is not worth it.
+constexpr double kShareNs = 50000;
+// A share is cut into pieces, which other threads can take over. Each costs 1 us. Records and what strings point to are
+// in the cache still when a piece is copied out.
+constexpr double kLeastPieceNs = 25000, kMostPieceNs = 100000;
+constexpr double kPiecesOfShare = 8;
+// Of joining: a number that moves up, a string or number that is copied into a row, an index or split.
+constexpr double kMoveNs = 0.5, kCopyNs = 3, kPlaceNs = 1;
 
 // The error of what failed first in the order of features, whichever thread met it first.
 class FirstError {
@@ -69,7 +72,7 @@ TfStatus ExampleBatchParser::Make(const Config& config, Semantics semantics,
 }
 
 ExampleBatchParser::ExampleBatchParser(const Config& config, std::shared_ptr<const ParserSpec> spec)
-    : config_(config), parser_(std::move(spec), ParserSimdLevel()) {
+    : config_(config), parser_(std::move(spec), ParserSimdLevel()), last_(parser_.spec().size()) {
   for (size_t f = 0; f < parser_.spec().size(); ++f) {
     if (f >= config_.dense.size() || !IsFixed(f)) {
       joined_.push_back(f);
@@ -96,22 +99,49 @@ TfStatus ExampleBatchParser::ParseOn(absl::Span<const Record> records, absl::Spa
                                      ParallelFor& parallel_for, Result* result,
                                      std::vector<Tensor>* list_lengths) const {
   ResizeResult(result);
-  TF_RETURN_IF_ERROR(AllocateFixedDense(records.size(), result));
+  const size_t n = records.size();
   size_t bytes = 0;
   for (const Record& record : records) bytes += record.size;
-  const double ns = bytes * kParseNsPerByte;
-  size_t n = 1;
-  if (parallel_for.num_threads() > 1 && ns > 2 * kSliceNs) {
-    // Two slices a thread, so that one late thread costs half a share; none shorter than what handing it over costs.
-    n = std::min(
-        {static_cast<size_t>(2 * parallel_for.num_threads()), static_cast<size_t>(ns / kSliceNs), records.size()});
+  const double ns = bytes * cost_.ns_per_byte();
+  const size_t threads =
+      std::clamp<size_t>(ns / kShareNs, 1, std::min<size_t>(parallel_for.num_threads(), n + (n == 0)));
+  const double piece_ns = std::clamp(ns / threads / kPiecesOfShare, kLeastPieceNs, kMostPieceNs);
+  const size_t pieces = std::min(n, std::max(threads, static_cast<size_t>(ns / piece_ns)));
+  ValueRooms rooms(memory_.get());
+  MakeRooms(n, pieces == 0 ? 0 : n / pieces, &rooms);
+  TF_RETURN_IF_ERROR(AllocateFixedDense(n, result));
+  const std::vector<void*> fixed = FixedOutputs(result);
+  BatchRuns runs(&parser_, records, fixed.data(), &rooms, &pool_);
+  runs.Parse(parallel_for, threads, pieces, static_cast<int64_t>(ns),
+             [&](const ParsedSlice& slice, size_t begin, size_t row) { CopyStrings(slice, begin, row, result); });
+  if (runs.no_memory()) return NoMemory();
+  if (runs.error().kind != ParseErrorKind::kNone) return Error(runs.error(), records, names);
+  cost_.Add(runs.busy_ns(), bytes);
+  return Join(runs.runs(), parallel_for, &rooms, result, list_lengths);
+}
+
+void ExampleBatchParser::MakeRooms(size_t records, size_t piece, ValueRooms* rooms) const {
+  const auto& features = parser_.spec().features();
+  rooms->Make(features.size());
+  std::vector<ListForecast> forecasts(features.size());
+  {
+    std::lock_guard<std::mutex> lock(last_mutex_);
+    // Of feature lists, values are not what lengths count.
+    for (const size_t f : joined_) forecasts[f] = is_lists() ? ListForecast() : ListForecast(last_[f], piece);
   }
-  Slices slices;
-  pool_.Take(n, &slices);
-  TfStatus status = ParseSlices(records, names, parallel_for, ns, slices, result);
-  if (status.ok()) status = Join(slices, parallel_for, result, list_lengths);
-  pool_.Give(std::move(slices));
-  return status;
+  size_t bytes = 0;
+  const auto item = [&](size_t f) { return tensorflow::DataTypeSize(ToDataType(features[f].type)); };
+  for (const size_t f : joined_) bytes += forecasts[f].ValuesBefore(records) * item(f);
+  for (const auto& dense : config_.dense) {
+    if (!dense.variable_length && !is_lists())
+      bytes += records * dense.elements_per_stride * tensorflow::DataTypeSize(dense.dtype);
+  }
+  memory_->StartBatch(bytes);
+  for (const size_t f : joined_) {
+    // Rows of variable dense features are padded, and strings made of views, in another place.
+    if (f < config_.dense.size() || features[f].type == ValueType::kBytes || !forecasts[f].known()) continue;
+    rooms->Take(f, forecasts[f], records, item(f));
+  }
 }
 
 void ExampleBatchParser::ResizeResult(Result* result) const {
@@ -137,42 +167,16 @@ TfStatus ExampleBatchParser::AllocateFixedDense(size_t n, Result* result) const 
     const auto& dense = config_.dense[d];
     if (!IsFixed(d)) continue;
     TF_RETURN_IF_ERROR(
-        AllocateTensor(dense.dtype, {static_cast<int64_t>(n)}, dense.shape, 0, &result->dense_values[d]));
+        AllocateTensor(dense.dtype, static_cast<int64_t>(n), dense.shape, memory_.get(), &result->dense_values[d]));
   }
   return tensorflow::OkStatus();
 }
 
-TfStatus ExampleBatchParser::ParseSlices(absl::Span<const Record> records, absl::Span<const tstring> names,
-                                         ParallelFor& parallel_for, double ns, const Slices& slices,
-                                         Result* result) const {
-  const std::vector<void*> fixed = FixedOutputs(result);
-  std::vector<ParseError> errors(slices.size());
-  std::atomic<bool> no_memory{false};
-  const size_t n = slices.size();
-  parallel_for.Run(n, static_cast<int64_t>(ns / n), [&](int64_t begin, int64_t end) {
-    for (int64_t s = begin; s < end; ++s) {
-      const size_t from = records.size() * s / n, to = records.size() * (s + 1) / n;
-      try {
-        ParseSlice(records, from, to, fixed.data(), slices[s].get(), &errors[s], result);
-      } catch (const std::bad_alloc&) {
-        no_memory = true;
-      }
-    }
-  });
-  if (no_memory) return NoMemory();
-  for (const ParseError& error : errors) {
-    if (error.kind != ParseErrorKind::kNone) return Error(error, records, names);
-  }
-  return tensorflow::OkStatus();
-}
-
-bool ExampleBatchParser::ParseSlice(absl::Span<const Record> records, size_t begin, size_t end, void* const* fixed,
-                                    ParsedSlice* slice, ParseError* error, Result* result) const {
-  if (!parser_.Parse(records.data() + begin, end - begin, begin, fixed, slice, error)) return false;
+void ExampleBatchParser::CopyStrings(const ParsedSlice& slice, size_t begin, size_t row, Result* result) const {
   for (const size_t f : fixed_strings_) {
-    CopyFixedStrings(*slice, f, begin * config_.dense[f].elements_per_stride, &result->dense_values[f]);
+    const size_t elements = config_.dense[f].elements_per_stride;
+    CopyFixedStrings(slice, f, begin * elements, row * elements, &result->dense_values[f]);
   }
-  return true;
 }
 
 TfStatus ExampleBatchParser::Error(const ParseError& error, absl::Span<const Record> records,
@@ -199,28 +203,41 @@ size_t ExampleBatchParser::CountValues(absl::Span<const Record> records, size_t 
   return count;
 }
 
-TfStatus ExampleBatchParser::Join(const Slices& slices, ParallelFor& parallel_for, Result* result,
-                                  std::vector<Tensor>* list_lengths) const {
+TfStatus ExampleBatchParser::Join(const std::vector<BatchRun>& runs, ParallelFor& parallel_for, ValueRooms* rooms,
+                                  Result* result, std::vector<Tensor>* list_lengths) const {
   if (list_lengths != nullptr) list_lengths->resize(config_.dense.size());
   if (joined_.empty()) return tensorflow::OkStatus();
   std::vector<ParsedSlice*> parts;
-  for (const auto& slice : slices) parts.push_back(slice.get());
+  std::vector<ListSizes> sizes(parser_.spec().size());
+  for (const BatchRun& run : runs) {
+    parts.push_back(run.slice.get());
+    for (const size_t f : joined_) sizes[f].Add(run.sizes[f]);
+  }
   BatchPlaces places(parts, &constant_places_);
   std::vector<size_t> place_of(parser_.spec().size()), outer_place_of(parser_.spec().size());
-  size_t values = 0;
+  double ns = 0;
   for (const size_t f : joined_) {
-    if (f >= config_.dense.size()) place_of[f] = places.Add(f, PlaceKindOf(f));
-    if (is_lists() && IsRagged(f)) outer_place_of[f] = places.Add(f, SplitsOf(f, /*of_steps=*/false));
-    values += SlicesOf(f, parts).num_values();
+    if (f >= config_.dense.size()) {
+      const PlaceKind kind = PlaceKindOf(f);
+      place_of[f] = places.Add(f, kind, is_lists() ? places.Measure(f, kind) : sizes[f]);
+    }
+    if (is_lists() && IsRagged(f)) outer_place_of[f] = places.Add(f, SplitsOf(f, /*of_steps=*/false), sizes[f]);
+    const FeatureSlices from = SlicesOf(f, parts);
+    const bool moves = (*rooms)[f].block.data != nullptr;
+    ns += moves ? NumToMove(from, (*rooms)[f].block) * kMoveNs : from.num_values() * kCopyNs;
   }
+  ns += places.NumToWrite() * kPlaceNs;
   FirstError error;
   const size_t n = joined_.size() + places.size();
-  parallel_for.Run(n, 1 + values * kJoinNsPerValue / n, [&](int64_t begin, int64_t end) {
+  parallel_for.Run(n, static_cast<int64_t>(ns / n), [&](int64_t begin, int64_t end) {
     for (size_t i = begin; i < static_cast<size_t>(end); ++i) {
       // Places first: of the tasks they are the longest.
-      error.Report(i, i < places.size()
-                          ? places.Fill(i)
-                          : JoinFeature(SlicesOf(joined_[i - places.size()], parts), result, list_lengths));
+      if (i < places.size()) {
+        error.Report(i, places.Fill(i));
+      } else {
+        const size_t f = joined_[i - places.size()];
+        error.Report(i, JoinFeature(SlicesOf(f, parts), sizes[f], rooms, result, list_lengths));
+      }
     }
   });
   TF_RETURN_IF_ERROR(error.status());
@@ -234,6 +251,8 @@ TfStatus ExampleBatchParser::Join(const Slices& slices, ParallelFor& parallel_fo
     result->ragged_splits[r] = places.Of(place_of[f]).rows;
     if (is_lists()) result->ragged_outer_splits[r] = places.Of(outer_place_of[f]).rows;
   }
+  std::lock_guard<std::mutex> lock(last_mutex_);
+  last_ = std::move(sizes);
   return tensorflow::OkStatus();
 }
 
@@ -254,23 +273,27 @@ FeatureSlices ExampleBatchParser::SlicesOf(size_t feature, absl::Span<ParsedSlic
   return {slices, feature, ToDataType(parser_.spec().features()[feature].type)};
 }
 
-TfStatus ExampleBatchParser::JoinFeature(const FeatureSlices& from, Result* result,
-                                         std::vector<Tensor>* list_lengths) const {
-  size_t f = from.feature;
-  if (f < config_.dense.size()) {
-    const auto& dense = config_.dense[f];
+TfStatus ExampleBatchParser::JoinFeature(const FeatureSlices& from, const ListSizes& sizes, ValueRooms* rooms,
+                                         Result* result, std::vector<Tensor>* list_lengths) const {
+  const size_t feature = from.feature;
+  if (feature < config_.dense.size()) {
+    const auto& dense = config_.dense[feature];
+    Tensor* values = &result->dense_values[feature];
     if (is_lists()) {
-      const size_t elements = spec().features()[f].elements;
-      TF_RETURN_IF_ERROR(JoinStepCounts(from, elements, &(*list_lengths)[f]));
+      const size_t elements = spec().features()[feature].elements;
+      TF_RETURN_IF_ERROR(JoinStepCounts(from, elements, &(*list_lengths)[feature]));
       const auto shape = tensorflow::PartialTensorShape({-1}).Concatenate(dense.shape);
-      return JoinVarLenDense(from, shape, elements, dense.default_value, &result->dense_values[f]);
+      return JoinVarLenDense(from, shape, elements, sizes.longest, dense.default_value, values);
     }
-    return JoinVarLenDense(from, dense.shape, dense.elements_per_stride, dense.default_value, &result->dense_values[f]);
+    return JoinVarLenDense(from, dense.shape, dense.elements_per_stride, sizes.longest, dense.default_value, values);
   }
-  f -= config_.dense.size();
+  const size_t f = feature - config_.dense.size();
   const bool sparse = f < config_.sparse.size();
   Tensor* values = sparse ? &result->sparse_values[f] : &result->ragged_values[f - config_.sparse.size()];
-  return JoinValues(from, values);
+  const ValueMemory::Block& block = (*rooms)[feature].block;
+  if (block.data == nullptr || !JoinInBlock(from, block, memory_.get(), values)) return JoinValues(from, values);
+  rooms->Forget(feature);
+  return tensorflow::OkStatus();
 }
 
 }  // namespace tf_booster

@@ -10,14 +10,19 @@
 #define TF_BOOSTER_CC_TF_EXAMPLE_PARSING_EXAMPLE_BATCH_PARSER_H_
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/example_parser/example_parser.h"
 #include "cc/tf/example_parsing/batch_outputs.h"
+#include "cc/tf/example_parsing/batch_runs.h"
 #include "cc/tf/example_parsing/list_places.h"
+#include "cc/tf/example_parsing/list_sizes.h"
+#include "cc/tf/example_parsing/parse_cost.h"
 #include "cc/tf/example_parsing/slice_pool.h"
+#include "cc/tf/example_parsing/value_memory.h"
 #include "tensorflow/core/platform/status.h"
 #include "tensorflow/core/platform/threadpool.h"
 #include "tensorflow/core/platform/tstring.h"
@@ -58,8 +63,6 @@ class ExampleBatchParser {
   tensorflow::Status ParseSingle(Record record, Result* result) const;
 
  private:
-  using Slices = std::vector<std::unique_ptr<example_parser::ParsedSlice>>;
-
   ExampleBatchParser(const Config& config, std::shared_ptr<const example_parser::ParserSpec> spec);
 
   bool is_lists() const { return spec().semantics() == Semantics::kFeatureLists; }
@@ -72,19 +75,18 @@ class ExampleBatchParser {
   tensorflow::Status AllocateFixedDense(size_t n, Result* result) const;
   // By feature: where row 0 of a fixed dense one lies.
   std::vector<void*> FixedOutputs(Result* result) const;
-  tensorflow::Status ParseSlices(absl::Span<const Record> records, absl::Span<const tensorflow::tstring> names,
-                                 ParallelFor& parallel_for, double ns, const Slices& slices, Result* result) const;
-  // False: see `error`.
-  bool ParseSlice(absl::Span<const Record> records, size_t begin, size_t end, void* const* fixed,
-                  example_parser::ParsedSlice* slice, example_parser::ParseError* error, Result* result) const;
+  // Memory for the values of `records` records, in pieces of `piece`.
+  void MakeRooms(size_t records, size_t piece, ValueRooms* rooms) const;
+  // Fixed strings of the slice's records from `begin` on to the batch's rows from `row` on.
+  void CopyStrings(const example_parser::ParsedSlice& slice, size_t begin, size_t row, Result* result) const;
   tensorflow::Status Error(const example_parser::ParseError& error, absl::Span<const Record> records,
                            absl::Span<const tensorflow::tstring> names) const;
   // The number of values of a feature in records that parse.
   size_t CountValues(absl::Span<const Record> records, size_t feature) const;
   FeatureSlices SlicesOf(size_t feature, absl::Span<example_parser::ParsedSlice* const> slices) const;
-  tensorflow::Status Join(const Slices& slices, ParallelFor& parallel_for, Result* result,
-                          std::vector<tensorflow::Tensor>* list_lengths) const;
-  tensorflow::Status JoinFeature(const FeatureSlices& from, Result* result,
+  tensorflow::Status Join(const std::vector<BatchRun>& runs, ParallelFor& parallel_for, ValueRooms* rooms,
+                          Result* result, std::vector<tensorflow::Tensor>* list_lengths) const;
+  tensorflow::Status JoinFeature(const FeatureSlices& from, const ListSizes& sizes, ValueRooms* rooms, Result* result,
                                  std::vector<tensorflow::Tensor>* list_lengths) const;
   bool IsRagged(size_t feature) const { return feature >= config_.dense.size() + config_.sparse.size(); }
   // The kind of a sparse or ragged feature's places; of a ragged list, those of its steps.
@@ -98,6 +100,10 @@ class ExampleBatchParser {
   std::vector<size_t> joined_;         // Numbers of the features of variable length.
   mutable SlicePool pool_;
   mutable ConstantPlaces constant_places_;
+  mutable ParseCost cost_;
+  const std::shared_ptr<ValueMemory> memory_ = std::make_shared<ValueMemory>();
+  mutable std::mutex last_mutex_;
+  mutable std::vector<ListSizes> last_;  // By feature, of the last batch.
 };
 
 }  // namespace tf_booster

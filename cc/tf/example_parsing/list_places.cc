@@ -96,16 +96,11 @@ void ConstantPlaces::Keep(const ListLengths& lengths, const ListPlaces& places) 
   kept_.emplace_back(lengths, places);
 }
 
-ListLengths BatchPlaces::Measure(size_t feature, PlaceKind kind) const {
-  ListLengths found = {kind};
+ListSizes BatchPlaces::Measure(size_t feature, PlaceKind kind) const {
+  ListSizes found;
   for (const ParsedSlice* slice : slices_) {
     const Lengths& lengths = LengthsOf(*slice, feature, kind);
-    found.records += lengths.size();
-    for (const uint32_t length : lengths) {
-      found.values += length;
-      found.shortest = std::min(found.shortest, length);
-      found.longest = std::max(found.longest, length);
-    }
+    found.Add(lengths.data(), lengths.size());
   }
   return found;
 }
@@ -118,8 +113,8 @@ bool BatchPlaces::SameLists(size_t a, size_t b, PlaceKind kind) const {
   return true;
 }
 
-size_t BatchPlaces::Add(size_t feature, PlaceKind kind) {
-  const ListLengths lengths = Measure(feature, kind);
+size_t BatchPlaces::Add(size_t feature, PlaceKind kind, const ListSizes& sizes) {
+  const ListLengths lengths = {kind, sizes};
   for (size_t i = 0; i < places_.size(); ++i) {
     if (places_[i].lengths == lengths && (lengths.constant() || SameLists(places_[i].feature, feature, kind))) return i;
   }
@@ -127,23 +122,35 @@ size_t BatchPlaces::Add(size_t feature, PlaceKind kind) {
   return places_.size() - 1;
 }
 
-tensorflow::Status BatchPlaces::FillStepSparse(size_t feature, const ListLengths& lengths, ListPlaces* tensors) const {
-  TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {static_cast<int64_t>(lengths.values), 3}, &tensors->rows));
+tensorflow::Status BatchPlaces::FillStepSparse(size_t feature, const ListSizes& sizes, ListPlaces* tensors) const {
+  TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {static_cast<int64_t>(sizes.values), 3}, &tensors->rows));
   FillStepIndices(slices_, feature, tensors->rows.flat<int64_t>().data());
   TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {3}, &tensors->shape));
-  const ListLengths steps = Measure(feature, PlaceKind::kSplits64);  // Of records.
+  const ListSizes steps = Measure(feature, PlaceKind::kSplits64);  // Of records.
   auto shape = tensors->shape.vec<int64_t>();
   shape(0) = steps.records;
   shape(1) = steps.longest;
-  shape(2) = lengths.longest;
+  shape(2) = sizes.longest;
   return tensorflow::OkStatus();
+}
+
+size_t BatchPlaces::NumToWrite() const {
+  size_t n = 0;
+  for (const Place& place : places_) {
+    const PlaceKind kind = place.lengths.kind;
+    const ListSizes& sizes = place.lengths.sizes;
+    const bool sparse = kind == PlaceKind::kSparse || kind == PlaceKind::kStepSparse;
+    if (!place.lengths.constant()) n += sparse ? sizes.values : sizes.records;
+  }
+  return n;
 }
 
 tensorflow::Status BatchPlaces::Fill(size_t index) {
   Place& place = places_[index];
   const ListLengths& lengths = place.lengths;
-  if (lengths.constant() && constant_->Find(lengths, &place.tensors)) return tensorflow::OkStatus();
-  const int64_t records = lengths.records, values = lengths.values;
+  const bool constant = lengths.constant();
+  if (constant && constant_->Find(lengths, &place.tensors)) return tensorflow::OkStatus();
+  const int64_t records = lengths.sizes.records, values = lengths.sizes.values;
   Tensor* rows = &place.tensors.rows;
   if (lengths.kind == PlaceKind::kSparse) {
     TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {values, 2}, rows));
@@ -151,9 +158,9 @@ tensorflow::Status BatchPlaces::Fill(size_t index) {
     (streamed ? FillIndices<true> : FillIndices<false>)(slices_, place.feature, rows->flat<int64_t>().data());
     TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {2}, &place.tensors.shape));
     place.tensors.shape.vec<int64_t>()(0) = records;
-    place.tensors.shape.vec<int64_t>()(1) = lengths.longest;
+    place.tensors.shape.vec<int64_t>()(1) = lengths.sizes.longest;
   } else if (lengths.kind == PlaceKind::kStepSparse) {
-    TF_RETURN_IF_ERROR(FillStepSparse(place.feature, lengths, &place.tensors));
+    TF_RETURN_IF_ERROR(FillStepSparse(place.feature, lengths.sizes, &place.tensors));
   } else if (lengths.kind == PlaceKind::kSplits32 || lengths.kind == PlaceKind::kStepSplits32) {
     TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT32, {records + 1}, rows));
     FillSplits(slices_, place.feature, lengths.kind, rows->vec<int32_t>().data());
@@ -161,7 +168,7 @@ tensorflow::Status BatchPlaces::Fill(size_t index) {
     TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {records + 1}, rows));
     FillSplits(slices_, place.feature, lengths.kind, rows->vec<int64_t>().data());
   }
-  if (lengths.constant()) constant_->Keep(lengths, place.tensors);
+  if (constant) constant_->Keep(lengths, place.tensors);
   return tensorflow::OkStatus();
 }
 

@@ -14,6 +14,7 @@
 
 #include "absl/types/span.h"
 #include "cc/core/example_parser/example_parser.h"
+#include "cc/tf/example_parsing/list_sizes.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/status.h"
 
@@ -32,16 +33,10 @@ struct ListPlaces {
 // places of kStepSparse depend on the records that steps belong to, too.
 struct ListLengths {
   PlaceKind kind;
-  size_t records = 0;
-  size_t values = 0;
-  uint32_t shortest = UINT32_MAX;
-  uint32_t longest = 0;
+  ListSizes sizes;
 
-  bool constant() const { return kind != PlaceKind::kStepSparse && shortest >= longest; }
-  bool operator==(const ListLengths& other) const {
-    return kind == other.kind && records == other.records && values == other.values && shortest == other.shortest &&
-           longest == other.longest;
-  }
+  bool constant() const { return kind != PlaceKind::kStepSparse && sizes.constant(); }
+  bool operator==(const ListLengths& other) const { return kind == other.kind && sizes == other.sizes; }
 };
 
 // Places of the last batches, for lists that all have one length. Any thread may call.
@@ -65,11 +60,15 @@ class BatchPlaces {
   BatchPlaces(absl::Span<example_parser::ParsedSlice* const> slices, ConstantPlaces* constant)
       : slices_(slices), constant_(constant) {}
 
-  // The number of the place that the feature belongs to.
-  size_t Add(size_t feature, PlaceKind kind);
+  // The number of the place that the feature belongs to. `sizes`: of its lists in all slices, or, of the step kinds, of
+  // its steps.
+  size_t Add(size_t feature, PlaceKind kind, const ListSizes& sizes);
+  ListSizes Measure(size_t feature, PlaceKind kind) const;
 
   size_t size() const { return places_.size(); }
   tensorflow::Status Fill(size_t place);
+  // Indices and splits that Fill will have to write; none for those that are kept.
+  size_t NumToWrite() const;
   const ListPlaces& Of(size_t place) const { return places_[place].tensors; }
 
  private:
@@ -79,9 +78,8 @@ class BatchPlaces {
     ListPlaces tensors;
   };
 
-  ListLengths Measure(size_t feature, PlaceKind kind) const;
   bool SameLists(size_t a, size_t b, PlaceKind kind) const;
-  tensorflow::Status FillStepSparse(size_t feature, const ListLengths& lengths, ListPlaces* tensors) const;
+  tensorflow::Status FillStepSparse(size_t feature, const ListSizes& sizes, ListPlaces* tensors) const;
 
   const absl::Span<example_parser::ParsedSlice* const> slices_;
   ConstantPlaces* const constant_;

@@ -24,18 +24,20 @@ TfStatus ExampleBatchParser::ParseSingle(Record record, Result* result) const {
     if (!IsFixed(d)) continue;
     TF_RETURN_IF_ERROR(AllocateTensor(dense.dtype, {}, dense.shape, 0, &result->dense_values[d]));
   }
-  Slices slices;
+  std::vector<std::unique_ptr<ParsedSlice>> slices;
   pool_.Take(1, &slices);
+  ParsedSlice* slice = slices[0].get();
   ParseError error;
   TfStatus status;
   try {
-    if (!ParseSlice({&record, 1}, 0, 1, FixedOutputs(result).data(), slices[0].get(), &error, result)) {
+    if (parser_.Parse(&record, 1, 0, FixedOutputs(result).data(), slice, &error)) {
+      CopyStrings(*slice, 0, 0, result);
+    } else {
       status = SingleError(error, config_, record.size);
     }
   } catch (const std::bad_alloc&) {
     status = tensorflow::errors::ResourceExhausted("ParseSingleExample: no memory for the values of a record");
   }
-  ParsedSlice* slice = slices[0].get();
   for (size_t i = 0; status.ok() && i < joined_.size(); ++i) {
     status = SingleFeature(SlicesOf(joined_[i], {&slice, 1}), result);
   }

@@ -1,0 +1,106 @@
+// The records of a batch, parsed by several threads, and where the values of their lists go on the way.
+#ifndef TF_BOOSTER_CC_TF_EXAMPLE_PARSING_BATCH_RUNS_H_
+#define TF_BOOSTER_CC_TF_EXAMPLE_PARSING_BATCH_RUNS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "cc/core/base/function_ref.h"
+#include "cc/core/base/parallel_for.h"
+#include "cc/core/base/work_spans.h"
+#include "cc/core/example_parser/example_parser.h"
+#include "cc/tf/example_parsing/list_sizes.h"
+#include "cc/tf/example_parsing/slice_pool.h"
+#include "cc/tf/example_parsing/value_memory.h"
+
+namespace tf_booster {
+
+// By feature, memory of the tensor to be, for numbers of varying length that the last batch had, too. Where each run of
+// records begins in it follows from how long lists were there; so lists of one length need no joining at all. What was
+// not taken goes back in the end.
+class ValueRooms {
+ public:
+  explicit ValueRooms(ValueMemory* memory) : memory_(memory) {}
+  ~ValueRooms();
+
+  struct Room {
+    ListForecast forecast;
+    ValueMemory::Block block;  // Without data: there is no forecast, or no memory.
+  };
+
+  void Make(size_t num_features) { rooms_.resize(num_features); }
+  void Take(size_t feature, const ListForecast& forecast, size_t records, size_t item_bytes);
+  size_t size() const { return rooms_.size(); }
+  const Room& operator[](size_t feature) const { return rooms_[feature]; }
+  // The block is somebody else's now.
+  void Forget(size_t feature) { rooms_[feature].block = {}; }
+
+ private:
+  ValueMemory* const memory_;
+  std::vector<Room> rooms_;
+};
+
+// Records that one thread parsed one after another.
+struct BatchRun {
+  size_t first_row = 0;
+  std::unique_ptr<example_parser::ParsedSlice> slice;
+  std::vector<ListSizes> sizes;  // By feature.
+};
+
+class BatchRuns {
+ public:
+  using Record = example_parser::Record;
+  using ParsedSlice = example_parser::ParsedSlice;
+
+  // `fixed`: see ExampleParser::Parse. All that is pointed to outlives the object.
+  BatchRuns(const example_parser::ExampleParser* parser, absl::Span<const Record> records, void* const* fixed,
+            const ValueRooms* rooms, SlicePool* pool)
+      : parser_(*parser), records_(records), fixed_(fixed), rooms_(*rooms), pool_(pool) {}
+  // Slices go back to the pool.
+  ~BatchRuns();
+
+  // `parsed(slice, begin, row)`, on the thread that parsed: the records of the slice from `begin` on are those from row
+  // `row` on. `pieces` of them are handed out to `threads`; `cost_ns` is what all cost. Once.
+  void Parse(ParallelFor& parallel_for, size_t threads, size_t pieces, int64_t cost_ns,
+             FunctionRef<void(const ParsedSlice& slice, size_t begin, size_t row)> parsed);
+
+  bool no_memory() const { return no_memory_; }
+  // Of the first record in error. kNone: all are parsed.
+  const example_parser::ParseError& error() const { return error_; }
+  // In order.
+  const std::vector<BatchRun>& runs() const { return runs_; }
+  // What all threads together took.
+  int64_t busy_ns() const { return busy_ns_; }
+
+ private:
+  using Parsed = FunctionRef<void(const ParsedSlice&, size_t, size_t)>;
+
+  void Walk(WorkSpans* work, size_t pieces, bool alone, Parsed parsed);
+  BatchRun Begin(size_t first_row);
+  bool Append(BatchRun* run, size_t begin, size_t end, bool alone, Parsed parsed);
+  void Lend(const BatchRun& run, size_t end);
+  void Report(const example_parser::ParseError& error);
+  void Keep(BatchRun run);
+
+  const example_parser::ExampleParser& parser_;
+  const absl::Span<const Record> records_;
+  void* const* const fixed_;
+  const ValueRooms& rooms_;
+  SlicePool* const pool_;
+
+  std::atomic<size_t> first_bad_{SIZE_MAX};  // A row behind it need not be parsed.
+  std::atomic<bool> no_memory_{false};
+  std::atomic<int64_t> busy_ns_{0};
+  std::mutex mutex_;
+  std::vector<BatchRun> runs_;
+  example_parser::ParseError error_;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_TF_EXAMPLE_PARSING_BATCH_RUNS_H_
