@@ -14,7 +14,9 @@ import subprocess
 import sys
 from typing import Any, BinaryIO, Callable, Sequence
 
-MEMORY = 6 << 30  # Of address space beyond TensorFlow's own: it allocates by a length field alone.
+# Of address space beyond TensorFlow's own. It allocates by a length field alone: floats of 4 GiB, as a length says, would
+# be cleared first (10 s) and then be fatal all the same.
+MEMORY = 2 << 30
 
 
 class TensorFlowProcess:
