@@ -11,7 +11,7 @@
 #include "cc/tf/example_parsing/minibatches.h"
 #include "cc/tf/example_parsing/parse_errors.h"
 #include "cc/tf/example_parsing/parser_switch.h"
-#include "cc/tf/kernels/tf_parallel_for.h"
+#include "cc/tf/kernels/helped_parallel_for.h"
 #include "tensorflow/core/framework/tensor_util.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -91,7 +91,7 @@ TfStatus ExampleBatchParser::Parse(absl::Span<const Record> records, absl::Span<
                                    std::vector<Tensor>* list_lengths) const {
   SerialFor serial;
   if (workers == nullptr) return ParseOn(records, names, serial, result, list_lengths);
-  TfParallelFor parallel(workers);
+  HelpedParallelFor parallel(workers);
   return ParseOn(records, names, parallel, result, list_lengths);
 }
 

@@ -1,4 +1,4 @@
-#include "cc/tf/kernels/tf_parallel_for.h"
+#include "cc/tf/kernels/helped_parallel_for.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -26,7 +26,7 @@ void AskForHelp(tensorflow::thread::ThreadPool* workers, const std::shared_ptr<S
 
 }  // namespace
 
-void TfParallelFor::Run(int64_t total, int64_t cost_ns, FunctionRef<void(int64_t, int64_t)> body) {
+void HelpedParallelFor::Run(int64_t total, int64_t cost_ns, FunctionRef<void(int64_t, int64_t)> body) {
   if (total <= 0) return;
   const int64_t cost = std::max<int64_t>(1, cost_ns);
   if (num_threads() == 1 || total / 2 < kShardNs / cost) return body(0, total);
