@@ -321,7 +321,8 @@ def run_options(session: Any, own_thread: bool, trace: bool = False) -> Any:
     if own_thread and session._config.inter_op_parallelism_threads == 1:  # pylint: disable=protected-access
         options.inter_op_thread_pool = -1
     if trace:
-        options.trace_level = tf.compat.v1.RunOptions.FULL_TRACE
+        # FULL_TRACE begins a profiler, of which a process has one at a time: two runs at once would fail.
+        options.trace_level = tf.compat.v1.RunOptions.SOFTWARE_TRACE
     return _session_api.TF_NewBufferFromString(options.SerializeToString())
 
 

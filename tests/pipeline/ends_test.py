@@ -1,5 +1,6 @@
 """How pipelined training ends, goes on and fails: no batch is lost or used twice, the first error is shown, no thread stays."""
 
+import gc
 import threading
 import time
 
@@ -8,7 +9,7 @@ import pytest
 import tensorflow as tf
 from pipelined import batch, booster, dataset, loss_of, threads, v1
 
-from tf_booster.pipeline import driver
+from tf_booster.pipeline import attach, driver
 
 
 class Steps:
@@ -248,3 +249,57 @@ def test_disabling_while_a_session_is_open():
         assert run(session, steps) == 0
         steps._booster.__exit__(None, None, None)
         assert [run(session, steps) for _ in range(3)] == [1, 2, 3]
+
+
+def test_sessions_that_begin_after_disabling():
+    """A split graph stays so; each session on it takes its batches, whichever way it runs first."""
+    with Steps(4, make_iterator=v1.data.make_initializable_iterator) as steps:
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, steps.iterator.initializer)
+        with steps.session() as session:
+            assert run(session, steps) == 0
+        steps._booster.__exit__(None, None, None)
+        tables = v1.get_collection(v1.GraphKeys.TABLE_INITIALIZERS)
+        begin = [v1.global_variables_initializer(), v1.local_variables_initializer(), *tables]
+        with v1.Session() as session:
+            session.run(begin)
+            assert [run(session, steps) for _ in range(4)] == [0, 1, 2, 3]
+            with pytest.raises(tf.errors.OutOfRangeError):
+                run(session, steps)
+        with v1.Session() as session:
+            session.make_callable(begin)()
+            call = session.make_callable([steps.features["step"], steps.train])
+            assert [call()[0], call()[0]] == [0, 1]
+        with steps.session() as session:
+            assert [run(session, steps), run(session, steps)] == [0, 1]
+
+
+def test_what_gives_sessions_their_drivers_goes_with_the_last_split_graph():
+    def train():
+        with Steps(2) as steps, steps.session() as session:
+            run(session, steps)
+        return attach.num_split_graphs()
+
+    for _ in range(3):  # Graphs of other tests; some go in a second round only.
+        gc.collect()
+    before = attach.num_split_graphs()
+    assert train() > before
+    for _ in range(3):
+        gc.collect()
+    assert attach.num_split_graphs() <= before
+
+
+def test_a_session_that_nobody_closes_leaves_no_thread():
+    with Steps(4) as steps:
+        with steps.session():
+            pass  # Rewrites the graph.
+        session = v1.Session()
+        session.run([v1.global_variables_initializer(), *v1.get_collection(v1.GraphKeys.TABLE_INITIALIZERS)])
+        assert [run(session, steps), run(session, steps)] == [0, 1]
+        assert threads()
+        del session
+    for _ in range(200):
+        gc.collect()
+        if not threads():
+            break
+        time.sleep(0.05)
+    assert threads() == []

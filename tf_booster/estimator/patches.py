@@ -43,7 +43,7 @@ from tf_booster.parallel import (
     told_loss,
 )
 from tf_booster.passes import eager_datasets, fetches
-from tf_booster.pipeline.driver import attach_at_first_run
+from tf_booster.pipeline import attach
 
 Rewrite = Callable[[tf.Graph], Any]
 
@@ -58,7 +58,7 @@ def install(rewrite: Rewrite) -> None:
     _replace(_compat.scaffold_class(), "finalize", lambda original: _finalize(original, rewrite))
     _replace(_compat.monitored_session_class(), "__init__", with_stats_hook)
     _replace(_compat.base_session_class(), "_extend_graph", sessions.note_run)
-    _replace(_compat.base_session_class(), "_do_run", attach_at_first_run)
+    attach.switch(True)
     estimator = _compat.estimator_class()
     if estimator is not None:
         _replace(estimator, "_call_model_fn", lambda original: _call_model_fn(original, rewrite))
@@ -107,6 +107,7 @@ def uninstall() -> None:
     while _installed:
         owner, name, original = _installed.pop()
         setattr(owner, name, original)
+    attach.switch(False)
 
 
 def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:

@@ -16,6 +16,7 @@ from tf_booster.passes.embedding_graph import GATHERS, PROBES, CannotSplit, Embe
 from tf_booster.passes.fetches import UPDATE, Fetches, executed, fetches_of, updating_calls
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.table_probes import DEVICE
+from tf_booster.pipeline import attach
 from tf_booster.pipeline import split as splits
 from tf_booster.pipeline.split import ASYNC, Split
 
@@ -48,6 +49,7 @@ class EmbeddingPipeline(Pass):
             result.skipped.append((error.node, _LEFT_WHOLE + error.reason))
             return result
         splits.note(view.graph, _split(view, found, self._mode))
+        attach.watch(view.graph)
         result.modified = True
         result.changes.extend(_changes(found, self._mode))
         return result

@@ -7,7 +7,6 @@ caller's thread. So there is never more than one batch ahead, and between two st
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -16,7 +15,7 @@ import tensorflow as tf
 
 from tf_booster import _compat, log
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.pipeline.split import Split, split_of
+from tf_booster.pipeline.split import Split
 from tf_booster.pipeline.timing import Timing
 from tf_booster.pipeline.worker import Job, Worker
 from tf_booster.pipeline.worth import Worth
@@ -218,48 +217,6 @@ class Driver:
             takes = any(op in self._behind_batch for op in ends)
         resets = any(op in self._behind_reset for op in ends)
         return _Run(mapped_targets, mapped_fetches, in_place, takes, resets)
-
-
-def attach_at_first_run(original: Any) -> Any:
-    """Wraps the sessions' method `_do_run`: a session on a split graph gets its driver with its first run."""
-
-    @functools.wraps(original)
-    def _do_run(self: Any, *args: Any) -> Any:
-        if not getattr(self, "_tf_booster_looked_for_split", False):
-            self._tf_booster_looked_for_split = True
-            split = split_of(self.graph)
-            if split is not None:
-                return _attach(self, split, original).do_run(*args)
-        return original(self, *args)
-
-    return _do_run
-
-
-def driver_of(session: tf.compat.v1.Session) -> Optional[Driver]:
-    """The driver of a session on a split graph, from its first run on; None for other sessions."""
-    return getattr(session, "_tf_booster_driver", None)
-
-
-def _attach(session: tf.compat.v1.Session, split: Split, do_run: Any) -> Driver:
-    driver = Driver(session, split, functools.partial(do_run, session))
-    # On the session, not on its class: what is split stays so when tf_booster is switched off.
-    _compat.replace_do_run(session, driver.do_run)
-    session._tf_booster_driver = driver
-    session.close = driver.close
-    session.make_callable = functools.partial(_make_callable, session)
-    return driver
-
-
-def _make_callable(
-    session: tf.compat.v1.Session, fetches: Any, feed_list: Any = None, accept_options: bool = False
-) -> Callable[..., Any]:
-    """Stands for Session.make_callable, which would not come by the driver."""
-    del accept_options  # run() takes them by the names by which the callable would.
-
-    def run(*values: Any, **kwargs: Any) -> Any:
-        return session.run(fetches, dict(zip(feed_list or (), values)), **kwargs)
-
-    return run
 
 
 def _needs(ends: Sequence[tf.Operation], wanted: tf.Operation, fed: Set[str]) -> bool:

@@ -8,7 +8,8 @@ from typing import Any, Iterable, Optional
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.pipeline.driver import Driver, driver_of
+from tf_booster.pipeline.attach import driver_of
+from tf_booster.pipeline.driver import Driver
 
 AHEAD = "embedding graph of the next step"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+import weakref
 from typing import Any, Callable, Optional
 
 
@@ -46,6 +47,7 @@ class Worker:
         if self._thread is None:
             self._thread = threading.Thread(target=_serve, args=(self._jobs,), name=self._name, daemon=True)
             self._thread.start()
+            weakref.finalize(self, self._jobs.put, None)  # Of a session that nobody closes.
         job = Job(work)
         self._jobs.put(job)
         return job

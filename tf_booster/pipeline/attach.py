@@ -1,0 +1,107 @@
+"""Gives sessions on split graphs their drivers.
+
+A graph stays split when tf_booster is switched off, and a session on it that nobody drives would wait for its first batch for ever.
+So what attaches drivers stays in place until the last split graph is gone, whatever the switch says.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from typing import Any, Callable, Dict, Optional
+
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.pipeline.driver import Driver
+from tf_booster.pipeline.split import Split, split_of
+
+_lock = threading.RLock()  # A graph may be collected while it is held.
+_switched_on = False
+_living = 0
+_originals: Dict[str, Any] = {}  # Methods of TensorFlow's sessions that are replaced.
+
+
+def switch(on: bool) -> None:
+    """Has sessions looked at from now on, or from the end of the last split graph on no more."""
+    global _switched_on
+    with _lock:
+        _switched_on = on
+        _update()
+
+
+def watch(graph: tf.Graph) -> None:
+    """Has sessions looked at as long as `graph`, which has been split, lives."""
+    global _living
+    with _lock:
+        _living += 1
+        weakref.finalize(graph, _forget).atexit = False
+        _update()
+
+
+def num_split_graphs() -> int:
+    """How many split graphs live."""
+    return _living
+
+
+def driver_of(session: tf.compat.v1.Session) -> Optional[Driver]:
+    """The driver of a session on a split graph, from its first run on; None for other sessions."""
+    return getattr(session, "_tf_booster_driver", None)
+
+
+def _forget() -> None:
+    global _living
+    with _lock:
+        _living -= 1
+        _update()
+
+
+def _update() -> None:
+    session = _compat.base_session_class()
+    wanted = _switched_on or _living > 0
+    if wanted and not _originals:
+        _originals.update({name: session.__dict__[name] for name in ("_do_run", "make_callable")})
+        for name, original in _originals.items():
+            setattr(session, name, _attach_first(name, original, _originals["_do_run"]))
+    elif not wanted and _originals:
+        for name, original in _originals.items():
+            setattr(session, name, original)
+        _originals.clear()
+
+
+def _attach_first(name: str, original: Any, do_run: Any) -> Any:
+    """Wraps a method of the sessions: one on a split graph gets its driver with its first run."""
+
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not getattr(self, "_tf_booster_looked_for_split", False):
+            self._tf_booster_looked_for_split = True
+            split = split_of(self.graph)
+            if split is not None:
+                _attach(self, split, do_run)
+                return getattr(self, name)(*args, **kwargs)
+        return original(self, *args, **kwargs)
+
+    return method
+
+
+def _attach(session: tf.compat.v1.Session, split: Split, do_run: Any) -> None:
+    driver = Driver(session, split, functools.partial(do_run, session))
+    # On the session, not on its class: what is split stays so when tf_booster is switched off.
+    _compat.replace_do_run(session, driver.do_run)
+    session._tf_booster_driver = driver
+    session.close = driver.close
+    session.make_callable = functools.partial(_make_callable, session)
+
+
+def _make_callable(
+    session: tf.compat.v1.Session, fetches: Any, feed_list: Any = None, accept_options: bool = False
+) -> Callable[..., Any]:
+    """Stands for Session.make_callable, which would not come by the driver."""
+    del accept_options  # run() takes them by the names by which the callable would.
+
+    def run(*values: Any, **kwargs: Any) -> Any:
+        return session.run(fetches, dict(zip(feed_list or (), values)), **kwargs)
+
+    return run
