@@ -103,9 +103,15 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str) -> Split:
         sent = [copies[tensor.op.name].outputs[tensor.value_index] for tensor in found.crossing]
         enqueue = tf.raw_ops.QueueEnqueueV2(handle=queue, components=sent, name=f"{SCOPE}/send")
     begin = dequeued[0].op
+    with view.inserting(DEVICE):
+        # Grappler knows no shapes of what comes out of a queue, and sums and products that it rewrites by shapes would get other last bits.
+        values = [
+            tf.raw_ops.EnsureShape(input=value, shape=tensor.shape) if tensor.shape.rank is not None else value
+            for tensor, value in zip(found.crossing, dequeued)
+        ]
     new = {enqueue, *copies.values()}
     members = set(found.ops)
-    for tensor, value in zip(found.crossing, dequeued):
+    for tensor, value in zip(found.crossing, values):
         value.set_shape(tensor.shape)
         # Copies of the program's ops go on reading each other: only those that nothing but a hook may fetch are left of them.
         of_source = tensor.op is found.source
@@ -119,7 +125,7 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str) -> Split:
         dequeue=begin,
         size=size,
         source=found.source,
-        crossing={tensor.name: value for tensor, value in zip(found.crossing, dequeued)},
+        crossing={tensor.name: value for tensor, value in zip(found.crossing, values)},
         ahead=ahead,
         meets_ranks=any(collectives.is_collective(op) for op in found.ops),
         resets=tuple(op for op in found.source.inputs[0].consumers() if op.type == "MakeIterator"),
