@@ -1,28 +1,14 @@
 """ParseExampleV2 and its older forms: TensorFlow's parser and ours in one process, over generated specs and records."""
 
 import example_compare
-import pytest
 from example_cases import HypothesisDraw, a_batch, a_record, a_spec, names_for
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from simd_levels import levels_here
 
 from tf_booster import parsing
 
 given_data = given(data=st.data())
 some = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-@pytest.fixture(autouse=True)
-def off_after():
-    yield
-    parsing.serve_stock_ops(False)
-    parsing.force_simd_level("")
-
-
-@pytest.fixture(params=levels_here())
-def level(request):
-    parsing.force_simd_level(request.param)
 
 
 def check_same(op, *args):

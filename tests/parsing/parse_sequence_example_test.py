@@ -10,25 +10,12 @@ from example_compare import Feature
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sequence_cases import a_batch_of_sequences, a_sequence, a_sequence_spec, plain_sequences
-from simd_levels import levels_here
 
 import tf_booster
 from tf_booster import parsing
 
 given_data = given(data=st.data())
 some = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-@pytest.fixture(autouse=True)
-def off_after():
-    yield
-    parsing.serve_stock_ops(False)
-    parsing.force_simd_level("")
-
-
-@pytest.fixture(params=levels_here())
-def level(request):
-    parsing.force_simd_level(request.param)
 
 
 def check_same(op, *args, any_text=True):

@@ -34,12 +34,6 @@ def record(i, longer=0):
     return example_records.simple(**lists)
 
 
-@pytest.fixture(autouse=True)
-def off_after():
-    yield
-    parsing.serve_stock_ops(False)
-
-
 @pytest.fixture(params=SPECS)
 def parse(request):
     """A function from serialized records to arrays, always by the same kernel; TensorFlow's or ours."""

@@ -1,4 +1,5 @@
 #include "cc/core/exchange/id_exchange.h"
+#include "cc/core/base/dispatch_dim.h"
 
 #include <algorithm>
 #include <atomic>

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "cc/core/base/dispatch_dim.h"
 #include "cc/core/hash_table/cpu_table_impl.h"
 #include "cc/core/hash_table/row_copy.h"
 

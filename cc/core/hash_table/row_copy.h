@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 namespace tf_booster {
 
@@ -20,29 +19,6 @@ inline void CopyRow(float* to, const float* from, int64_t dim) {
     for (int64_t i = 0; i < kDim; i += 8) _mm256_storeu_ps(to + i, _mm256_loadu_ps(from + i));
   } else {
     std::memcpy(to, from, kDim * sizeof(float));
-  }
-}
-
-// Calls body(constant), where constant.value is `dim` for dimensions that are common and 0 for others.
-template <class Body>
-inline void DispatchDim(int64_t dim, Body body) {
-  switch (dim) {
-    case 1:
-      return body(std::integral_constant<int64_t, 1>());
-    case 4:
-      return body(std::integral_constant<int64_t, 4>());
-    case 8:
-      return body(std::integral_constant<int64_t, 8>());
-    case 16:
-      return body(std::integral_constant<int64_t, 16>());
-    case 32:
-      return body(std::integral_constant<int64_t, 32>());
-    case 64:
-      return body(std::integral_constant<int64_t, 64>());
-    case 128:
-      return body(std::integral_constant<int64_t, 128>());
-    default:
-      return body(std::integral_constant<int64_t, 0>());
   }
 }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
 #include <vector>
 
+#include "cc/core/base/dispatch_dim.h"
 #include "cc/core/pooling/job_ranges.h"
 #include "cc/core/pooling/weighted_pooling.h"
 
@@ -19,26 +19,8 @@ inline void AddTo(T* __restrict out, const T* __restrict in, int64_t n) {
   for (int64_t d = 0; d < n; ++d) out[d] += in[d];
 }
 
-// Calls body(constant) with `dim`, if it is a usual one, so that a loop over it is a few vector instructions; with 0 if
-// not: then `dim` counts.
-template <class Body>
-void WithConstant(int64_t dim, Body body) {
-  switch (dim) {
-    case 4:
-      return body(std::integral_constant<int64_t, 4>());
-    case 8:
-      return body(std::integral_constant<int64_t, 8>());
-    case 16:
-      return body(std::integral_constant<int64_t, 16>());
-    case 32:
-      return body(std::integral_constant<int64_t, 32>());
-    default:
-      return body(std::integral_constant<int64_t, 0>());
-  }
-}
-
 // TensorFlow adds in blocks: first the 2 to 9 rows that leave a multiple of 8, then 8 at a time, each block summed up
-// by itself. Up to 9 rows are multiplied by the reciprocal of the count, more are divided by it. kDim: WithConstant's.
+// by itself. Up to 9 rows are multiplied by the reciprocal of the count, more are divided by it. kDim: DispatchDim's.
 template <int64_t kDim, class T>
 void PoolRow(const T* embeddings, int64_t any_dim, const int32_t* idx, int64_t n, Combiner combiner, T* out) {
   const int64_t dim = kDim > 0 ? kDim : any_dim;
@@ -57,11 +39,11 @@ void PoolRow(const T* embeddings, int64_t any_dim, const int32_t* idx, int64_t n
     const T scale = T(1) / divisor;
     for (int64_t d = 0; d < dim; ++d) out[d] *= scale;
   }
-  T block[kColumns];
+  T block[kDim > 0 ? std::min(kDim, kColumns) : kColumns];
   for (int64_t i = first; i < n; i += 8) {
     for (int64_t begin = 0; begin < dim; begin += kColumns) {
       const int64_t columns = std::min(kColumns, dim - begin);
-      std::copy(row(i) + begin, row(i) + begin + columns, block);
+      for (int64_t d = 0; d < columns; ++d) block[d] = row(i)[begin + d];
       for (int64_t j = 1; j < 8; ++j) AddTo(block, row(i + j) + begin, columns);
       AddTo(out + begin, block, columns);
     }
@@ -119,7 +101,7 @@ void Pool(const std::vector<PoolingJob<T>>& jobs, ParallelFor& pf) {
   Ranges(jobs, true).Run(pf, [&](size_t j, int64_t begin, int64_t end) {
     const PoolingJob<T>& job = jobs[j];
     const PoolingSegments& s = job.segments;
-    WithConstant(s.dim, [&](auto constant) {
+    DispatchDim(s.dim, [&](auto constant) {
       for (int64_t r = begin; r < end; ++r) {
         T* out = job.pooled + r * s.dim;
         const int32_t* idx = s.idx + s.row_splits[r];
@@ -142,8 +124,8 @@ void PoolGradient(const std::vector<PoolingGradientJob<T>>& jobs, ParallelFor& p
     if (jobs[j].segments.weights != nullptr) {
       WeightedGradientRange(jobs[j], begin, end);
     } else {
-      WithConstant(jobs[j].segments.dim,
-                   [&](auto constant) { GradientRange<decltype(constant)::value>(jobs[j], begin, end); });
+      DispatchDim(jobs[j].segments.dim,
+                  [&](auto constant) { GradientRange<decltype(constant)::value>(jobs[j], begin, end); });
     }
   });
 }

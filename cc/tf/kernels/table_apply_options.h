@@ -105,6 +105,18 @@ struct CenteredRMSPropApply : RMSPropLikeApply<CenteredRMSPropOptions> {
   static constexpr const char* kOptimizer = "centered_rmsprop";
 };
 
+// REGISTER(name) for each of them.
+#define TFB_FOR_EACH_TABLE_APPLY(REGISTER) \
+  REGISTER(GradientDescent);               \
+  REGISTER(Momentum);                      \
+  REGISTER(KerasMomentum);                 \
+  REGISTER(Adagrad);                       \
+  REGISTER(AdagradV2);                     \
+  REGISTER(Adam);                          \
+  REGISTER(Ftrl);                          \
+  REGISTER(RMSProp);                       \
+  REGISTER(CenteredRMSProp)
+
 }  // namespace tf_booster
 
 #endif  // TF_BOOSTER_CC_TF_KERNELS_TABLE_APPLY_OPTIONS_H_

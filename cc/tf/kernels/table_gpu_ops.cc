@@ -138,15 +138,7 @@ REGISTER_KERNEL_BUILDER(Name("TfBoosterTableGather").Device(tensorflow::DEVICE_G
 #define REGISTER_APPLY(name)                                                                                    \
   REGISTER_KERNEL_BUILDER(Name("TfBoosterTableApply" #name).Device(tensorflow::DEVICE_GPU).HostMemory("table"), \
                           TableApplyGpuOp<name##Apply, gpu::table_step::name>)
-REGISTER_APPLY(GradientDescent);
-REGISTER_APPLY(Momentum);
-REGISTER_APPLY(KerasMomentum);
-REGISTER_APPLY(Adagrad);
-REGISTER_APPLY(AdagradV2);
-REGISTER_APPLY(Adam);
-REGISTER_APPLY(Ftrl);
-REGISTER_APPLY(RMSProp);
-REGISTER_APPLY(CenteredRMSProp);
+TFB_FOR_EACH_TABLE_APPLY(REGISTER_APPLY);
 #undef REGISTER_APPLY
 
 }  // namespace

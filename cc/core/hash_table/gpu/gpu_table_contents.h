@@ -35,12 +35,8 @@ Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, uint32_t id, bool 
     if (with_values) out.values = scratch->Take<float>(n * width);
     sum_scratch = scratch->Take<char>(sum_bytes);
   };
-  Scratch measure(nullptr);
-  take(&measure);
   DeviceBlock block;
-  TFB_RETURN_IF_ERROR(Take(measure.used(), &block));
-  Scratch memory(block.get());
-  take(&memory);
+  TFB_RETURN_IF_ERROR(TakeArrays(take, &block));
   ForEach(queue_, n, FlagRows{state_->view, first, id, flags});
   queue_.InclusiveSum(flags, ranks, n, sum_scratch);
   ForEach<kGroupLanes>(queue_, n, ExportRows{state_->view, first, flags, ranks, out});
@@ -100,12 +96,8 @@ Status GpuTableOn<Queue>::ExportPending(uint32_t id, const ContentsOut& out) con
     keys = scratch->Take<int64_t>(n);
     counts = scratch->Take<int64_t>(n);
   };
-  Scratch measure(nullptr);
-  take(&measure);
   DeviceBlock block;
-  TFB_RETURN_IF_ERROR(Take(measure.used(), &block));
-  Scratch memory(block.get());
-  take(&memory);
+  TFB_RETURN_IF_ERROR(TakeArrays(take, &block));
   queue_.Zero(count, sizeof(uint64_t));
   ForEach(queue_, state_->view.index.capacity(), CollectPending{state_->view, id, count, keys, counts});
   std::vector<int64_t> host_keys(n), host_counts(n), order(n);
@@ -255,12 +247,8 @@ Status GpuTableOn<Queue>::EnterPiece(const ContentsIn& in, uint32_t id, int64_t 
     slot_table = scratch->Take<const float*>(slots);
     for (int64_t s = 0; s < slots; ++s) slot_arrays[s] = given(s) ? scratch->Take<float>(n * dim) : nullptr;
   };
-  Scratch measure(nullptr);
-  take(&measure);
   DeviceBlock block;
-  TFB_RETURN_IF_ERROR(Take(measure.used(), &block));
-  Scratch memory(block.get());
-  take(&memory);
+  TFB_RETURN_IF_ERROR(TakeArrays(take, &block));
   queue_.FromHost((pending ? in.pending_keys : in.keys) + begin, n, keys);
   InsertRule rule;
   rule.distinct = rule.absent = true;
@@ -292,12 +280,7 @@ Status GpuTableOn<Queue>::TakePurgeArrays(PurgeArrays* arrays) const {
     arrays->ranks = scratch->Take<int32_t>(kRowsOfPurge);
     arrays->sum_scratch = scratch->Take<char>(sum_bytes);
   };
-  Scratch measure(nullptr);
-  take(&measure);
-  TFB_RETURN_IF_ERROR(Take(measure.used(), &arrays->block));
-  Scratch memory(arrays->block.get());
-  take(&memory);
-  return Status();
+  return TakeArrays(take, &arrays->block);
 }
 
 template <class Queue>

@@ -144,6 +144,16 @@ class GpuTableOn final : public GpuTable {
     *block = DeviceBlock(config_.allocator, bytes);
     return block->ok() ? Status() : Exhausted(bytes, -1, "a batch's own arrays");
   }
+  // Arrays in one block: take(scratch) is called twice, to measure them and to place them.
+  template <class TakeThem>
+  Status TakeArrays(const TakeThem& take, DeviceBlock* block) const {
+    Scratch measure(nullptr);
+    take(&measure);
+    TFB_RETURN_IF_ERROR(Take(measure.used(), block));
+    Scratch memory(block->get());
+    take(&memory);
+    return Status();
+  }
   // The queue's error, if there is one.
   Status Done() const {
     const char* error = queue_.error();

@@ -54,11 +54,7 @@ Status GpuTableOn<Queue>::Stage(const KeyBatch& keys, const RowHandle* handles, 
     staged->values = scratch->Take<float>(n * options_.dim);
     staged->found = scratch->Take<uint8_t>(n);
   };
-  Scratch measure(nullptr);
-  take(&measure);
-  TFB_RETURN_IF_ERROR(Take(measure.used(), &staged->block));
-  Scratch memory(staged->block.get());
-  take(&memory);
+  TFB_RETURN_IF_ERROR(TakeArrays(take, &staged->block));
   queue_.FromHost(keys.keys, n, key_array);
   if (keys.fields != nullptr) queue_.FromHost(keys.fields, n, field_array);
   if (handles != nullptr) queue_.FromHost(handles, n, handle_array);
@@ -141,12 +137,8 @@ Status GpuTableOn<Queue>::Gather(const KeyBatch& keys, const RowHandle* handles,
         jobs.push_back({codes, out, FloatCopy(options_.dim, out), part.size});
       }
     };
-    Scratch measure(nullptr);
-    take(&measure);
     DeviceBlock block;
-    TFB_RETURN_IF_ERROR(Take(measure.used(), &block));
-    Scratch memory(block.get());
-    take(&memory);
+    TFB_RETURN_IF_ERROR(TakeArrays(take, &block));
     for (size_t p = 0; p < parts.size(); ++p) {
       queue_.FromHost(parts[p].codes, parts[p].size, const_cast<int64_t*>(jobs[p].codes));
     }

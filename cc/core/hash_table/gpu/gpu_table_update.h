@@ -114,12 +114,7 @@ Status GpuTableOn<Queue>::TakeEvictionArrays(int64_t rows, EvictionArrays* array
     arrays->by_hash = scratch->Take<int32_t>(rows);
     arrays->sort_scratch = scratch->Take<char>(sort_bytes);
   };
-  Scratch measure(nullptr);
-  take(&measure);
-  TFB_RETURN_IF_ERROR(Take(measure.used(), &arrays->block));
-  Scratch memory(arrays->block.get());
-  take(&memory);
-  return Status();
+  return TakeArrays(take, &arrays->block);
 }
 
 template <class Queue>

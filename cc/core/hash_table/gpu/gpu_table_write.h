@@ -220,12 +220,8 @@ Status GpuTableOn<Queue>::FreeByRank(const DeviceKeys& keys, int64_t* erased) {
     ranks = scratch->Take<int32_t>(n);
     sum_scratch = scratch->Take<char>(sum_bytes);
   };
-  Scratch measure(nullptr);
-  take(&measure);
   DeviceBlock block;
-  TFB_RETURN_IF_ERROR(Take(measure.used(), &block));
-  Scratch memory(block.get());
-  take(&memory);
+  TFB_RETURN_IF_ERROR(TakeArrays(take, &block));
   const MarkRows marks = {state_->view, rows, true, n};
   ForEach<kGroupLanes>(queue_, n, FindErased{state_->view, keys, rows});
   ForEach(queue_, n, Mark(marks));
