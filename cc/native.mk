@@ -24,6 +24,9 @@ TF_SOURCES := $(filter-out $(NOT_LIB),$(call find,cc/tf,*.cc))
 ALL_CUDA := $(call find,cc,*.cu)
 CUDA_SOURCES := $(filter-out %_test.cu %_bench.cu,$(ALL_CUDA))
 TEST_SOURCES := $(call find,$(if $(SANITIZE),cc/core,cc),*_test.cc)
+ifeq ($(SANITIZE),thread)
+TEST_SOURCES := $(shell grep -liE 'thread|parallel' $(TEST_SOURCES))  # The others have one thread.
+endif
 BENCH_SOURCES := $(call find,cc/core,*_bench.cc)
 
 # TensorFlow: asked once, kept in a file. A sanitizer build is of cc/core only and needs none; nor do the CUDA tests
