@@ -14,10 +14,13 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-COLORS = {"plain": "#8a8f98", "boosted": "#0b7a75", "ranks": "#b5651d"}
+COLORS = {"plain": "#8a8f98", "boosted": "#0b7a75", "exact": "#3b5bdb", "async": "#a23b9e", "ranks": "#b5651d"}
+PIPELINES = ("exact", "async")
 LABELS = {
     "plain": "TensorFlow alone, hashed buckets",
     "boosted": "tf_booster, hash tables",
+    "exact": "tf_booster, pipeline exact",
+    "async": "tf_booster, pipeline async",
     "ranks": "tf_booster, two ranks",
 }
 
@@ -48,9 +51,13 @@ def summary_rows(meta: Dict, results: Dict) -> List[Tuple[str, ...]]:
             lambda r: {"variable": "hashed-bucket feature columns", "hash": "hash tables"}[r["settings"]["embeddings"]],
         ),
         each("AUC (reachable %.4f)" % reachable, lambda r: "%.4f" % r["auc"]),
+        each("AUC against pipeline off", lambda r: _against(r, results["boosted"])),
         each("log loss", lambda r: "%.4f" % r["loss"]),
         each("samples/s, training", lambda r: f"{speed(r):,.0f}"),
         each("ratio", lambda r: "%.2f" % (speed(r) / speed(results["plain"]))),
+        each("time of a step", lambda r: "%.2f ms" % step_ms(r)),
+        each("embedding graph, main graph, waiting", _halves),
+        each("bound by", bound_by),
         each("input pipeline, of a step's processor time", _input_share),
         each("collectives a step", _collectives),
         each("tables", lambda r: "%d of width %d" % (last(r)["tables"], 1 + r["settings"]["embedding_dim"])),
@@ -58,6 +65,39 @@ def summary_rows(meta: Dict, results: Dict) -> List[Tuple[str, ...]]:
         each("checkpoint", lambda r: "%.1f MB" % (last(r)["bytes"] / 1e6)),
         each("export reloaded", lambda r: _agreement(r["served"]) if "served" in r else "–"),
     ]
+
+
+def step_ms(result: Dict) -> float:
+    """Of one step of all ranks together, in steady state."""
+    return 1e3 * num_ranks(result) * result["settings"]["batch_size"] / speed(result)
+
+
+def bound_by(result: Dict) -> str:
+    """Which part of a step with a pipeline takes longest. The report's own answer counts turns of other processes as the program's."""
+    if not _pipelined(result):
+        return "–"
+    ms = result["report"]["pipeline"]
+    between = step_ms(result) - ms["main_ms"] - ms["waiting_ms"]
+    parts = {"main graph": ms["main_ms"], "embedding graph": ms["embedding_ms"], "program": between}
+    return max(parts, key=parts.get)
+
+
+def _pipelined(result: Dict) -> bool:
+    return bool(result["report"] and result["report"]["pipeline"])
+
+
+def _halves(result: Dict) -> str:
+    if not _pipelined(result):
+        return "–"
+    ms = result["report"]["pipeline"]
+    return "%.2f, %.2f, %.2f ms" % (ms["embedding_ms"], ms["main_ms"], ms["waiting_ms"])
+
+
+def _against(result: Dict, off: Dict) -> str:
+    if not _pipelined(result):
+        return "–"
+    difference = result["auc"] - off["auc"]
+    return "%+.4f" % difference if difference else "identical"
 
 
 def _collectives(result: Dict) -> str:
@@ -91,7 +131,11 @@ def accelerations(report: Dict) -> List[str]:
 
 
 def _headings(results: Dict) -> List[str]:
-    return ["boosted, %d ranks" % num_ranks(result) if name == "ranks" else name for name, result in results.items()]
+    names = {name: "pipeline " + name for name in PIPELINES}
+    return [
+        "boosted, %d ranks" % num_ranks(result) if name == "ranks" else names.get(name, name)
+        for name, result in results.items()
+    ]
 
 
 def print_table(meta: Dict, results: Dict) -> None:
@@ -183,6 +227,9 @@ pre { background: #f6f7f9; padding: 1rem; overflow-x: auto; font-size: .85rem; l
 """
 
 
+_PIPELINE_NOTE = """ The boosted program was trained with its embedding pipeline, too: the embedding graph of the next step (input,
+distinct ids, their places; in async mode the rows as well) ran while the main graph of this one did. Exact gives the numbers of
+the boosted run; in async mode a row may be one update old. A step waits where its embedding graph has not ended before the last main graph."""
 _RANKS_NOTE = """ The run on %d ranks came after these, alone on the machine: each rank has one thread, its part of the records, and
 a batch so much smaller that a step sees as many records as the others."""
 
@@ -228,7 +275,7 @@ feature columns work too: --embeddings hash_column.</p>
 <h2>How it was measured</h2>
 <p>%s training records and %s evaluation records, shaped like Criteo's, with planted effects. The reachable AUC is that of the true
 click probability on the evaluation records. Batch size %d, optimizer %s, %.3g pass(es) over the data. Plain means %s hashed buckets a field under
-TensorFlow's embedding_column, of the same width as the hash tables. The two processes took turns of 25 steps, so both saw the same machine;
+TensorFlow's embedding_column, of the same width as the hash tables. The processes took turns of 25 steps, so all saw the same machine;
 the first steps of a turn, and those around a checkpoint, are not counted. Speeds are medians over the turns. The input pipeline, from files to parsed batches,
 was run once more without the model, by TensorFlow's parser in the plain process and by tf_booster's in the other; its processor time, over all
 threads, is set against that of a training step. The exports were
@@ -250,7 +297,7 @@ loaded in fresh processes and gave the predictions of the Estimators.%s</p>
                 settings["optimizer"],
                 settings["steps"] * settings["batch_size"] / meta["train"]["records"],
                 "{:,}".format(settings["buckets"]),
-                _RANKS_NOTE % num_ranks(results["ranks"]) if "ranks" in results else "",
+                _PIPELINE_NOTE + (_RANKS_NOTE % num_ranks(results["ranks"]) if "ranks" in results else ""),
                 html.escape(platform.machine()),
                 os.cpu_count(),
                 platform.python_version(),

@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import time
-from typing import Dict, List, TextIO
+from typing import Dict, List, Optional, TextIO
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -37,7 +37,7 @@ class Turns(tf.estimator.SessionRunHook):
 
     def __init__(self, args, channel: TextIO) -> None:
         self.args, self.channel = args, channel
-        self.report, self.report_text = None, ""
+        self._report, self.report_text = None, ""
         self.speeds: List[Dict] = []
         self._skip, self._last, self._seconds, self._measured, self._steps = WARM_UP, 0.0, 0.0, 0, 0
         self._last_processor, self._processor, self._processor_steps = 0.0, 0.0, 0
@@ -46,6 +46,11 @@ class Turns(tf.estimator.SessionRunHook):
     def processor_seconds(self) -> float:
         """Of a step, over all threads, reading ahead included."""
         return self._processor / max(1, self._processor_steps)
+
+    @property
+    def report(self) -> Optional[Dict]:
+        """Of the training graph; what a pipeline's halves took is in it when training has ended."""
+        return self._report and self._report.to_dict()
 
     def skip(self, steps: int) -> None:
         """Leaves the next `steps` steps out of the measurement."""
@@ -64,7 +69,8 @@ class Turns(tf.estimator.SessionRunHook):
         if self.args.booster:
             import tf_booster
 
-            self.report, self.report_text = tf_booster.report().to_dict(), str(tf_booster.report())
+            self._report = tf_booster.report()
+            self.report_text = str(self._report)
         self.tell(event="ready")
         self.wait()
 
@@ -159,27 +165,28 @@ def input_processor_seconds(args) -> float:
 
 
 def train(result_path: str, argv: List[str], channel: TextIO) -> None:
-    """Trains, evaluates, predicts, exports; writes what it found to `result_path`."""
+    """Trains, evaluates, exports, without a pipeline also predicts; writes what it found to `result_path`."""
     args = deepfm.parse_args(argv)
     if args.booster:
         import tf_booster
 
-        tf_booster.enable_gpu_booster()
+        tf_booster.enable_gpu_booster(pipeline=args.pipeline)
     estimator = deepfm.make_estimator(args)
     turns = Turns(args, channel)
     growth = Growth(args.model_dir, turns)
     metrics, exports = deepfm.train_and_evaluate(estimator, args, hooks=[turns], listeners=[growth])
     turns.tell(event="trained")
     turns.wait()
-    begin = time.perf_counter()
-    predictions = np.asarray(deepfm.predict(estimator, args, PREDICTIONS), np.float32)
     result = describe_training(args, metrics, turns, growth)
-    result.update(
-        input_processor_seconds=input_processor_seconds(args),
-        export=exports[0].decode(),
-        predictions=predictions.tolist(),
-        predict_seconds=time.perf_counter() - begin,
-    )
+    if args.pipeline == "off":  # Only training has a pipeline.
+        begin = time.perf_counter()
+        predictions = np.asarray(deepfm.predict(estimator, args, PREDICTIONS), np.float32)
+        result.update(
+            input_processor_seconds=input_processor_seconds(args),
+            export=exports[0].decode(),
+            predictions=predictions.tolist(),
+            predict_seconds=time.perf_counter() - begin,
+        )
     with open(result_path, "w") as f:
         json.dump(result, f)
     turns.tell(event="done")

@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+import tensorflow as tf
 from example_programs import EXAMPLES
 
 import demo
@@ -66,6 +68,30 @@ def test_boosted_tables_grow_and_plain_ones_do_not(quick):
     rows = [g["rows"] for g in growth["boosted"]]
     assert rows[0] == 0 < rows[1] < rows[2] < 26 * 50_000
     assert growth["boosted"][2]["tables"] == growth["plain"][2]["tables"] == 26
+
+
+def test_the_pipelines_stand_beside_the_boosted_run(quick):
+    out, printed = quick
+    results = {}
+    for name in ("boosted", "exact", "async"):
+        with open(os.path.join(out, name + ".json")) as f:
+            results[name] = json.load(f)
+    with open(os.path.join(out, "report.html")) as f:
+        page = f.read()
+    assert results["boosted"]["report"]["pipeline"] == {}
+    for name in ("exact", "async"):
+        assert results[name]["growth"][-1]["rows"] == results["boosted"]["growth"][-1]["rows"]
+        pipeline = results[name]["report"]["pipeline"]
+        assert (pipeline["mode"], pipeline["steps"]) == (name, 78)
+        halves = "%(embedding_ms).2f, %(main_ms).2f, %(waiting_ms).2f ms" % pipeline
+        assert halves in printed and halves in page
+        assert "pipeline " + name in printed and demo_page.bound_by(results[name]) in printed
+    assert results["exact"]["auc"] == results["boosted"]["auc"] and "identical" in printed
+    off, exact = (tf.train.load_checkpoint(os.path.join(out, name)) for name in ("boosted", "exact"))
+    for name in ("numeric_first_order/kernel", "dense_0/kernel", "deep/bias/Adagrad"):
+        np.testing.assert_array_equal(exact.get_tensor(name), off.get_tensor(name))
+    # Of 4,000 records, after 78 steps.
+    assert results["async"]["auc"] == pytest.approx(results["boosted"]["auc"], abs=0.01)
 
 
 def test_two_ranks_train_the_same_model(quick):
