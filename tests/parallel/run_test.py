@@ -135,7 +135,12 @@ def test_a_rank_that_raises_ends_the_job(tmp_path):
         "import os, sys, time\n"
         "rank = os.environ['HOROVOD_RANK']\n"
         "print('hello', sys.argv[1:], os.environ.get('MALLOC_ARENA_MAX'), flush=True)\n"
-        "if rank == '1': raise KeyError('no such column')\n"
+        f"said = {str(tmp_path / 'said')!r}\n"
+        "if rank == '0': open(said, 'w').close()\n"
+        "while not os.path.exists(said): time.sleep(0.01)\n"
+        "if rank == '1':\n"
+        "    time.sleep(0.5)  # The launcher has rank 0's line by then.\n"
+        "    raise KeyError('no such column')\n"
         "time.sleep(600)\n"
     )
     job = start(script, "--flag", "a b")
