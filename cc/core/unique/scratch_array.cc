@@ -82,8 +82,8 @@ Pool& GlobalPool() {
 }  // namespace
 
 ScratchBlock TakeScratch(size_t bytes) {
+  bytes = RoundUp(std::max<size_t>(bytes, 1), kLine);  // First: GiveScratch goes by the block's bytes.
   if (bytes >= kLarge) return GlobalPool().Take(bytes);
-  bytes = RoundUp(std::max<size_t>(bytes, 1), kLine);
   void* data = std::aligned_alloc(kLine, bytes);
   if (data == nullptr) throw std::bad_alloc();
   return {data, bytes, false};

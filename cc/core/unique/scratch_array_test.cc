@@ -29,6 +29,16 @@ TEST(ZerosAlsoInMemoryThatWasUsed) {
   }
 }
 
+// Who gives a block back knows its size alone: that says whether it is the pool's.
+TEST(SizesAroundThePoolsSmallestBlock) {
+  for (size_t bytes = (size_t{1} << 20) - 130; bytes <= (size_t{1} << 20) + 130; ++bytes) {
+    const ScratchBlock block = TakeScratch(bytes);
+    EXPECT_TRUE(block.bytes >= bytes);
+    if (block.bytes >= size_t{1} << 20) EXPECT_EQ(reinterpret_cast<uintptr_t>(block.data) % (size_t{2} << 20), 0u);
+    GiveScratch(block);
+  }
+}
+
 TEST(MovesAndSwaps) {
   ScratchArray<uint64_t> a(300000), b;
   a[299999] = 5;
