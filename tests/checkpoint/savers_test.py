@@ -6,6 +6,7 @@ import tensorflow as tf
 from tensorflow.python.training.saver import BaseSaverBuilder
 
 import tf_booster
+from tf_booster.checkpoint import layout
 
 v1 = tf.compat.v1
 
@@ -213,6 +214,25 @@ def test_a_variable_named_like_a_tensor_of_a_table_is_refused(model):
 def test_a_variable_named_like_a_renamed_table_is_refused(model):
     with pytest.raises(ValueError, match="Variable 'w/step'.*hash table 'w'.*rename"):
         model(lambda m: v1.train.Saver({"w": m.user.variable, "w/step": m.step}))
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("a/keys", "a"),
+        ("a/b/keys", "a/b"),
+        ("a/b/slots/m", "a/b"),
+        ("a/slots/b/slots/m", "a"),
+        ("c/slots/a/slots/m", None),
+        ("a/key", None),
+        ("a/keys/b", None),
+        ("ab/keys", None),
+        ("keys", None),
+        ("a/slots", None),
+    ],
+)
+def test_names_that_tables_reserve(name, table):
+    assert layout.table_that_reserves(name, {"a", "a/b"}) == table
 
 
 def test_a_partitioned_variable_of_a_feature_column(tmp_path):

@@ -11,7 +11,8 @@ n rows in no promised order; p keys that were seen and not admitted yet.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, NamedTuple, Tuple
+import re
+from typing import AbstractSet, Any, Iterable, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
 
@@ -64,10 +65,13 @@ def named_tensors(checkpoint_name: str, handle: tf.Tensor, exported: Exported) -
     return pairs + [(f"{checkpoint_name}/slots/{slot}", tensor) for slot, tensor in slots]
 
 
-def is_reserved(checkpoint_name: str, name: str) -> bool:
-    """Whether `name` is that of one of the table's tensors."""
-    start = f"{checkpoint_name}/"
-    return name.startswith(start) and (name[len(start) :] in _FIELDS or name.startswith(f"{start}slots/"))
+def table_that_reserves(name: str, tables: AbstractSet[str]) -> Optional[str]:
+    """The one of `tables` that writes a tensor by this name; None if none does. Takes no longer for many tables."""
+    table, _, field = name.rpartition("/")
+    if field in _FIELDS and table in tables:
+        return table
+    places = (slot.start() for slot in re.finditer("/slots/", name))
+    return next((name[:place] for place in places if name[:place] in tables), None)
 
 
 def tables_among(names: Iterable[str]) -> List[str]:

@@ -9,7 +9,7 @@ Savers that are not built yet need nothing: they take what the collections hold 
 
 from __future__ import annotations
 
-from typing import Any, ContextManager, Dict, Iterable, List, NamedTuple, Optional, Sequence
+from typing import AbstractSet, Any, ContextManager, Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
@@ -42,11 +42,10 @@ def check_built_savers(view: GraphView, replaced: Iterable[Replaced]) -> None:
         table's tensors, so that a checkpoint would have the name twice.
     """
     replaced = list(replaced)
-    owners = _Owners(replaced)
+    owners, tables = _Owners(replaced), {entry.name for entry in replaced}
     for variable in view.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES):
         if variable_handle_op(variable) not in owners:
-            for entry in replaced:
-                _check_name(entry.name, variable.op.name)
+            _check_name(variable.op.name, tables)
     for op in view.ops("Save", "SaveSlices"):
         for handle in map(_variable_read_by, op.inputs):
             if handle in owners:
@@ -116,13 +115,13 @@ class _SavedTensors:
                 f"Saver op '{self.op.name}': var_list has only optimizer slots of hash tables ({', '.join(self.names)}); "
                 "list the tables, their slots are saved with them"
             )
-        for table in tables:
-            for name in kept:
-                _check_name(table, name)
+        for name in kept:
+            _check_name(name, tables.keys())
 
 
-def _check_name(table: str, variable: str) -> None:
-    if layout.is_reserved(table, variable):
+def _check_name(variable: str, tables: AbstractSet[str]) -> None:
+    table = layout.table_that_reserves(variable, tables)
+    if table is not None:
         raise ValueError(
             f"Variable '{variable}' has the name that a tensor of hash table '{table}' has in checkpoints; rename one of the two"
         )

@@ -26,7 +26,7 @@ class GraphView:
     def __init__(self, graph: tf.Graph):
         self.graph = graph
         self._moved: Dict[Any, tf.Tensor] = {}
-        self._handle_ops: Dict[str, Tuple[List[int], Set[Optional[tf.Operation]]]] = {}
+        self._handle_ops: Dict[str, Tuple[int, Set[Optional[tf.Operation]]]] = {}
         self._index = GraphIndex(graph)
         self._journal = journal.Journal(graph, self._index.edited)
         self.commit()
@@ -77,11 +77,10 @@ class GraphView:
         return found
 
     def in_collection(self, name: str, handle_op: tf.Operation) -> bool:
-        """Whether a Variable on `handle_op` is in the collection. Cheap for many in turn."""
-        items = self.graph.get_collection(name)
-        now = list(map(id, items))
-        if self._handle_ops.get(name, ([], set()))[0] != now:
-            self._handle_ops[name] = now, {variable_handle_op(item) for item in items}
+        """Whether a Variable on `handle_op` is in the collection. Cheap for many in turn: asks a set, made anew at each commit and where the length is another."""
+        items = _compat.collections(self.graph).get(name, ())
+        if self._handle_ops.get(name, (-1, set()))[0] != len(items):
+            self._handle_ops[name] = len(items), {variable_handle_op(item) for item in items}
         return handle_op in self._handle_ops[name][1]
 
     @staticmethod
@@ -116,6 +115,7 @@ class GraphView:
         """Keeps all edits for good."""
         self._journal.commit()
         self._committed = self.graph.version
+        self._handle_ops.clear()
         self._collections = {key: list(items) for key, items in _compat.collections(self.graph).items()}
 
     def rollback(self) -> int:

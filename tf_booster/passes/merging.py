@@ -190,8 +190,12 @@ def _judge(view: GraphView, before: List[Sequence[int]], order: List[List[int]])
 def _sources(view: GraphView) -> Set[int]:
     """Numbers of the ops that are sources."""
     index, sources = view.index(), Sources(view.graph)
-    types = [op_type for op_type in index.types() if sources.may_be_source(op_type)]
-    return {index.number[op] for op in index.of_types(types) if sources.is_source(op)}
+    found: Set[int] = set()
+    for op_type in index.types():
+        told = sources.told_by_type(op_type)
+        if told is not False:
+            found.update(index.number[op] for op in index.of_types([op_type]) if told or sources.is_source(op))
+    return found
 
 
 # Between a Switch and its Merge, an Enter and its Exit, ops may run never or often. Nothing within a loop goes as deep as _LOOP.

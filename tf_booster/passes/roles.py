@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import Dict, Iterable, List, Sequence, Set
+from typing import Dict, Iterable, List, Sequence, Set, Tuple
 
 from tf_booster.passes.fetches import UPDATE
 from tf_booster.passes.graph_index import GraphIndex
@@ -16,6 +17,13 @@ _LOOKUP = re.compile(
 )
 _SOURCE = re.compile(r"Placeholder\w*|\w*GetNext\w*|\w*Dequeue\w*|(Eager)?PyFunc\w*|Reader\w*")
 _VARIABLE = ("VarHandleOp", "VariableV2", "TfBoosterHashTable")
+
+
+@functools.cache
+def _kind(op_type: str) -> Tuple[bool, bool, bool, bool]:
+    """Whether ops of this type bring data, are Variables, write to Variables, look up."""
+    matches = [bool(pattern.fullmatch(op_type)) for pattern in (_SOURCE, UPDATE, _LOOKUP)]
+    return matches[0], op_type in _VARIABLE, matches[1], matches[2]
 
 
 def roles(index: GraphIndex, order: Sequence[int], forward: Set[int]) -> List[str]:
@@ -32,17 +40,17 @@ def roles(index: GraphIndex, order: Sequence[int], forward: Set[int]) -> List[st
     role: Dict[int, str] = {}
     of_inputs: List[int] = []  # Constants and Variables belong where they are used.
     for number in order:
-        op, before = index.ops[number], index.before[number]
-        op_type = op.type
-        from_data[number] = any(from_data.get(b) for b in before) or bool(_SOURCE.fullmatch(op_type))
-        from_variable[number] = any(from_variable.get(b) for b in before) or op_type in _VARIABLE
-        if UPDATE.fullmatch(op_type) or (op_type == "NoOp" and any(role.get(b) == "updates" for b in before)):
+        op_type, before = index.ops[number].type, index.before[number]
+        is_source, is_variable, is_update, is_lookup = _kind(op_type)
+        from_data[number] = is_source or any(from_data.get(b) for b in before)
+        from_variable[number] = is_variable or any(from_variable.get(b) for b in before)
+        if is_update or (op_type == "NoOp" and any(role.get(b) == "updates" for b in before)):
             role[number] = "updates"
-        elif not from_data[number] or op_type in _VARIABLE:
+        elif not from_data[number] or is_variable:
             of_inputs.append(number)
         elif forward and number not in forward:
             role[number] = "gradients"
-        elif _LOOKUP.fullmatch(op_type):
+        elif is_lookup:
             role[number] = "lookups"
         else:
             role[number] = "dense part" if from_variable[number] else "input"

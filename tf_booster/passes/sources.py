@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List
+from typing import Dict, List, Optional
 
 import tensorflow as tf
 
@@ -30,22 +30,22 @@ class Sources:
 
     def __init__(self, graph: tf.Graph):
         self._graph = graph
-        self._of_type: Dict[str, bool] = {}
+        self._by_type: Dict[str, Optional[bool]] = {}
         self._bodies: Dict[str, tf.compat.v1.GraphDef] = {}
         self._of_function: Dict[str, bool] = {}
 
-    def may_be_source(self, op_type: str) -> bool:
-        """Whether an op of this type may be a source; what it calls may still tell that it is none."""
-        if op_type not in self._of_type:
-            self._of_type[op_type] = _is_source(op_type)
-        return self._of_type[op_type]
+    def told_by_type(self, op_type: str) -> Optional[bool]:
+        """Whether all ops of this type are sources, or none; None where it depends on the functions that an op calls."""
+        if op_type not in self._by_type:
+            certain = bool(_SOURCES.fullmatch(op_type)) or not _compat.calls_functions(op_type)
+            self._by_type[op_type] = (True if certain else None) if _is_source(op_type) else False
+        return self._by_type[op_type]
 
     def is_source(self, op: tf.Operation) -> bool:
         """Whether a run that did not need `op` must not be made to need it."""
-        if not self.may_be_source(op.type) or _SOURCES.fullmatch(op.type):
-            return self.may_be_source(op.type)
-        if not _compat.calls_functions(op.type):
-            return True
+        told_by_type = self.told_by_type(op.type)
+        if told_by_type is not None:
+            return told_by_type
         called = called_functions(op)
         return not called or any(self._runs_source(name) for name in called)
 
