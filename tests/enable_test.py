@@ -114,7 +114,7 @@ def test_a_wrong_option_changes_nothing():
 
 def test_where_things_run_is_said_once(said, monkeypatch):
     monkeypatch.setattr(log, "_said", set())
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [])
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind=None: [])
     for _ in range(3):
         tf.enable_gpu_booster()
         tf_booster.disable_gpu_booster()

@@ -51,17 +51,6 @@ def test_an_unknown_value_names_what_is_wanted(name):
         options.parse({name: value})
 
 
-NOT_YET = {
-    "device": "gpu",
-}
-
-
-@pytest.mark.parametrize("name", NOT_YET)
-def test_a_value_that_this_version_cannot_honour_is_refused_not_ignored(name):
-    with pytest.raises(ValueError, match=f"option '{name}' is {NOT_YET[name]!r}, which this version .* cannot do"):
-        options.parse({name: NOT_YET[name]})
-
-
 def test_values_that_do_something():
     parsed = options.parse(
         {

@@ -49,7 +49,7 @@ def test_str_tells_people_the_same(made):
     text = str(made)
     for part in (
         "1 table(s) on cpu",
-        "table user: dim 4, adam (m, v)",
+        "table user: dim 4, on the cpu, adam (m, v)",
         "min_frequency 2",
         "skipped mean_of_all",
         "NaN",

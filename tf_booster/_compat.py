@@ -131,6 +131,11 @@ def control_outputs(op: tf.Operation) -> List[tf.Operation]:
     return list(op._control_outputs)  # pylint: disable=protected-access
 
 
+def set_device(op: tf.Operation, device: str) -> None:
+    """Constrains `op` to `device`; "" takes its constraint away."""
+    op._set_device(device)  # pylint: disable=protected-access
+
+
 def is_finalized(graph: tf.Graph) -> bool:
     """Whether `graph` takes no more ops."""
     return bool(graph.finalized)
@@ -229,6 +234,11 @@ def device_kind(op: tf.Operation) -> str:
         return "CPU"
     wanted = tf.DeviceSpec.from_string(op.device).device_type if op.device else None
     return "CPU" if wanted == "CPU" or gpu_kernel(op) is None else "GPU"
+
+
+def is_in_gpu_memory(tensor: tf.Tensor) -> bool:
+    """Whether TensorFlow's op leaves `tensor` in the memory of a GPU, as far as device_kind knows."""
+    return device_kind(tensor.op) == "GPU" and not output_in_host_memory(tensor.op, tensor.value_index)
 
 
 # --- Gradients and losses ---

@@ -10,7 +10,7 @@ from tf_booster import _native, log, parsing
 from tf_booster import options as _options
 from tf_booster.estimator import device_prefetch, patches, sessions
 from tf_booster.parallel import agreement, evaluation, host_ranks, rank_input, ranks, shared_graphs, watchdog
-from tf_booster.passes import eager_datasets, pipelines
+from tf_booster.passes import eager_datasets, pipelines, table_placement
 from tf_booster.report import Report
 
 _enabled: Optional[_options.Options] = None
@@ -25,7 +25,7 @@ def enable_gpu_booster(**options: Any) -> None:
       **options: see tf_booster/options.py; an unknown one is an error that lists the known ones.
 
     Raises:
-      TypeError, ValueError: an option or value that does not exist, or that this version cannot honour.
+      TypeError, ValueError: an option or value that does not exist, or device="gpu" where no table can be on a card.
       ImportError: the native library is missing or was built for another TensorFlow; says how to build it.
     """
     global _enabled
@@ -33,6 +33,7 @@ def enable_gpu_booster(**options: Any) -> None:
     if wanted == _enabled:
         return
     _native.ops()
+    _check_device(wanted)
     if wanted.horovod is not False:
         host_ranks.start()
     ranks.start(wanted)
@@ -105,11 +106,28 @@ def _rewrite(graph: tf.Graph) -> None:
     pipelines.rewrite(graph, _enabled or _options.Options())
 
 
+def _check_device(options: _options.Options) -> None:
+    why_not = table_placement.obstacle() if options.device == "gpu" else ""
+    if why_not:
+        raise ValueError(
+            f"enable_gpu_booster: option 'device' is 'gpu', but {why_not}; leave it at 'auto', and tables are in host memory"
+        )
+
+
 def _say_device(options: _options.Options) -> None:
-    if options.device == "cpu" or tf.config.list_physical_devices("GPU"):
-        log.once("tables live in host memory and are updated on the CPU; other ops stay where TensorFlow places them.")
-    else:
+    why_not = table_placement.obstacle()
+    if why_not == table_placement.NO_GPU:
         log.once("there is no GPU that TensorFlow can use; everything runs on the CPU.")
+    elif options.device == "cpu" or why_not:
+        because = f" ({why_not})" if options.device != "cpu" else ""
+        log.once(
+            f"tables live in host memory and are updated on the CPU{because}; other ops stay where TensorFlow places them."
+        )
+    else:
+        log.once(
+            "tables live on the GPU; the report says where each one is. device='cpu' keeps all in host memory, and a "
+            "tf.device('/cpu:0') around a table that one."
+        )
 
 
 def _difference(old: _options.Options, new: _options.Options) -> str:

@@ -1,4 +1,4 @@
-"""The options of enable_gpu_booster: their names, their values, and which of them this version can honour."""
+"""The options of enable_gpu_booster: their names and their values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Checked options. Values that are not the default and that this version cannot honour do not get this far."""
+    """Checked options."""
 
     device: str = "auto"
     horovod: Any = "auto"
@@ -50,12 +50,11 @@ PASSES = (
 
 @dataclasses.dataclass(frozen=True)
 class _Rule:
-    """What an option may be, and what of that this version honours."""
+    """What an option may be."""
 
     known: Tuple[Any, ...] = ()
     kind: Optional[Callable[[Any], bool]] = None
     wanted: str = ""
-    honoured: Optional[Tuple[Any, ...]] = None  # None: all of it.
 
     def describe(self) -> str:
         return self.wanted or ", ".join(repr(value) for value in self.known)
@@ -63,9 +62,6 @@ class _Rule:
     def accepts(self, value: Any) -> bool:
         # `1 == True`, so types are compared too.
         return any(type(value) is type(k) and value == k for k in self.known) or bool(self.kind and self.kind(value))
-
-    def honours(self, value: Any) -> bool:
-        return self.honoured is None or any(type(value) is type(k) and value == k for k in self.honoured)
 
 
 def _is_int(value: Any) -> bool:
@@ -84,7 +80,7 @@ _SWITCH = ("auto", True, False)
 _ON_OFF = (True, False)
 
 _RULES: Dict[str, _Rule] = {
-    "device": _Rule(("auto", "gpu", "cpu"), honoured=("auto", "cpu")),
+    "device": _Rule(("auto", "gpu", "cpu")),
     "horovod": _Rule(_SWITCH),
     "fuse_tables": _Rule(_SWITCH),
     "fuse_variables": _Rule(_SWITCH),
@@ -113,7 +109,7 @@ def parse(options: Dict[str, Any]) -> Options:
 
     Raises:
       TypeError: an option that does not exist; lists the known ones.
-      ValueError: a value that does not exist, or one that this version cannot honour; lists those that it can.
+      ValueError: a value that does not exist; says what is wanted.
     """
     for name, value in options.items():
         rule = _RULES.get(name)
@@ -121,12 +117,6 @@ def parse(options: Dict[str, Any]) -> Options:
             raise TypeError(f"enable_gpu_booster: unknown option '{name}'; known options: {', '.join(sorted(_RULES))}")
         if not rule.accepts(value):
             raise ValueError(f"enable_gpu_booster: option '{name}' is {value!r}; wanted {rule.describe()}")
-        if not rule.honours(value):
-            can = ", ".join(repr(v) for v in rule.honoured)
-            raise ValueError(
-                f"enable_gpu_booster: option '{name}' is {value!r}, which this version of tf_booster cannot do yet; "
-                f"it can do {can}"
-            )
     return Options(**{name: _plain(value) for name, value in options.items()})
 
 

@@ -17,7 +17,7 @@ from tf_booster.parallel.collectives import count_by_kind
 from tf_booster.passes.base import PassResult
 from tf_booster.passes.graph_summary import GraphSummary
 
-# The outputs of TableStats, in their order. A table's entry has them once a session on the graph has ended, None before.
+# The outputs of TableStats, in their order, before the last one: whether the table is on a GPU. A table's entry has them once a session on the graph has ended, None before.
 STATS = ("rows", "pending", "evicted", "step", "index_capacity", "bytes")
 
 
@@ -25,7 +25,7 @@ STATS = ("rows", "pending", "evicted", "step", "index_capacity", "bytes")
 class Report:
     """What was done to one graph.
 
-    passes: what each pass did. tables: one entry a table, as in to_dict(). device: where tables live.
+    passes: what each pass did. tables: one entry a table, as in to_dict().
     before, after: what one step ran and runs. counted_from: which fetches these steps are.
     memory: of Variables, see passes/variable_memory.py. collectives: of one step, by kind.
     pipeline: where the steps of the embedding pipeline spent their time, once a session has ended; empty without one.
@@ -34,7 +34,6 @@ class Report:
 
     passes: List[PassResult] = dataclasses.field(default_factory=list)
     tables: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
-    device: str = "cpu"
     note: str = ""
     before: Optional[GraphSummary] = None
     after: Optional[GraphSummary] = None
@@ -44,6 +43,11 @@ class Report:
     pipeline: Dict[str, Any] = dataclasses.field(default_factory=dict)
     rank: int = dataclasses.field(default_factory=lambda: ranks.current().rank)
     size: int = dataclasses.field(default_factory=lambda: ranks.current().size)
+
+    @property
+    def device(self) -> str:
+        """Where tables live: "cpu", "gpu", or "cpu and gpu"."""
+        return " and ".join(sorted({table["device"] for table in self.tables})) or "cpu"
 
     @property
     def modified(self) -> bool:
@@ -92,8 +96,8 @@ class Report:
     def __str__(self) -> str:
         return report_text.text(self)
 
-    def add_stats(self, table: str, stats: Dict[str, int]) -> None:
-        """Adds what is known of a table once a session has ended; see STATS."""
+    def add_stats(self, table: str, stats: Dict[str, Any]) -> None:
+        """Adds what is known of a table once a session has ended: STATS, and on which device it was."""
         for entry in self.tables:
             if entry["name"] == table:
                 entry.update(stats)
@@ -117,6 +121,7 @@ def describe_table(table: RewrittenTable) -> Dict[str, Any]:
     return {
         "name": table.name,
         "dim": spec.dim,
+        "device": table.kind,
         "optimizer": table.optimizer or None,
         "slots": list(table.slot_names),
         "initializer": str(spec.initializer),

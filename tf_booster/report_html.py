@@ -12,8 +12,8 @@ _STYLE = """body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-w
 table { border-collapse: collapse; margin: 1em 0 } th, td { border-bottom: 1px solid #ddd; padding: .3em .8em; text-align: left; vertical-align: top }
 th { background: #f5f5f5 } td.number { text-align: right } .none { color: #888 } summary { cursor: pointer; color: #36c }
 """
-_TABLE_COLUMNS = ("name", "dim", "optimizer", "slots", "initializer", "seed", "min_frequency", "eviction", "max_rows", "lookups",
-                  "rows", "pending", "evicted", "step", "index_capacity", "bytes", "overhead_bytes_per_row")  # fmt: skip
+_TABLE_COLUMNS = ("name", "dim", "device", "optimizer", "slots", "initializer", "seed", "min_frequency", "eviction", "max_rows",
+                  "lookups", "rows", "pending", "evicted", "step", "index_capacity", "bytes", "overhead_bytes_per_row")  # fmt: skip
 _VARIABLE_COLUMNS = ("name", "shape", "optimizer", "fused_into", "reason")
 _SHOWN_AT_ONCE = 20
 

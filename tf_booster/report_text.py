@@ -127,7 +127,7 @@ def _describe(table: Dict[str, Any]) -> str:
     rules += [f"eviction {table['eviction']}"] if table["eviction"] else []
     rules += [f"max_rows {table['max_rows']}"] if table["max_rows"] else []
     return (
-        f"dim {table['dim']}, {trained}, {table['initializer']}, seed {table['seed']}, "
+        f"dim {table['dim']}, on the {table['device']}, {trained}, {table['initializer']}, seed {table['seed']}, "
         f"{table['lookups']} lookup(s)" + "".join(f", {rule}" for rule in rules) + _describe_stats(table)
     )
 

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tf_booster import _native
-from tf_booster.estimator.saved_model import prune
+from tf_booster.estimator.saved_model import forget_card, prune
 from tf_booster.passes.graph_view import GraphView
 
 v1 = tf.compat.v1
@@ -55,6 +55,23 @@ def test_a_signature_that_needs_a_stand_in_keeps_everything():
     before = nodes(meta_graph)
     assert prune(meta_graph, ["user_emb"]) == 0
     assert nodes(meta_graph) == before
+
+
+def test_tables_of_an_export_are_on_no_card():
+    with tf.Graph().as_default():
+        with tf.device("/device:GPU:0"):
+            _native.ops().tf_booster_stand_in_table(table_name="t")
+            tf.constant(1.0, name="the_programs_own")
+        with tf.device("/device:CPU:0"):
+            _native.ops().tf_booster_stand_in_table(table_name="t", name="host")
+        meta_graph = v1.train.export_meta_graph()
+    assert forget_card(meta_graph) == 1
+    devices = {name: node.device for name, node in nodes(meta_graph).items()}
+    assert devices == {
+        "TfBoosterStandInTable": "",
+        "the_programs_own": "/device:GPU:0",
+        "host": "/device:CPU:0",
+    }
 
 
 def test_a_graph_without_stand_ins_stays_as_it_is():

@@ -81,7 +81,7 @@ def test_lookup_and_update_become_table_ops(graph):
     assert {op.name for op in ancestors(train_op) if op.type == "VarHandleOp"} == {"global_step"}
 
 
-def test_all_table_ops_are_on_the_cpu(graph):
+def test_without_a_gpu_all_table_ops_are_on_the_cpu(graph):
     with tf.device("/device:GPU:3"):
         table = tf_booster.get_hash_table("t", 4)
         minimize(lookup(table))

@@ -18,6 +18,7 @@ from tf_booster import _compat, _native
 from tf_booster.checkpoint import layout
 from tf_booster.parallel import shared_graphs
 from tf_booster.passes import graph_view
+from tf_booster.passes.table_placement import HOST
 
 
 class TableSaveable(_compat.SaveableObject):
@@ -33,9 +34,10 @@ class TableSaveable(_compat.SaveableObject):
         handle = table.handle
         self.checkpoint_name = checkpoint_name or layout.table_name(handle)
         # What a Saver does with each tensor on the way in. RestoreV2 is asked for the dtypes that the specs tell, so each
-        # spec tells the dtype of what is read in its place: the seed's, int64.
+        # spec tells the dtype of what is read in its place: the seed's, int64. The exported arrays are in host memory, of a table
+        # on the card too.
         specs = [
-            _compat.SaveSpec(lambda tensor=tensor: tensor, "", name, dtype=tf.int64, device=handle.device)
+            _compat.SaveSpec(lambda tensor=tensor: tensor, "", name, dtype=tf.int64, device=HOST)
             for name, tensor in layout.named_tensors(self.checkpoint_name, handle, exported or _export(handle))
         ]
         # The name of an op of the graph: MetaGraphs keep the collection as names, and read it back as ops.
@@ -87,7 +89,7 @@ def restore_op(handle: tf.Tensor, prefix: tf.Tensor, checkpoint_name: str, name:
     In a graph that several ranks share, by the part of it that this rank owns.
     """
     part = dataclasses.asdict(shared_graphs.place(handle.graph))
-    with handle.graph.as_default(), tf.device(handle.device):
+    with handle.graph.as_default(), tf.device(None), tf.device(handle.device):
         return _native.ops().tf_booster_table_restore(
             handle, prefix, checkpoint_names=[checkpoint_name], **part, name=name
         )
@@ -104,7 +106,7 @@ def _export(handle: tf.Tensor) -> layout.Exported:
 
 def _export_tables(handle: tf.Tensor, fields: List[int]) -> List[layout.Exported]:
     tables = len(fields) or 1
-    with handle.graph.as_default(), tf.control_dependencies(None), tf.device(handle.device):
+    with handle.graph.as_default(), tf.control_dependencies(None), tf.device(None), tf.device(handle.device):
         exported = _native.ops().tf_booster_table_export(
             handle,
             N=tables,

@@ -20,6 +20,7 @@ from tf_booster.checkpoint.saveable import restore_op
 from tf_booster.embedding import registry
 from tf_booster.passes.code_flow import CodeFlow
 from tf_booster.passes.graph_view import GraphView, variable_handle_op
+from tf_booster.passes.table_placement import HOST
 
 _REQUESTS = ("tf_booster", "warm_starts")
 _OP = "init_from_checkpoint"
@@ -100,7 +101,7 @@ def apply_requests(
     if not requests:
         return None
     request = requests[-1]
-    with view.inserting(handle.device):
+    with view.inserting(HOST):  # Strings are there, wherever the table is.
         prefix = tf.constant(request.prefix, name=f"{handle.op.name}_warm_start/prefix")
         restored = restore_op(handle, prefix, request.checkpoint_name, f"{handle.op.name}_warm_start/restore")
         # A table is ready for use from the start; what is asked here is whether the session may go on.

@@ -23,7 +23,8 @@ def pack(element: Any) -> Dict[str, Any]:
     numbers, beside = _split(tf.nest.flatten(element, expand_composites=True))
     made: Dict[str, Any] = {"beside": tuple(tensor for _, tensor in beside)}
     if numbers:
-        made["packed"], made["layout"] = _native.ops().tf_booster_pack_tensors([tensor for _, tensor in numbers])
+        with tf.device("/device:CPU:0"):  # There is a GPU kernel, too, for what is on the card already.
+            made["packed"], made["layout"] = _native.ops().tf_booster_pack_tensors([tensor for _, tensor in numbers])
     return made
 
 

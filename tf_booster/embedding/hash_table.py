@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, NamedTuple, Optional
+import contextlib
+from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -84,7 +85,8 @@ class HashTable:
 
         Under several ranks the sum over all of them, which all must fetch at the same step.
         """
-        size = _native.ops().tf_booster_table_size(self._handle("size"))
+        with self._ask("size") as handle:
+            size = _native.ops().tf_booster_table_size(handle)
         return whole_tables.whole_size(size) if self._is_divided() else whole_tables.held(size)
 
     def export(self) -> ExportedTable:
@@ -93,10 +95,10 @@ class HashTable:
         Under several ranks these are gathered from all of them, on each, so all must fetch them at the same step; a checkpoint has the
         table without gathering it.
         """
-        handle = self._handle("export")
         rewritten = registry.rewritten(self.graph).get(self.name)
         slot_names = rewritten.slot_names if rewritten else ()
-        exported = _native.ops().tf_booster_table_export(handle, dim=self.embedding_dim, S=len(slot_names), N=1)
+        with self._ask("export") as handle:
+            exported = _native.ops().tf_booster_table_export(handle, dim=self.embedding_dim, S=len(slot_names), N=1)
         (out,) = layout.tables_of(exported)
         if self._is_divided():
             whole = iter(whole_tables.whole_export(tf.nest.flatten(tuple(out))))
@@ -120,23 +122,26 @@ class HashTable:
         Of an unknown key the values are those that its row would start with. Nothing is inserted, and no gradient
         flows.
         """
-        return _native.ops().tf_booster_table_find(
-            self._handle("find"), self.to_keys(keys, "find"), dim=self.embedding_dim
-        )
+        keys = self.to_keys(keys, "find")
+        with self._ask("find") as handle:
+            return _native.ops().tf_booster_table_find(handle, keys, dim=self.embedding_dim)
 
     def insert_or_assign(self, keys: Any, values: Any) -> tf.Operation:
         """Sets the embeddings of keys [n] to values [n, embedding_dim], past the admission filter."""
-        return _native.ops().tf_booster_table_insert_or_assign(
-            self._handle("insert_or_assign"), self.to_keys(keys, "insert_or_assign"), values
-        )
+        keys = self.to_keys(keys, "insert_or_assign")
+        with self._ask("insert_or_assign") as handle:
+            return _native.ops().tf_booster_table_insert_or_assign(handle, keys, values)
 
     def erase(self, keys: Any) -> tf.Tensor:
         """Removes keys [n]; unknown ones are fine. Gives the number of rows removed: int64 scalar."""
-        return _native.ops().tf_booster_table_erase(self._handle("erase"), self.to_keys(keys, "erase"))
+        keys = self.to_keys(keys, "erase")
+        with self._ask("erase") as handle:
+            return _native.ops().tf_booster_table_erase(handle, keys)
 
     def clear(self) -> tf.Operation:
         """Removes all keys."""
-        return _native.ops().tf_booster_table_clear(self._handle("clear"))
+        with self._ask("clear") as handle:
+            return _native.ops().tf_booster_table_clear(handle)
 
     def to_keys(self, ids: Any, what: str) -> tf.Tensor:
         """Turns ids of a dtype that the table takes into int64 keys of the same shape.
@@ -163,6 +168,13 @@ class HashTable:
     def _is_divided(self) -> bool:
         """Whether the rewrite has been here, and left this rank a part of the table."""
         return self.name in registry.rewritten(self.graph) and shared_graphs.place(self.graph).size > 1
+
+    @contextlib.contextmanager
+    def _ask(self, what: str) -> Iterator[tf.Tensor]:
+        """The table's handle; what is made inside runs where the table is. The rewrite sees to it for what was made before."""
+        handle = self._handle(what)
+        with tf.device(None), tf.device(handle.device):
+            yield handle
 
     def _handle(self, what: str) -> tf.Tensor:
         self.check_graph(what)

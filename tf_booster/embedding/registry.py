@@ -42,6 +42,7 @@ class RewrittenTable(NamedTuple):
     resource: tf.Tensor  # Output of the TfBoosterHashTable op: `handle`, or the fused table that it is a field of.
     field: int = 0
     num_groups: int = 0  # Probes of `resource`; their groups are 0 to num_groups - 1.
+    kind: str = "cpu"  # Or "gpu": where the table lives.
     exported: Any = None  # What TableSaveable takes: the table's part of one TableExport of all of `resource`.
 
 

@@ -1,6 +1,7 @@
-"""Takes the cut-off stand-ins out of an exported graph.
+"""Takes the cut-off stand-ins out of an exported graph, and the card off its tables.
 
-A graph loses no ops, so the rewrite only cuts stand-ins off. An export is a message, and there they can go.
+A graph loses no ops, so the rewrite only cuts stand-ins off. An export is a message, and there they can go. It may be served where no
+card is, so there TensorFlow places the tables.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _STAND_INS = ("TfBoosterStandInIds", "TfBoosterStandInTable")
 
 def finish_last(builder: Any, graph: tf.Graph) -> None:
     """Prunes what was added last to `builder`, a tf.compat.v1.saved_model.Builder; it was made from `graph`."""
-    prune(_compat.added_meta_graph(builder), removed_variables(graph))
+    meta_graph = _compat.added_meta_graph(builder)
+    prune(meta_graph, removed_variables(graph))
+    forget_card(meta_graph)
 
 
 def prune(meta_graph: Any, variables: Iterable[str]) -> int:
@@ -46,6 +49,17 @@ def prune(meta_graph: Any, variables: Iterable[str]) -> int:
     del meta_graph.graph_def.node[:]
     meta_graph.graph_def.node.extend(kept)
     return len(gone)
+
+
+def forget_card(meta_graph: Any) -> int:
+    """Takes the constraint to a GPU off the ops on tables, and off the Saver's that go with them; returns how many had one."""
+    freed = 0
+    for node in meta_graph.graph_def.node:
+        on_table = node.op.startswith("TfBooster") or node.name.startswith("tf_booster/") or node.op == "NoOp"
+        if on_table and tf.DeviceSpec.from_string(node.device).device_type == "GPU":
+            node.device = ""
+            freed += 1
+    return freed
 
 
 def _forget_colocation(node: Any, gone: Set[str]) -> None:

@@ -28,7 +28,8 @@ class TableStatsHook(tf.compat.v1.train.SessionRunHook):
         """Runs the stats ops."""
         if self._report is not None and self._stats:
             for name, values in session.run(self._stats).items():
-                self._report.add_stats(name, dict(zip(STATS, (int(value) for value in values))))
+                *stats, on_gpu = map(int, values)
+                self._report.add_stats(name, dict(zip(STATS, stats), device="gpu" if on_gpu else "cpu"))
 
 
 def with_stats_hook(original: Any) -> Any:

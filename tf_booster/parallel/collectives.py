@@ -72,7 +72,7 @@ def pack_vector(tensors: Sequence[tf.Tensor], kind: str) -> Tuple[tf.Tensor, Cal
     On the CPU each begins at a multiple of 64 bytes, with zeros between, so that they are parts of the vector and not copies. What is on
     a GPU stays there, one after another without gaps.
     """
-    if any(_compat.device_kind(tensor.op) == "GPU" for tensor in tensors):
+    if any(_compat.is_in_gpu_memory(tensor) for tensor in tensors):
         return _concatenate(tensors, kind)
     dtype = tensors[0].dtype.base_dtype
     with scope(kind):
@@ -211,7 +211,8 @@ def kind_of(op: tf.Operation) -> str:
 
 
 def _pack(tensors: Sequence[tf.Tensor]) -> Tuple[tf.Tensor, tf.Tensor]:
-    return _native.ops().tf_booster_pack_tensors(list(tensors), name="pack")
+    with tf.device("/device:CPU:0"):  # TensorFlow would rather have it on a GPU, where there is one.
+        return _native.ops().tf_booster_pack_tensors(list(tensors), name="pack")
 
 
 def _unpack(packed: tf.Tensor, layout: tf.Tensor, like: Sequence[tf.Tensor]) -> List[tf.Tensor]:

@@ -15,7 +15,7 @@ from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.embedding_graph import GATHERS, PROBES, CannotSplit, EmbeddingGraph, plan
 from tf_booster.passes.fetches import UPDATE, Fetches, executed, fetches_of, updating_calls
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.table_probes import DEVICE
+from tf_booster.passes.table_placement import HOST
 from tf_booster.pipeline import attach
 from tf_booster.pipeline import split as splits
 from tf_booster.pipeline.split import ASYNC, Split
@@ -91,7 +91,7 @@ def _plan(view: GraphView, mode: str) -> EmbeddingGraph:
 def _split(view: GraphView, found: EmbeddingGraph, mode: str) -> Split:
     ahead = frozenset(tensor.name for op in found.ops for tensor in op.inputs)
     copies = _copy(view, found)
-    with view.inserting(DEVICE):
+    with view.inserting(HOST):
         queue = tf.raw_ops.FIFOQueueV2(
             component_types=[tensor.dtype for tensor in found.crossing], capacity=_ROOM, name=f"{SCOPE}/queue"
         )
@@ -99,11 +99,11 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str) -> Split:
             handle=queue, component_types=[tensor.dtype for tensor in found.crossing], name=f"{SCOPE}/batch"
         )
         size = tf.raw_ops.QueueSizeV2(handle=queue, name=f"{SCOPE}/waiting")
-    with view.inserting(DEVICE, [copies[op.name] for op in found.ends]):
+    with view.inserting(HOST, [copies[op.name] for op in found.ends]):
         sent = [copies[tensor.op.name].outputs[tensor.value_index] for tensor in found.crossing]
         enqueue = tf.raw_ops.QueueEnqueueV2(handle=queue, components=sent, name=f"{SCOPE}/send")
     begin = dequeued[0].op
-    with view.inserting(DEVICE):
+    with view.inserting(HOST):
         # Grappler knows no shapes of what comes out of a queue, and sums and products that it rewrites by shapes would get other last bits.
         values = [
             tf.raw_ops.EnsureShape(input=value, shape=tensor.shape) if tensor.shape.rank is not None else value

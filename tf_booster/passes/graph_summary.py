@@ -100,7 +100,7 @@ def _crossings(ops: Sequence[tf.Operation]) -> Tuple[int, str]:
         for place, tensor in enumerate(op.inputs):
             source = tensor.op
             if tensor.dtype != tf.resource and source in kinds:
-                made_in = kinds[source] if not _compat.output_in_host_memory(source, tensor.value_index) else "CPU"
+                made_in = "GPU" if _compat.is_in_gpu_memory(tensor) else "CPU"
                 read_in = kinds[op] if not _compat.input_in_host_memory(op, place) else "CPU"
                 count += made_in != read_in
     return count, "as far as op devices and registered kernels tell before TensorFlow places the ops"

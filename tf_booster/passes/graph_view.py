@@ -298,6 +298,13 @@ def update_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
     journal.note(op, lambda: _compat.update_input(op, index, old))
 
 
+def set_device(op: tf.Operation, device: str) -> None:
+    """Constrains `op` to `device`; "" takes its constraint away."""
+    old = op.device
+    _compat.set_device(op, device)
+    journal.note(op, lambda: _compat.set_device(op, old))
+
+
 def add_control_input(op: tf.Operation, before: tf.Operation) -> None:
     """Makes `op` wait on `before`."""
     if before not in op.control_inputs:

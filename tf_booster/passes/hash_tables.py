@@ -23,6 +23,7 @@ class HashTables(Pass):
       check_numerics: whether NaN and infinity in a gradient are an error.
       gradient_reduction: "average" or "sum" over ranks, for losses that no canned head made.
       fuse: whether tables that are alike become one, and their lookups and updates one op each.
+      device: the option: where tables live.
     """
 
     name = "hash_tables"
@@ -34,8 +35,10 @@ class HashTables(Pass):
         check_numerics: bool = False,
         gradient_reduction: str = AVERAGE,
         fuse: bool = True,
+        device: str = "auto",
     ):
-        self._seed, self._check_numerics, self._reduction, self._fuse = seed, check_numerics, gradient_reduction, fuse
+        self._seed, self._check_numerics, self._reduction = seed, check_numerics, gradient_reduction
+        self._fuse, self._device = fuse, device
 
     def requires(self, view: GraphView) -> bool:
         """Whether the graph has lookups, or tables, that are not rewritten yet."""
@@ -50,7 +53,7 @@ class HashTables(Pass):
         place = shared_graphs.place(view.graph)
         if place.size > 1:
             result.skipped.extend(users_table_reductions.leave_out(view))
-        plan = plan_rewrite(view, self._seed, self._fuse, several_ranks=place.size > 1)
+        plan = plan_rewrite(view, self._seed, self._fuse, several_ranks=place.size > 1, device=self._device)
         if place.size > 1:
             _check_requests(plan)
         fresh = [table for table in plan.tables if table.existing is None]
@@ -62,6 +65,7 @@ class HashTables(Pass):
         partition = Partition(place.rank, place.size, place.partition, reduction)
         table_edit.execute(view, plan, self._check_numerics, partition, result)
         result.skipped.extend(plan.fusion.apart)
+        result.skipped.extend((t.name, t.placement.reason) for t in plan.tables if t.placement.reason)
         return result
 
     def ensures(self, view: GraphView) -> None:

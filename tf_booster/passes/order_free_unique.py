@@ -58,6 +58,10 @@ class OrderFreeUnique(Pass):
 _TYPES = ("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
 
 
+def _fused(op: tf.Operation) -> str:
+    return "TfBoosterUniqueWithCounts" if len(op.outputs) == 3 else "TfBoosterUnique"
+
+
 def _live(view: GraphView) -> List[tf.Operation]:
     return [op for op in view.ops(*_TYPES) if any(output.consumers() for output in op.outputs)]
 
@@ -73,6 +77,6 @@ def _obstacle(view: GraphView, op: tf.Operation) -> str:
         return "the rank of its input is not known to be 1"
     if _compat.in_control_flow(op):
         return "it is inside a tf.cond or a tf.while_loop"
-    if not view.runs_on_cpu(op):
-        return "no GPU kernel yet: it would move from the GPU to the CPU"
+    if not view.can_stand_for(op, _fused(op), T=op.inputs[0].dtype, out_idx=op.outputs[1].dtype):
+        return f"no GPU kernel for {op.inputs[0].dtype.name}: it would move from the GPU to the CPU"
     return ""

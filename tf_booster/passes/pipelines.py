@@ -63,7 +63,11 @@ def passes(options: Options) -> List[Pass]:
         (
             True,
             HashTables(
-                options.seed, options.check_numerics, options.gradient_reduction, fuse=options.fuse_tables is not False
+                options.seed,
+                options.check_numerics,
+                options.gradient_reduction,
+                fuse=options.fuse_tables is not False,
+                device=options.device,
             ),
         ),
         (ranks.current().size > 1, DenseCollectives(ranks.current().size, options.gradient_reduction)),

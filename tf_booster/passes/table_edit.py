@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 import tensorflow as tf
 
@@ -13,12 +13,13 @@ from tf_booster.checkpoint.saveable import TableSaveable, export_fields
 from tf_booster.embedding import registry
 from tf_booster.parallel import whole_tables
 from tf_booster.passes.base import PassResult
-from tf_booster.passes.graph_view import GraphView, add_control_input, update_input
+from tf_booster.passes.graph_view import GraphView, add_control_input, set_device, update_input
 from tf_booster.passes.table_exchange import ExchangedProbes, GradientExchange
 from tf_booster.passes.table_exchange_plan import Partition, eviction_note, own_limit
 from tf_booster.passes.table_fusion import FusedTable, GatherPlan
+from tf_booster.passes.table_placement import HOST
 from tf_booster.passes.table_plan import RewritePlan
-from tf_booster.passes.table_probes import DEVICE, Probes, scope
+from tf_booster.passes.table_probes import Probes, scope
 from tf_booster.passes.table_uses import TablePlan
 from tf_booster.passes.variable_uses import SummaryInput
 
@@ -64,6 +65,7 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, partition:
         for request in table.handle_requests:
             if several:
                 _answer_for_all_ranks(view, request)
+            _put_beside(request, handle)
             view.redirect(request.outputs[0], handle)
             view.redirect_control([request], handle.op)
         if table.existing is None:
@@ -111,7 +113,7 @@ def _make_resource(view: GraphView, fused: FusedTable, partition: Partition) -> 
         return fused.existing.resource
     update, specs = fused.tables[0].update, [table.spec for table in fused.tables]
     slots = update.slots if update else ()
-    with view.inserting(DEVICE):
+    with view.inserting(fused.device):
         return _native.ops().tf_booster_hash_table(
             table_name=fused.name,
             dim=fused.dim,
@@ -138,7 +140,7 @@ def _entries(view: GraphView, fused: FusedTable, resource: tf.Tensor) -> List[re
     entries = []
     for field, table in enumerate(fused.tables):
         slots = table.update.slots if table.update else ()
-        with view.inserting(DEVICE):
+        with view.inserting(fused.device):
             handle = resource
             if not is_alone:
                 handle = _native.ops().tf_booster_table_field(resource, field=field, name=f"{_scope(table)}/table")
@@ -156,6 +158,7 @@ def _entries(view: GraphView, fused: FusedTable, resource: tf.Tensor) -> List[re
                 resource=resource,
                 field=field,
                 num_groups=len(fused.probes),
+                kind=table.placement.kind,
                 exported=exported[field],
             )
         )
@@ -187,9 +190,9 @@ def _replace_gathers(
 ) -> tf.Operation:
     old = [lookup.gather for _, lookup in plan.members]
     for (table, _), gather in zip(plan.members, old):
-        _replace_unique(view, table, gather.inputs[1].op)
+        _replace_unique(view, table, gather.inputs[1].op, probes.lookup_device(fused))
     waits = dict.fromkeys(c for gather in old for c in gather.control_inputs)
-    with view.inserting(DEVICE, list(waits)):
+    with view.inserting(probes.lookup_device(fused), list(waits)):
         values = probes.gather(fused, resource, plan, [gather.inputs[1] for gather in old])
     view.note_originals(values[0].op, old)
     for gather, value in zip(old, values):
@@ -199,11 +202,11 @@ def _replace_gathers(
     return values[0].op
 
 
-def _replace_unique(view: GraphView, table: TablePlan, old: tf.Operation) -> None:
+def _replace_unique(view: GraphView, table: TablePlan, old: tf.Operation, device: Optional[str]) -> None:
     """The sparse forms gather distinct codes and place the rows by idx; nothing there depends on the order of the codes."""
     if old.type != "Unique":
         return
-    with view.inserting(DEVICE, old.control_inputs):
+    with view.inserting(device, old.control_inputs):
         new = _native.ops().tf_booster_unique(
             old.inputs[0], out_idx=old.get_attr("out_idx"), name=f"{_scope(table)}/unique"
         )
@@ -230,9 +233,9 @@ def _replace_updates(
     used = [probes.update_inputs(probe) for probe in fused.probes[: fused.trained]]
     waits = dict.fromkeys(c for op in replaced for c in op.control_inputs if c not in replaced)
     apply_op = getattr(_native.ops(), f"tf_booster_table_apply_{_snake(first.op_name)}")
-    with view.inserting(DEVICE):
+    with view.inserting(fused.device):
         inputs = [tf.constant(value) if isinstance(value, float) else value for value in first.inputs]
-    with view.inserting(DEVICE, list(waits)):
+    with view.inserting(fused.device, list(waits)):
         new = apply_op(
             resource,
             [probe.keys for probe in used],
@@ -257,7 +260,7 @@ def _answer_for_all_ranks(view: GraphView, request: tf.Operation) -> None:
         if op.type not in ("TfBoosterTableSize", "TfBoosterTableExport"):
             continue
         before = {id(consumer) for tensor in op.outputs for consumer in tensor.consumers()}
-        with view.inserting(DEVICE):
+        with view.inserting(HOST):
             if op.type == "TfBoosterTableSize":
                 answers = [whole_tables.whole_size(op.outputs[0])]
             else:
@@ -265,6 +268,13 @@ def _answer_for_all_ranks(view: GraphView, request: tf.Operation) -> None:
         for tensor, answer in zip(op.outputs, answers):
             if answer is not tensor:
                 view.redirect(tensor, answer, lambda reader, known=before: id(reader) in known)
+
+
+def _put_beside(request: tf.Operation, handle: tf.Tensor) -> None:
+    """The ops of t.size() and the like go where the table is, whatever tf.device they were made under."""
+    for op in request.outputs[0].consumers():
+        if op.type.startswith("TfBoosterTable"):
+            set_device(op, handle.device)
 
 
 def _read_before_update(view: GraphView, pairs: List[Tuple[tf.Operation, tf.Operation]]) -> None:

@@ -7,7 +7,7 @@ gradients to the owners; all tables share them. The ops in between are in cc/tf/
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -18,7 +18,8 @@ from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.table_exchange_plan import ExchangePlan, Partition
 from tf_booster.passes.table_fusion import FusedTable, FusionPlan, GatherPlan, ProbePlan
 from tf_booster.passes.table_gradients import TableGradient
-from tf_booster.passes.table_probes import DEVICE, CodesOf, field_of, scope
+from tf_booster.passes.table_placement import HOST
+from tf_booster.passes.table_probes import CodesOf, field_of, scope
 from tf_booster.passes.table_uses import TablePlan
 
 
@@ -67,6 +68,12 @@ class ExchangedProbes(CodesOf):
         """Has keys, key_fields, counts and handles of a probe."""
         return self._exchanged[id(plan)].owned
 
+    @staticmethod
+    def lookup_device(fused: FusedTable) -> Optional[str]:
+        """In host memory, wherever the table is."""
+        del fused
+        return HOST
+
     def exchanged(self, plan: ProbePlan) -> _Exchanged:
         """A probe after its exchange."""
         return self._exchanged[id(plan)]
@@ -106,13 +113,15 @@ class ExchangedProbes(CodesOf):
             "partition": self._partition.mode,
         }
         ops = _native.ops()
-        with self._view.inserting(DEVICE, list(waits)):
+        with self._view.inserting(HOST, list(waits)):
             rows = tf.constant(1.0) if rows is None else rows
             route = ops.tf_booster_table_route(
                 ids, rows, ids_segments=ids_segments, P=len(members), name="tf_booster/tables/route", **attrs
             )
-        with self._view.inserting(DEVICE):
+        with self._view.inserting(HOST):
             message, splits = collectives.all_to_all(route.message, route.splits, "tables", "ids")
+        # All arrays are in host memory; only the tables may be on the card, then all of them.
+        with self._view.inserting(members[0][0].device):
             serve = ops.tf_booster_table_serve(
                 [self._resource_of[id(fused)] for fused, _ in members],
                 message,
@@ -121,6 +130,7 @@ class ExchangedProbes(CodesOf):
                 name="tf_booster/tables/serve",
                 **attrs,
             )
+        with self._view.inserting(HOST):
             reply, _ = collectives.all_to_all(serve.reply, serve.reply_splits, "tables", "rows")
         self._view.note_originals(route.message.op, stand_ins)
         codes = iter(route.codes)
@@ -183,7 +193,7 @@ class GradientExchange:
         ops = _native.ops()
         limited = [table for table in tables if table.spec.max_rows]
         attrs["num_notes"] = 2 * len(limited)
-        with self._view.inserting(DEVICE):
+        with self._view.inserting(HOST):
             growth = [self._growth(table) for table in limited]
             send = ops.tf_booster_table_send_gradients(
                 [self._codes(table, part.indices) for table, part in parts],
@@ -222,13 +232,14 @@ class GradientExchange:
         """How many rows of a table with a limit there are on this rank, and will be more."""
         fused = self._fused_of[table.name]
         owned = [self._probes.update_inputs(plan) for plan in fused.probes[: fused.trained]]
-        return _native.ops().tf_booster_table_growth(
-            self._handles[table.name],
-            [probe.keys for probe in owned],
-            [probe.key_fields for probe in owned],
-            [probe.handles for probe in owned],
-            name=f"{scope(table.name)}/growth",
-        )
+        with self._view.inserting(fused.device):
+            return _native.ops().tf_booster_table_growth(
+                self._handles[table.name],
+                [probe.keys for probe in owned],
+                [probe.key_fields for probe in owned],
+                [probe.handles for probe in owned],
+                name=f"{scope(table.name)}/growth",
+            )
 
     def _put(
         self, table: TablePlan, indices: tf.Tensor, values: tf.Tensor, send: tf.Operation, scales: tf.Tensor
@@ -252,7 +263,7 @@ class GradientExchange:
         self._view.redirect(old, weighed)
 
     def _add_up(self, ops: List[tf.Operation]) -> None:
-        with self._view.inserting(DEVICE):
+        with self._view.inserting(HOST):
             own = [self._view.current(op.outputs[0]) for op in ops]
             summed = collectives.all_reduce_packed(own, "other", "sums_over_table_gradients")
         packs = {

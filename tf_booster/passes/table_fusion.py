@@ -61,6 +61,11 @@ class FusedTable:
         """Columns of the embeddings."""
         return self.tables[0].spec.dim
 
+    @property
+    def device(self) -> Optional[str]:
+        """What the ops on it are constrained to: see table_placement.py."""
+        return self.tables[0].placement.device
+
 
 @dataclasses.dataclass
 class FusionPlan:
@@ -109,7 +114,7 @@ class _Merged:
         for table in tables:
             if table.update is not None:
                 chain = chain_of(table.update)
-                key = update_key(table.spec.dim, table.update, chain, sameness)
+                key = update_key(table.spec.dim, table.update, chain, sameness, table.placement.device)
                 self._keys[table.name] = key
                 units.append(Unit(chain, key, table))
         if exchange is not None:
@@ -150,7 +155,7 @@ class _Merged:
 
 
 def _resources(tables: Sequence[TablePlan], merged: Optional[_Merged]) -> List[FusedTable]:
-    """Trained tables by their updates; tables that nothing trains by dim; tables that exist as they are."""
+    """Trained tables by their updates; tables that nothing trains by dim and device; tables that exist as they are."""
     groups: Dict[Hashable, List[TablePlan]] = {}
     group_of = {t.name: number for number, g in enumerate(merged.updates) for t in g} if merged else {}
     for table in tables:
@@ -161,7 +166,7 @@ def _resources(tables: Sequence[TablePlan], merged: Optional[_Merged]) -> List[F
         elif table.update is not None:
             key = ("trained", group_of[table.name])
         else:
-            key = ("read", table.spec.dim)
+            key = ("read", table.spec.dim, table.placement.device)
         groups.setdefault(key, []).append(table)
     return [FusedTable(group, group[0].existing) for group in groups.values()]
 

@@ -16,6 +16,7 @@ from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.optimizer_matching import UnsupportedUpdate, match_updates
 from tf_booster.passes.table_fusion import FusionPlan, plan_fusion
+from tf_booster.passes.table_placement import Placement, Placer
 from tf_booster.passes.table_settings import check_stand_in, table_of, table_spec
 from tf_booster.passes.table_uses import Lookup, TablePlan
 from tf_booster.passes.variable_uses import SummaryInput, follow, variable_uses
@@ -40,9 +41,12 @@ class RewritePlan:
 
 
 def plan_rewrite(
-    view: GraphView, default_seed: Optional[int], fuse: bool = True, several_ranks: bool = False
+    view: GraphView, default_seed: Optional[int], fuse: bool = True, several_ranks: bool = False, device: str = "auto"
 ) -> RewritePlan:
     """Finds the tables of the graph, their lookups and updates, and which of them become one (none if not `fuse`).
+
+    device: the option.
+
 
     Raises RewriteError for whatever a table cannot serve.
     """
@@ -53,7 +57,7 @@ def plan_rewrite(
             raise inside_control_flow(table_name_attr(op), op.name)
     flow = CodeFlow(stand_ins)
     shown, gradient_summaries = _gradient_summaries(flow)
-    plans = _Planner(view, flow, default_seed).plan()
+    plans = _Planner(view, flow, default_seed, Placer(device, several_ranks)).plan()
     accepted = shown.union(*(_taken_over(plan) for plan in plans))
     handle_ops = {plan.handle_op for plan in plans}
     slot_ops = {slot.handle_op for plan in plans if plan.update for slot in plan.update.slots if slot.handle_op}
@@ -79,8 +83,8 @@ def plan_rewrite(
 class _Planner:
     """Plans table by table."""
 
-    def __init__(self, view: GraphView, flow: CodeFlow, default_seed: Optional[int]):
-        self._view, self._flow, self._default_seed = view, flow, default_seed
+    def __init__(self, view: GraphView, flow: CodeFlow, default_seed: Optional[int], placer: Placer):
+        self._view, self._flow, self._default_seed, self._placer = view, flow, default_seed, placer
         self._registered = registry.tables(view.graph)
         self._rewritten = registry.rewritten(view.graph)
 
@@ -135,6 +139,10 @@ class _Planner:
         else:
             spec = existing.spec
         plan = TablePlan(spec, handle_op, lookups, handle_requests=requests, existing=existing)
+        if existing is None:
+            plan.placement = self._placer.place(name, handle_op)
+        else:
+            plan.placement = Placement(existing.resource.op.device or None, existing.kind)
         if handle_op is not None and existing is None:
             self._plan_update(plan)
         plan.groups = tuple(dict.fromkeys([*plan.update_sources, *(lookup.stand_in for lookup in lookups)]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -10,8 +10,6 @@ from tf_booster import _native
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.table_fusion import FusedTable, GatherPlan, ProbePlan
 from tf_booster.passes.table_uses import TablePlan
-
-DEVICE = "/device:CPU:0"
 
 
 def scope(name: str) -> str:
@@ -28,6 +26,11 @@ def field_of(fused: FusedTable, table: TablePlan) -> int:
 
 class CodesOf:
     """Which tensor stands for the codes of which lookup."""
+
+    @staticmethod
+    def lookup_device(fused: FusedTable) -> Optional[str]:
+        """Where codes and rows of `fused` are made."""
+        return fused.device
 
     def __init__(self) -> None:
         self._codes: Dict[Tuple[str, tf.Operation], tf.Tensor] = {}
@@ -78,7 +81,7 @@ class Probes(CodesOf):
     def _make(self, fused: FusedTable, resource: tf.Tensor, plan: ProbePlan) -> None:
         stand_ins = list(dict.fromkeys(stand_in for _, stand_in in plan.members))
         waits = dict.fromkeys(c for stand_in in stand_ins for c in stand_in.control_inputs)
-        with self._view.inserting(DEVICE, list(waits)):
+        with self._view.inserting(fused.device, list(waits)):
             probe = _native.ops().tf_booster_table_probe(
                 resource,
                 [stand_in.inputs[0] for _, stand_in in plan.members],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Hashable, List, NamedTuple, Tuple, Union
+from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Tuple, Union
 
 import tensorflow as tf
 
@@ -29,11 +29,14 @@ class UpdateKey(NamedTuple):
     attrs: Tuple[Tuple[str, Any], ...]
     inputs: Tuple[Hashable, ...]
     waiting: Hashable
+    device: Optional[str]
 
     def difference(self, other: UpdateKey) -> str:
         """Why the two do not merge, for people; of equal keys the merging rule has another reason."""
         if (self.slots, self.attrs, self.op_name) != (other.slots, other.attrs, other.op_name):
             return "their slots start at other values, or the optimizer's settings differ"
+        if self.device != other.device:
+            return "they live on other devices"
         if self.inputs != other.inputs:
             return "their hyperparameters are other tensors"
         if self.waiting != other.waiting:
@@ -93,8 +96,10 @@ def chain_of(update: SparseUpdate) -> Tuple[tf.Operation, ...]:
     return (*replaced, *(op for op, leads in between.items() if leads))
 
 
-def update_key(dim: int, update: SparseUpdate, chain: Tuple[tf.Operation, ...], sameness: Sameness) -> UpdateKey:
-    """What must be equal for two updates to become one."""
+def update_key(
+    dim: int, update: SparseUpdate, chain: Tuple[tf.Operation, ...], sameness: Sameness, device: Optional[str]
+) -> UpdateKey:
+    """What must be equal for two updates to become one; device: of the table."""
     return UpdateKey(
         dim,
         update.optimizer,
@@ -103,6 +108,7 @@ def update_key(dim: int, update: SparseUpdate, chain: Tuple[tf.Operation, ...], 
         tuple(sorted(update.attrs.items())),
         tuple(sameness.of(value) for value in update.inputs),
         waiting(chain),
+        device,
     )
 
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_booster.embedding import registry
 from tf_booster.embedding.table_spec import TableSpec
 from tf_booster.passes.optimizer_matching import SparseUpdate
+from tf_booster.passes.table_placement import IN_HOST_MEMORY, Placement
 from tf_booster.passes.variable_uses import VariableUses
 
 
@@ -29,6 +30,7 @@ class TablePlan:
     groups: the StandInIds ops whose ids are looked up in this table, those of the update first.
     update_sources: the StandInIds ops whose codes are among the update's indices.
     existing: the table, where an earlier rewrite of this graph has made it.
+    placement: where it lives.
     """
 
     spec: TableSpec
@@ -40,6 +42,7 @@ class TablePlan:
     uses: VariableUses = dataclasses.field(default_factory=VariableUses)
     handle_requests: List[tf.Operation] = dataclasses.field(default_factory=list)
     existing: Optional[registry.RewrittenTable] = None
+    placement: Placement = IN_HOST_MEMORY
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@
 #include "cc/core/gpu/cuda_queue.cuh"
 #include "cc/core/gpu/host_queue.h"
 #include "cc/core/gpu/managed_array.cuh"
+#include "cc/core/gpu/multi_copy_body.h"
 #include "cc/core/gpu/multi_gather_body.h"
 #include "cc/core/hash_table/hash.h"
 #include "cc/core/optimizer/multi_apply_body.h"
@@ -16,6 +17,7 @@
 #include "cc/core/optimizer/row_steps.h"
 #include "cc/core/pooling/pooling_body.h"
 #include "cc/core/pooling/prepare_body.h"
+#include "cc/core/unique/unique_body.h"
 
 namespace tf_booster {
 namespace gpu {
@@ -175,6 +177,41 @@ struct GatherRun {
 };
 
 TEST(GathersAreTheHosts) { ExpectHostsBits(GatherRun()); }
+
+struct CopyRun {
+  template <class Queue>
+  Words operator()(Queue& queue) const {
+    std::vector<ManagedArray<int32_t>> arrays;
+    for (int i = 0; i < 200; ++i) arrays.push_back(Numbers<int32_t>(i * i % 777, i, 5, 3));
+    Words packed(1, ManagedArray<int32_t>(1 << 17, -7));
+    std::vector<CopyJob> jobs;
+    int64_t at = 1;
+    for (const ManagedArray<int32_t>& array : arrays) {
+      CopyJob job;
+      job.from = reinterpret_cast<const char*>(array.data());
+      job.bytes = static_cast<int64_t>(array.size() * sizeof(int32_t)) - 1;
+      if (array.empty()) job.bytes = 0;
+      job.to = reinterpret_cast<char*>(packed[0].data()) + at;
+      job.room = job.bytes + 5;
+      at += job.room;
+      jobs.push_back(job);
+    }
+    MultiCopy(queue, jobs);
+    return packed;
+  }
+};
+TEST(PackedArraysAreTheHosts) { ExpectHostsBits(CopyRun()); }
+
+struct CountsRun {
+  template <class Queue>
+  Words operator()(Queue& queue) const {
+    ManagedArray<int64_t> counts = Numbers<int64_t>(5000, 3, 1, 2);
+    Words narrow(1, ManagedArray<int32_t>(5000, -7));
+    ForEach(queue, 4999, CopyCount<int32_t>{counts.data(), narrow[0].data()});
+    return narrow;
+  }
+};
+TEST(CountsOfUniqueAreTheHosts) { ExpectHostsBits(CountsRun()); }
 
 struct PoolRun {
   Combiner combiner;

@@ -98,6 +98,14 @@ struct WriteDistinct {
   }
 };
 
+// Unit: a distinct value.
+template <class Index>
+struct CopyCount {
+  const int64_t* counts;
+  Index* out;
+  TFB_HOST_DEVICE void operator()(int64_t i) const { out[i] = static_cast<Index>(counts[i]); }
+};
+
 // Two steps, so that the host may look at the count between them and make outputs of that size.
 template <class Queue, class T, class Index>
 class UniqueOnQueue {

@@ -33,6 +33,15 @@ const char* UniqueWriteAsync(const std::vector<UniqueJob<T, Index>>& jobs, int64
   return queue.error();
 }
 
+template <class Index>
+const char* CopyCountsAsync(const int64_t* counts, int64_t n, Index* out, void* stream) {
+  CudaQueue queue(stream);
+  ForEach(queue, n, CopyCount<Index>{counts, out});
+  return queue.error();
+}
+template const char* CopyCountsAsync(const int64_t*, int64_t, int32_t*, void*);
+template const char* CopyCountsAsync(const int64_t*, int64_t, int64_t*, void*);
+
 #define TFB_INSTANTIATE(T, Index)                                                                                  \
   template int64_t UniqueScratchBytes(const std::vector<UniqueJob<T, Index>>&);                                    \
   template const char* UniqueFindAsync(const std::vector<UniqueJob<T, Index>>&, void*, void*, int64_t*);           \

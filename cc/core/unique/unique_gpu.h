@@ -41,6 +41,9 @@ const char* UniqueFindAsync(const std::vector<UniqueJob<T, Index>>& jobs, void* 
 template <class T, class Index>
 const char* UniqueWriteAsync(const std::vector<UniqueJob<T, Index>>& jobs, int64_t first_idx,
                              const UniqueOutputs<T>& outputs, void* scratch, void* stream);
+// The first n counts as an output has them.
+template <class Index>
+const char* CopyCountsAsync(const int64_t* counts, int64_t n, Index* out, void* stream);
 
 }  // namespace gpu
 }  // namespace tf_booster

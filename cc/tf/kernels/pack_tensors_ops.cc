@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/tf/kernels/pack_tensors_op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -19,57 +20,26 @@ using tensorflow::TensorShape;
 using tensorflow::tstring;
 using tensorflow::errors::InvalidArgument;
 
-// What TensorFlow's allocators align to; Eigen reads by it.
-constexpr int64_t kAlignment = 64;
-
-int64_t AlignUp(int64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
-
-Status CheckTypes(const tensorflow::DataTypeVector& types) {
-  for (const tensorflow::DataType type : types) {
-    if (tensorflow::DataTypeSize(type) == 0) {
-      return InvalidArgument("PackTensors: a tensor is of type ", tensorflow::DataTypeString(type),
-                             ", whose elements have no fixed size; pass it beside");
-    }
-  }
-  return tensorflow::OkStatus();
-}
-
-class PackTensorsOp : public OpKernel {
+class PackTensorsOp final : public PackTensorsOpBase {
  public:
-  explicit PackTensorsOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
-    tensorflow::DataTypeVector types;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &types));
-    OP_REQUIRES_OK(ctx, CheckTypes(types));
-  }
+  using PackTensorsOpBase::PackTensorsOpBase;
 
-  void Compute(OpKernelContext* ctx) override {
-    std::vector<int64_t> layout, offsets;
-    int64_t size = 0;
-    for (int i = 0; i < ctx->num_inputs(); ++i) {
-      const Tensor& tensor = ctx->input(i);
-      offsets.push_back(size);
-      layout.push_back(size);
-      layout.push_back(tensor.dims());
-      for (int d = 0; d < tensor.dims(); ++d) layout.push_back(tensor.dim_size(d));
-      size = AlignUp(size + tensor.tensor_data().size());
-    }
+ protected:
+  Status AllocatePacked(OpKernelContext* ctx, int64_t bytes, Tensor** packed) const override {
     tensorflow::AllocatorAttributes host;
     host.set_on_host(true);
     host.set_gpu_compatible(true);
-    Tensor *packed = nullptr, *layout_out = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({size}), &packed, host));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, TensorShape({}), &layout_out));
-    char* const bytes = reinterpret_cast<char*>(packed->flat<uint8_t>().data());
-    int64_t end = 0;
-    for (int i = 0; i < ctx->num_inputs(); ++i) {
-      const auto data = ctx->input(i).tensor_data();
-      std::memset(bytes + end, 0, offsets[i] - end);  // Gaps: a copy of them must not show what memory held.
-      if (!data.empty()) std::memcpy(bytes + offsets[i], data.data(), data.size());
-      end = offsets[i] + data.size();
+    return ctx->allocate_output(0, TensorShape({bytes}), packed, host);
+  }
+
+  Status Fill(OpKernelContext* ctx, const std::vector<int64_t>& ends, char* packed) const override {
+    for (int64_t i = 0, begin = 0; i < ctx->num_inputs(); begin = ends[i++]) {
+      const auto data = ctx->input(static_cast<int>(i)).tensor_data();
+      const int64_t size = static_cast<int64_t>(data.size());
+      if (size > 0) std::memcpy(packed + begin, data.data(), size);
+      std::memset(packed + begin + size, 0, ends[i] - begin - size);
     }
-    std::memset(bytes + end, 0, size - end);
-    layout_out->scalar<tstring>()().assign(reinterpret_cast<const char*>(layout.data()),
-                                           layout.size() * sizeof(int64_t));
+    return tensorflow::OkStatus();
   }
 };
 
@@ -77,7 +47,7 @@ class UnpackTensorsOp : public OpKernel {
  public:
   explicit UnpackTensorsOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &types_));
-    OP_REQUIRES_OK(ctx, CheckTypes(types_));
+    OP_REQUIRES_OK(ctx, CheckPackedTypes(types_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes_));
   }
 
@@ -118,7 +88,8 @@ class UnpackTensorsOp : public OpKernel {
                              wanted.DebugString());
     }
     const int64_t element = tensorflow::DataTypeSize(type), room = packed.dim_size(0);
-    if (offset < 0 || offset > room || offset % kAlignment != 0 || shape.num_elements() > (room - offset) / element) {
+    if (offset < 0 || offset > room || offset % kPackAlignment != 0 ||
+        shape.num_elements() > (room - offset) / element) {
       return bad;
     }
     return tensor->BitcastFrom(packed.Slice(offset, offset + shape.num_elements() * element), type, shape);

@@ -1,4 +1,4 @@
-// TfBoosterUnique on the GPU. It waits once, for the count, which is the size of y.
+// TfBoosterUnique and TfBoosterUniqueWithCounts on the GPU. They wait once, for the count, which is the size of y.
 #ifdef TF_BOOSTER_CUDA
 
 #include <vector>
@@ -9,7 +9,7 @@
 namespace tf_booster {
 namespace {
 
-template <class T, class Index>
+template <class T, class Index, bool kCounts>
 class UniqueGpuOp final : public tensorflow::OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -30,21 +30,36 @@ class UniqueGpuOp final : public tensorflow::OpKernel {
     int64_t count = 0;
     OP_REQUIRES_OK(ctx, GpuStatus(*this, gpu::UniqueFindAsync(jobs, scratch.data(), GpuStream(ctx), &count)));
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {count}, &y));
-    const gpu::UniqueOutputs<T> out = {y->flat<T>().data(), nullptr, nullptr};
+    gpu::UniqueOutputs<T> out = {y->flat<T>().data(), nullptr, nullptr};
+    tensorflow::Tensor wide;
+    tensorflow::Tensor* counts = nullptr;
+    if (kCounts) {
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(2, {count}, &counts));
+      OP_REQUIRES_OK(ctx, AllocateScratch(ctx, x.NumElements() * static_cast<int64_t>(sizeof(int64_t)), &wide));
+      out.counts = static_cast<int64_t*>(wide.data());
+    }
     OP_REQUIRES_OK(ctx, GpuStatus(*this, gpu::UniqueWriteAsync(jobs, 0, out, scratch.data(), GpuStream(ctx))));
+    if (kCounts) {
+      Index* const narrow = counts->flat<Index>().data();
+      OP_REQUIRES_OK(ctx, GpuStatus(*this, gpu::CopyCountsAsync(out.counts, count, narrow, GpuStream(ctx))));
+    }
   }
 };
 
-#define REGISTER_UNIQUE(T, Index)                                                                                     \
-  REGISTER_KERNEL_BUILDER(                                                                                            \
-      Name("TfBoosterUnique").Device(tensorflow::DEVICE_GPU).TypeConstraint<T>("T").TypeConstraint<Index>("out_idx"), \
-      UniqueGpuOp<T, Index>)
+#define REGISTER_UNIQUE_AS(name, T, Index, counts)                                                       \
+  REGISTER_KERNEL_BUILDER(                                                                               \
+      Name(name).Device(tensorflow::DEVICE_GPU).TypeConstraint<T>("T").TypeConstraint<Index>("out_idx"), \
+      UniqueGpuOp<T, Index, counts>)
+#define REGISTER_UNIQUE(T, Index)                         \
+  REGISTER_UNIQUE_AS("TfBoosterUnique", T, Index, false); \
+  REGISTER_UNIQUE_AS("TfBoosterUniqueWithCounts", T, Index, true)
 
 // Not of int32, which TensorFlow keeps in host memory.
 REGISTER_UNIQUE(int64_t, int32_t);
 REGISTER_UNIQUE(int64_t, int64_t);
 
 #undef REGISTER_UNIQUE
+#undef REGISTER_UNIQUE_AS
 
 }  // namespace
 }  // namespace tf_booster

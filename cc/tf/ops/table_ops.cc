@@ -208,12 +208,13 @@ REGISTER_OP("TfBoosterTableStats")
     .Output("stats: int64")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(6));
+      c->set_output(0, c->Vector(7));
       return OkStatus();
     })
     .Doc(
-        "[rows, pending keys, evicted rows, step, index capacity, bytes]; of a table in a fused one the last two are "
-        "its share.");
+        "[rows, pending keys, evicted rows, step, index capacity, bytes, whether it is on a GPU]; of a table in a "
+        "fused "
+        "one capacity and bytes are its share.");
 
 REGISTER_OP("TfBoosterTableExport")
     .Input("table: resource")

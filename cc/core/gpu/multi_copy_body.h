@@ -1,0 +1,52 @@
+// The copy as a body for the GPU: a unit is the widest word, up to 16 bytes, that both sides are aligned to.
+#ifndef TF_BOOSTER_CC_CORE_GPU_MULTI_COPY_BODY_H_
+#define TF_BOOSTER_CC_CORE_GPU_MULTI_COPY_BODY_H_
+
+#include <vector>
+
+#include "cc/core/gpu/launch.h"
+#include "cc/core/gpu/multi_copy_gpu.h"
+#include "cc/core/gpu/multi_gather_body.h"
+
+namespace tf_booster {
+namespace gpu {
+
+struct CopyWord {
+  TFB_HOST_DEVICE void operator()(const CopyJob& job, int64_t unit) const {
+    const int64_t at = unit * job.word;
+    const char* from = job.from + at;
+    char* to = job.to + at;
+    if (at + job.word > job.bytes) {  // The end of the array, and zeros behind it.
+      for (int64_t b = 0; b < job.word && at + b < job.room; ++b) to[b] = at + b < job.bytes ? from[b] : 0;
+      return;
+    }
+    switch (job.word) {
+      case 16:
+        return GatherWord::Copy<Word16>(from, to);
+      case 8:
+        return GatherWord::Copy<uint64_t>(from, to);
+      case 4:
+        return GatherWord::Copy<uint32_t>(from, to);
+      case 2:
+        return GatherWord::Copy<uint16_t>(from, to);
+      default:
+        return GatherWord::Copy<uint8_t>(from, to);
+    }
+  }
+};
+
+template <class Queue>
+void MultiCopy(Queue& queue, std::vector<CopyJob> jobs) {
+  for (CopyJob& job : jobs) {
+    const uintptr_t all = reinterpret_cast<uintptr_t>(job.from) | reinterpret_cast<uintptr_t>(job.to);
+    job.word = 16;
+    while (all % static_cast<uintptr_t>(job.word) != 0) job.word /= 2;
+    job.units = CeilDiv(job.room, job.word);
+  }
+  ForEachUnit(queue, jobs, CopyWord());
+}
+
+}  // namespace gpu
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_GPU_MULTI_COPY_BODY_H_

@@ -1,0 +1,36 @@
+"""The record of GPU kernels, and the page that says which ops have none."""
+
+import os
+import re
+
+import gpu_kernels
+import pytest
+
+from tf_booster import _native
+
+PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "gpu.md")
+
+
+def test_the_record_is_what_a_library_with_cuda_registers():
+    """`python tests/passes/gpu_kernels.py` brings it up to date. Without CUDA a part of it is registered."""
+    found = [line for _, line in gpu_kernels.registered("GPU")]
+    if _native.build_info(_native.shared_object()).get("cuda"):
+        assert found == gpu_kernels.recorded_lines()
+    else:
+        assert found and set(found) < set(gpu_kernels.recorded_lines())
+
+
+def test_each_op_without_a_gpu_kernel_has_a_reason_on_the_page():
+    on_cpu = {op[len("TfBooster") :] for op, _ in gpu_kernels.registered("CPU")}
+    on_gpu = {op[len("TfBooster") :] for op in gpu_kernels.recorded()}
+    with open(PAGE, encoding="utf-8") as page:
+        (table,) = re.findall(r"## Ops for the CPU alone\n(.*?)\n## ", page.read(), re.DOTALL)
+    reasons = re.findall(r"^\| (`.*) \| (.+) \|$", table, re.MULTILINE)
+    named = [name for names, _ in reasons for name in re.findall(r"`(\w+)`", names)]
+    assert sorted(named) == sorted(on_cpu - on_gpu) and on_gpu <= on_cpu
+
+
+@pytest.mark.parametrize("op", ["TableProbe", "TableGather", "TableApplyAdam"])
+def test_a_steps_ops_take_device_memory(op):
+    (kernel,) = gpu_kernels.recorded()[f"TfBooster{op}"]
+    assert kernel.host == {"table"}
