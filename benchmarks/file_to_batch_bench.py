@@ -42,6 +42,7 @@ def run(threads: int) -> Iterator[Result]:
             with tf.io.TFRecordWriter(path, compression) as writer:
                 for record in records * BATCHES:
                     writer.write(record)
+            _as_read_from_disk(path)
             size = sum(map(len, records)) / BATCH
             features = example_data.spec(shapes[name], kind)
             yield _contest(f"{name}{'-gz' * bool(compression)}", kind, path, features, compression, size, threads)
@@ -67,6 +68,18 @@ def _contest(name: str, kind: str, path: str, features: Any, compression: str, s
     parsing.serve_stock_ops(False)
     facts = {"bytes a record": round(size), "MB/s": round(rates[OURS] * size)}
     return Result("file_to_batch", kind, 0, name, threads, "M records/s", rates, facts)
+
+
+def _as_read_from_disk(path: str) -> None:
+    """What the kernel reads ahead from a disk lies in large pieces of the page cache, what was written record by record in pages.
+
+    Copies of those run at a third of the speed (6 against 20 GB/s).
+    """
+    with open(path, "rb") as file:
+        data = file.read()
+    os.remove(path)
+    with open(path, "wb", buffering=0) as file:
+        file.write(data)
 
 
 def _passes(session: tf.compat.v1.Session, dataset: tf.data.Dataset, our_kernel: bool) -> Callable[[int], Any]:

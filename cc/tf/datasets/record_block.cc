@@ -17,6 +17,11 @@ bool BlockBuffer::Grow(size_t capacity, size_t used) {
   return true;
 }
 
+const std::shared_ptr<BlockPool>& BlockPool::Shared() {
+  static const auto* const pool = new std::shared_ptr<BlockPool>(std::make_shared<BlockPool>(size_t{16} << 20));
+  return *pool;
+}
+
 std::shared_ptr<RecordBlock> BlockPool::Take() {
   std::unique_ptr<RecordBlock> block;
   {
@@ -24,6 +29,7 @@ std::shared_ptr<RecordBlock> BlockPool::Take() {
     if (!free_.empty()) {
       block = std::move(free_.back());
       free_.pop_back();
+      free_bytes_ -= block->buffer.capacity();
     }
   }
   if (block == nullptr) block = std::make_unique<RecordBlock>();
@@ -37,9 +43,10 @@ void BlockPool::Give(std::unique_ptr<RecordBlock> block) {
   block->last = false;
   block->end = tensorflow::Status();
   block->held_by_batch = 0;
-  if (block->buffer.capacity() > kMaxKeptBytes) return;
   std::lock_guard<std::mutex> lock(mutex_);
-  if (free_.size() < max_free_) free_.push_back(std::move(block));
+  if (free_bytes_ + block->buffer.capacity() > max_free_) return;
+  free_bytes_ += block->buffer.capacity();
+  free_.push_back(std::move(block));
 }
 
 }  // namespace tf_booster

@@ -50,18 +50,20 @@ struct RecordBlock {
 // it. Any thread may call. The pool lives as long as a block of it.
 class BlockPool : public std::enable_shared_from_this<BlockPool> {
  public:
-  // Keeps at most `max_free` unused blocks.
+  // Keeps unused blocks of at most `max_free` bytes together.
   explicit BlockPool(size_t max_free) : max_free_(max_free) {}
+
+  // The process's, of 16 MiB: an evaluation's iterator takes over the memory of the one before it.
+  static const std::shared_ptr<BlockPool>& Shared();
 
   std::shared_ptr<RecordBlock> Take();
 
  private:
-  static constexpr size_t kMaxKeptBytes = 16 << 20;  // One huge record must not cost memory for ever.
-
   void Give(std::unique_ptr<RecordBlock> block);
 
   const size_t max_free_;
   std::mutex mutex_;
+  size_t free_bytes_ = 0;
   std::vector<std::unique_ptr<RecordBlock>> free_;
 };
 

@@ -13,6 +13,10 @@ namespace tf_booster {
 
 namespace {
 
+// Where the thread that reads a block parses it, too: it is in the second-level cache still. Two threads, 39 ids a
+// record: 330 ns a record with blocks of 1 MiB, 301 so.
+constexpr size_t kOwnBlockBytes = 256 << 10;
+
 tensorflow::Status InFile(const Status& status, const std::string& name) {
   return ToTensorFlow(status, "TFRecordExampleDataset", name);
 }
@@ -25,6 +29,7 @@ RecordFile::RecordFile(const ReadOptions* options, std::string name, uint64_t of
 RecordFile::~RecordFile() {
   std::unique_lock<std::mutex> lock(mutex_);
   stop_ = true;
+  if (scheduled_ && options_->ahead->Withdraw(this)) scheduled_ = false;
   changed_.wait(lock, [this] { return !scheduled_; });
 }
 
@@ -38,8 +43,18 @@ bool RecordFile::MayLoad() const { return !stop_ && !no_more_ && open_error_.ok(
 void RecordFile::ScheduleLoad() {
   // A thread that wakes up loads several blocks: on a busy machine it may wait for a processor as long as it then runs.
   if (scheduled_ || !MayLoad() || ready_.size() > kBlocksAhead / 2) return;
-  scheduled_ = true;
-  options_->threads->Schedule([this] { LoadAhead(); });
+  switch (options_->ahead->by()) {
+    case ReadAhead::By::kOwnThreads:
+      scheduled_ = true;
+      options_->threads->Schedule([this] { LoadAhead(); });
+      break;
+    case ReadAhead::By::kParsers:
+      scheduled_ = true;
+      options_->ahead->Offer(this);
+      break;
+    case ReadAhead::By::kNobody:
+      break;
+  }
 }
 
 void RecordFile::LoadAhead() {
@@ -80,7 +95,10 @@ tensorflow::Status RecordFile::Fill(RecordBlock* block) {
     block->end = std::move(status);
     return tensorflow::OkStatus();
   };
-  if (!block->buffer.Grow(std::max(options_->block_bytes, rest_size_), 0)) {
+  size_t room = options_->block_bytes;
+  if (options_->ahead->by() != ReadAhead::By::kOwnThreads) room = std::min(room, kOwnBlockBytes);
+  room = std::max(room, rest_size_);
+  if (!block->buffer.Grow(room, 0)) {
     return fail(tensorflow::errors::ResourceExhausted("TFRecordExampleDataset: no memory for a block of ", name_));
   }
   if (rest_size_ > 0) std::memcpy(block->buffer.data(), previous_->buffer.data() + rest_start_, rest_size_);
@@ -88,7 +106,11 @@ tensorflow::Status RecordFile::Fill(RecordBlock* block) {
   size_t at = 0;
   while (true) {
     size_t got = 0;
-    const tensorflow::Status read = source_->Read(block->buffer.capacity() - used, block->buffer.data() + used, &got);
+    tensorflow::Status read;
+    {
+      ReadAhead::Watch watch(options_->ahead);
+      read = source_->Read(room - used, block->buffer.data() + used, &got);
+    }
     used += got;
     RecordFrame frame;
     while (true) {
@@ -103,8 +125,8 @@ tensorflow::Status RecordFile::Fill(RecordBlock* block) {
     if (!read.ok()) return fail(read);
     if (!block->records.empty()) break;
     // A record longer than the block. The buffer doubles as bytes arrive, so a length that lies costs no memory.
-    const size_t wanted = std::min(frame.needed, 2 * std::max(used, options_->block_bytes));
-    if (!block->buffer.Grow(wanted, used)) {
+    room = std::min(frame.needed, 2 * std::max(used, options_->block_bytes));
+    if (!block->buffer.Grow(room, used)) {
       return fail(tensorflow::errors::ResourceExhausted("TFRecordExampleDataset: no memory for the record of ",
                                                         frame.needed, " bytes at byte ", load_offset_, " of ", name_));
     }

@@ -1,4 +1,5 @@
-// The records of one file, read ahead by other threads; whoever finds none ready while nobody reads, reads himself.
+// The records of one file, read ahead where that pays (see ReadAhead); whoever finds none ready while nobody reads,
+// reads himself.
 #ifndef TF_BOOSTER_CC_TF_DATASETS_RECORD_FILE_H_
 #define TF_BOOSTER_CC_TF_DATASETS_RECORD_FILE_H_
 
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "cc/tf/datasets/byte_source.h"
+#include "cc/tf/datasets/read_ahead.h"
 #include "cc/tf/datasets/record.h"
 #include "cc/tf/datasets/record_block.h"
 #include "tensorflow/core/framework/dataset.h"
@@ -26,6 +28,7 @@ struct ReadOptions {
   size_t block_bytes = 1 << 20;
   std::shared_ptr<BlockPool> blocks;
   tensorflow::thread::ThreadPool* threads = nullptr;  // Reads, checks CRCs and finds records.
+  ReadAhead* ahead = nullptr;                         // Whether they do, or who else.
   const std::atomic<bool>* cancelled = nullptr;       // Ends waits.
 };
 
@@ -38,6 +41,9 @@ class RecordFile {
 
   // Starts reading, if that has not happened yet.
   void Start();
+
+  // Reads blocks until enough lie ready. For who was asked to: a thread of the pool, or who got the file of ReadAhead.
+  void LoadAhead();
 
   // The next record. It lies in the file's present block: `record->block` is valid until the next call. `*end`: there
   // is none. Errors are what TensorFlow's TFRecordDataset answers: a file that cannot be opened fails at each call, for
@@ -53,7 +59,6 @@ class RecordFile {
 
   bool MayLoad() const;  // These two need mutex_.
   void ScheduleLoad();
-  void LoadAhead();
   void LoadBlock(std::unique_lock<std::mutex>* lock);  // Holds it, but not while it reads.
   tensorflow::Status Fill(RecordBlock* block);         // An error: the file could not be opened.
   tensorflow::Status WaitForBlock();

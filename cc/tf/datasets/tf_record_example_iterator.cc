@@ -10,13 +10,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <deque>
+#include <thread>
 #include <utility>
 
 #include "tensorflow/core/data/dataset_utils.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/metrics.h"
 #include "tensorflow/core/framework/model.h"
+#include "tensorflow/core/platform/cpu_info.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/profiler/lib/traceme.h"
 
@@ -37,8 +40,9 @@ using tensorflow::data::SerializationContext;
 namespace model = tensorflow::data::model;
 
 constexpr char kBatches[] = "/batches";
-// Blocks that wait to be used again: five for each file at the most are in use.
-constexpr size_t kFreeBlocks = 8;
+// A thread waits so long for its turn before it sleeps: gathering takes 50 to 150 us, and waking up as much again. Two
+// threads, 39 ids a record: 376 ns a record without it, 301 with it.
+constexpr std::chrono::microseconds kWaitAwake{60};
 
 class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<TFRecordExampleDataset> {
  public:
@@ -64,6 +68,7 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
       if (parallelism_->value == model::kAutotune) {
         parallelism_->value = tensorflow::data::GetAutotuneDefaultParallelism(ctx);
       }
+      ahead_.SetParsers(parallelism_->value);
     }
     TF_RETURN_IF_ERROR(tensorflow::RegisterCancellationCallback(
         ctx->cancellation_manager(), [this] { Cancel(); }, &deregister_));
@@ -72,8 +77,9 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
     read_.compression = pipeline.compression;
     read_.verify_crc = pipeline.verify_crc;
     read_.block_bytes = pipeline.BlockBytes();
-    read_.blocks = std::make_shared<BlockPool>(kFreeBlocks);
+    read_.blocks = BlockPool::Shared();
     read_.threads = read_threads_.get();
+    read_.ahead = &ahead_;
     read_.cancelled = &cancelled_;
     batcher_ = pipeline.MakeBatcher(&read_, [this](IteratorContext* names_ctx, std::unique_ptr<IteratorBase>* names) {
       return dataset()->files()->MakeIterator(names_ctx, this, prefix(), names);
@@ -213,7 +219,9 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
   void ParseAll(IteratorContext* ctx) {
     RecordStart(ctx);
     bool end = false;
-    while (!end && WaitForTurn(ctx)) {
+    while (!end) {
+      if (RecordFile* file = ahead_.Take()) file->LoadAhead();
+      if (!WaitForTurn(ctx)) break;
       auto result = std::make_shared<Result>();
       {
         mutex_lock source_lock(source_mu_);
@@ -242,6 +250,12 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
       const double most = std::max(1.0, parallelism_->value);
       return !gathering_ && num_parsing_ + 1 <= most && static_cast<double>(results_.size()) < 2 * most;
     };
+    if (gathering_) {
+      mu_->unlock();
+      const auto start = std::chrono::steady_clock::now();
+      while (gathering_ && std::chrono::steady_clock::now() - start < kWaitAwake) std::this_thread::yield();
+      mu_->lock();
+    }
     while (!cancelled_ && !ended_ && !may_begin()) {
       RecordStop(ctx);
       changed_->wait(lock);
@@ -250,6 +264,7 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
     if (cancelled_ || ended_) return false;
     gathering_ = true;
     ++num_parsing_;
+    ahead_.SetParsers(parallelism_->value);
     return true;
   }
 
@@ -276,6 +291,7 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
   std::atomic<bool> cancelled_{false};
 
   std::unique_ptr<tensorflow::thread::ThreadPool> read_threads_;
+  ReadAhead ahead_{tensorflow::port::MaxParallelism()};
   ReadOptions read_;
   mutex source_mu_;
   std::unique_ptr<RecordBatcher> batcher_;
@@ -283,7 +299,7 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
   condition_variable ready_;                     // For the consumer; changed_ is for those who parse.
   std::deque<std::shared_ptr<Result>> results_;  // In order.
   int64_t num_parsing_ = 0;                      // Batches that are gathered or parsed.
-  bool gathering_ = false;
+  std::atomic<bool> gathering_{false};           // Changes under mu_.
   bool ended_ = false;
   std::shared_ptr<IteratorContext> own_ctx_;
   std::vector<std::unique_ptr<tensorflow::Thread>> threads_;

@@ -55,18 +55,26 @@ void ValueMemory::Free(const Block& block) { std::free(block.data - block.before
 
 void ValueMemory::StartBatch(size_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
-  limit_ = std::min(kMostKept, std::max(2 * bytes, limit_ - limit_ / 16));
-  if (kept_ > limit_) Trim();
+  batches_ = std::max(2 * bytes, batches_ - batches_ / 16);
+  most_used_ = std::max(used_, most_used_ - most_used_ / 64);
+  if (kept_ > Limit()) Trim();
 }
+
+size_t ValueMemory::Limit() const { return std::min(kMostKept, std::max(batches_, most_used_ - used_)); }
 
 void ValueMemory::Trim() {
   for (size_t bin = kBins; bin-- > 0;) {
-    while (kept_ > limit_ && !free_[bin].empty()) {
+    while (kept_ > Limit() && !free_[bin].empty()) {
       kept_ -= free_[bin].back().bytes;
       Free(free_[bin].back());
       free_[bin].pop_back();
     }
   }
+}
+
+void ValueMemory::Use(size_t bytes) {
+  used_ += bytes;
+  most_used_ = std::max(most_used_, used_);
 }
 
 ValueMemory::Block ValueMemory::Take(size_t bytes) {
@@ -82,6 +90,7 @@ ValueMemory::Block ValueMemory::Take(size_t bytes) {
       block = bin.back();
       bin.pop_back();
       kept_ -= block.bytes;
+      Use(block.bytes);
       return block;
     }
     if (block.bytes >= kSpread) block.before = taken_++ * kAlignment % kPage;
@@ -89,13 +98,16 @@ ValueMemory::Block ValueMemory::Take(size_t bytes) {
   char* const data = static_cast<char*>(std::aligned_alloc(kAlignment, block.before + block.bytes));
   if (data == nullptr) return {};
   block.data = data + block.before;
+  std::lock_guard<std::mutex> lock(mutex_);
+  Use(block.bytes);
   return block;
 }
 
 void ValueMemory::Give(Block block) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (kept_ + block.bytes <= limit_) {
+    used_ -= block.bytes;
+    if (kept_ + block.bytes <= Limit()) {
       kept_ += block.bytes;
       free_[BinOf(block.bytes)].push_back(block);
       return;

@@ -27,8 +27,9 @@ class ValueMemory : public std::enable_shared_from_this<ValueMemory> {
 
   ~ValueMemory();
 
-  // Says how much a batch takes. As much again is kept of dead tensors, 256 MiB at the most; of a larger batch that
-  // does not come again, what is kept grows smaller with each batch.
+  // Says how much a batch takes. With what is in use, as much is kept of dead tensors as was lately in use at once, and
+  // two batches at least, but 256 MiB at the most: several batches are parsed at once, and others wait for their step.
+  // Of larger batches that do not come again, what is kept grows smaller with each batch.
   void StartBatch(size_t bytes);
 
   // `data` is null where there is no memory. Large blocks begin at different places of a page: columns that lie a power
@@ -48,13 +49,17 @@ class ValueMemory : public std::enable_shared_from_this<ValueMemory> {
 
   static size_t BinOf(size_t bytes);
   static void Free(const Block& block);
-  void Trim();  // Needs mutex_.
+  size_t Limit() const;  // Of what is kept. These need mutex_.
+  void Trim();
+  void Use(size_t bytes);
 
   mutable std::mutex mutex_;
   std::array<std::vector<Block>, kBins> free_;  // By size, in eighths of powers of two. The last one used at the end.
   size_t kept_ = 0;
-  size_t limit_ = 0;
-  size_t taken_ = 0;  // Blocks allocated.
+  size_t used_ = 0;  // Bytes of living tensors.
+  size_t most_used_ = 0;
+  size_t batches_ = 0;  // Bytes of two.
+  size_t taken_ = 0;    // Blocks allocated.
 };
 
 }  // namespace tf_booster

@@ -1,0 +1,64 @@
+// Who reads files ahead: threads of their own, the threads that parse between two batches, or nobody.
+#ifndef TF_BOOSTER_CC_TF_DATASETS_READ_AHEAD_H_
+#define TF_BOOSTER_CC_TF_DATASETS_READ_AHEAD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+
+namespace tf_booster {
+
+class RecordFile;
+
+// A copy out of the page cache needs a processor as parsing does, and each hand-over from thread to thread costs a
+// wake-up, 50 us where threads sleep. So threads of their own read only where they bring something: there is a
+// processor for them, or reads wait for a disk or a network. Three threads that parse are faster than one that reads
+// between them. Otherwise two threads that parse read between their batches, and one alone when it needs a block.
+// Any thread may call.
+class ReadAhead {
+ public:
+  enum class By { kOwnThreads, kParsers, kNobody };
+
+  // `processors`: that this process may use.
+  explicit ReadAhead(int processors) : processors_(processors) {}
+
+  // So many threads parse now.
+  void SetParsers(double parsers) { parsers_.store(parsers, std::memory_order_relaxed); }
+  By by() const;
+
+  // Of kParsers: a file that wants blocks, once. It stays until it is taken.
+  void Offer(RecordFile* file);
+  // False: somebody has taken it.
+  bool Withdraw(RecordFile* file);
+  // Null: no file wants blocks.
+  RecordFile* Take();
+
+  // Around one read, on the thread that reads. One that waited speaks for the next kMemory.
+  class Watch {
+   public:
+    explicit Watch(ReadAhead* owner) : owner_(owner), before_(Waits()) {}
+    ~Watch();
+
+   private:
+    // How often this thread has given up its processor to wait; copies out of the page cache do not.
+    static int64_t Waits();
+
+    ReadAhead* const owner_;
+    const int64_t before_;
+  };
+
+ private:
+  static constexpr int kMemory = 64;
+
+  const int processors_;
+  std::atomic<double> parsers_{1};
+  std::atomic<int> slow_reads_{0};
+  std::atomic<int> num_offered_{0};
+  std::mutex mutex_;
+  std::deque<RecordFile*> offered_;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_TF_DATASETS_READ_AHEAD_H_
