@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from pipelined import batch, booster, dataset, loss_of, threads, v1
 
-from tf_booster.pipeline import attach, driver
+from tf_booster.pipeline import attach, driver, worker
 
 
 class Steps:
@@ -303,3 +303,63 @@ def test_a_session_that_nobody_closes_leaves_no_thread():
             break
         time.sleep(0.05)
     assert threads() == []
+
+
+def test_running_the_embedding_graph_by_hand_is_refused():
+    """A batch that no step takes would fill the queue, until a run waited for room in it for ever."""
+    with Steps(8) as steps, steps.session() as session:
+        assert run(session, steps) == 0
+        with pytest.raises(RuntimeError, match="tf_booster/pipeline/send.*pipeline='off'"):
+            session.run(steps.graph.get_operation_by_name("tf_booster/pipeline/send"))
+        assert [run(session, steps) for _ in range(3)] == [1, 2, 3]
+
+
+def exported(folder):
+    """The MetaGraph that a training session wrote beside its checkpoint, and the names of the input's step and of the train op."""
+    with Steps(4, make_iterator=v1.data.make_initializable_iterator) as steps:
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, steps.iterator.initializer)
+        with steps.session(checkpoint_dir=str(folder), save_checkpoint_steps=1) as session:
+            run(session, steps)
+        return str(folder / "model.ckpt-0.meta"), [steps.features["step"].name, steps.train.name]
+
+
+def begun(session):
+    session.run([v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()])
+    return session
+
+
+def test_an_imported_graph_is_driven(tmp_path):
+    """Its batches come from the Python function of the Dataset, which lives in this process."""
+    path, fetches = exported(tmp_path)
+    with booster("off"), tf.Graph().as_default():
+        v1.train.import_meta_graph(path)
+        with begun(v1.Session()) as session:
+            assert [session.run(fetches)[0] for _ in range(4)] == [0, 1, 2, 3]
+            with pytest.raises(tf.errors.OutOfRangeError):
+                session.run(fetches)
+
+
+def test_an_imported_graph_without_tf_booster_raises(tmp_path):
+    path, fetches = exported(tmp_path)
+    gc.collect()
+    with tf.Graph().as_default():
+        v1.train.import_meta_graph(path)
+        with begun(v1.Session()) as session:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="enable_gpu_booster"):
+                session.run(fetches)
+
+
+def test_a_step_without_a_batch_raises(monkeypatch):
+    """Whatever should go wrong with the count of the batches: an error, and no wait for a batch that nobody makes."""
+
+    def pretend(self):
+        job = worker.Job(lambda: None)
+        job.run()
+        return job
+
+    with Steps(8) as steps, steps.session() as session:
+        assert run(session, steps) == 0
+        monkeypatch.setattr(driver.Driver, "_start", pretend)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="found no batch"):
+            for _ in range(4):
+                run(session, steps)

@@ -8,8 +8,7 @@ import tensorflow as tf
 from pipelined import booster, v1
 
 import tf_booster
-from tf_booster.pipeline import worth
-from tf_booster.pipeline.worth import Worth
+from tf_booster.pipeline.worth import AHEAD, APART, IN_ONE, Worth
 from tf_booster.report import report_of
 
 
@@ -29,11 +28,11 @@ def counting(mode, steps):
 
 
 @pytest.fixture
-def always_apart(monkeypatch):
-    monkeypatch.setattr(worth, "WORTH_SECONDS", 0.0)
+def always_ahead(monkeypatch):
+    monkeypatch.setattr(Worth, "manner", lambda self, now: AHEAD)
 
 
-def test_rows_are_at_most_one_update_old(always_apart):
+def test_rows_are_at_most_one_update_old(always_ahead):
     steps = np.arange(200)
     np.testing.assert_array_equal(counting("off", 200)[0], steps)
     np.testing.assert_array_equal(counting("exact", 200)[0], steps)
@@ -42,15 +41,22 @@ def test_rows_are_at_most_one_update_old(always_apart):
     assert report["mode"] == "async" and report["steps"] == 200 and report["in_one_run"] == 0
 
 
-def test_small_halves_run_in_one_and_change_nothing(monkeypatch):
-    monkeypatch.setattr(worth, "WORTH_SECONDS", 60.0)
+def test_steps_may_run_in_another_manner_each_time(monkeypatch):
+    manners = []
+
+    def manner(self, now):
+        manners.append([AHEAD, APART, IN_ONE][random.randint(3)])
+        return manners[-1]
+
+    random = np.random.RandomState(3)
+    monkeypatch.setattr(Worth, "manner", manner)
     for mode in ("exact", "async"):
-        seen, report = counting(mode, 60)
-        np.testing.assert_array_equal(seen[30:], np.arange(30, 60))
-        assert report["in_one_run"] == 39  # 20 are measured, and one is ahead by then.
+        seen, report = counting(mode, 100)
+        assert set((np.arange(100) - seen).tolist()) <= ({0.0} if mode == "exact" else {0.0, 1.0})
+        assert 10 < report["in_one_run"] < 40  # Those with a batch ahead of them take that one.
 
 
-def test_the_next_batch_is_asked_for_while_the_main_graph_runs(always_apart):
+def test_the_next_batch_is_asked_for_while_the_main_graph_runs(always_ahead):
     """The main graph of step t waits until batch t + 1 is asked for; without overlap it would wait in vain."""
     asked, main_waited = threading.Semaphore(0), []
 
@@ -83,15 +89,21 @@ def test_the_next_batch_is_asked_for_while_the_main_graph_runs(always_apart):
     assert main_waited == [True, True, True]
 
 
+def clocked(seconds, steps):
+    """The manners of `steps` steps that take `seconds` each, by their manner."""
+    worth, now, manners = Worth(), 0.0, []
+    for step in range(steps):
+        manners.append(worth.manner(now))
+        now += seconds[manners[-1]] * (1.0 + 0.01 * (step % 3))
+    return manners
+
+
 def test_what_is_worth_two_runs():
-    small, large, always = Worth(), Worth(), Worth(always=True)
-    for _ in range(20):
-        assert small.overlap() and large.overlap() and always.overlap()
-        small.note(1e-5)
-        large.note(1.0)
-        always.note(1e-5)
-    assert not small.overlap() and large.overlap() and always.overlap()
-    for _ in range(1000):
-        assert not small.overlap()
-        small.note(None)
-    assert small.overlap(), "it looks again"
+    wins = clocked({AHEAD: 6, APART: 10, IN_ONE: 9.9}, 2500)
+    assert IN_ONE not in wins and wins.count(APART) < 30  # One run is not tried: to make its executor would take long.
+    little = clocked({AHEAD: 9.5, APART: 10, IN_ONE: 9.9}, 2500)
+    assert little.count(AHEAD) > 2400 and 0 < little.count(IN_ONE) < 30
+    loses = clocked({AHEAD: 10.5, APART: 10, IN_ONE: 9.9}, 2500)
+    assert loses[:10] == 10 * [AHEAD] and loses.count(IN_ONE) > 2400
+    assert loses[2040:].count(AHEAD) > 10, "it looks again"
+    assert Worth(AHEAD).manner(0.0) is AHEAD

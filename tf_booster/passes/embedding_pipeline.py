@@ -22,8 +22,9 @@ from tf_booster.pipeline.split import ASYNC, Split
 
 SCOPE = "tf_booster/pipeline"
 _LEFT_WHOLE = "left whole: "
-# A batch that a failed step left, beside the one ahead.
-_ROOM = 2
+# TensorFlow names the placeholder in the error of a session that nobody feeds it.
+_EXPECTED = "call_tf.enable_gpu_booster_before_this_graph_runs"
+_NO_BATCH = "tf_booster: a step of the embedding pipeline found no batch that it could wait for; batches in the queue:"
 
 
 class EmbeddingPipeline(Pass):
@@ -92,13 +93,19 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str) -> Split:
     ahead = frozenset(tensor.name for op in found.ops for tensor in op.inputs)
     copies = _copy(view, found)
     with view.inserting(HOST):
+        # Without a limit: the driver has one, and a run that waited for room would wait for ever.
         queue = tf.raw_ops.FIFOQueueV2(
-            component_types=[tensor.dtype for tensor in found.crossing], capacity=_ROOM, name=f"{SCOPE}/queue"
+            component_types=[tensor.dtype for tensor in found.crossing], capacity=-1, name=f"{SCOPE}/queue"
         )
+        size = tf.raw_ops.QueueSizeV2(handle=queue, name=f"{SCOPE}/waiting")
+        expected = tf.raw_ops.Placeholder(dtype=tf.int32, shape=[], name=f"{SCOPE}/{_EXPECTED}")
+        at_begin = tf.raw_ops.QueueSizeV2(handle=queue, name=f"{SCOPE}/waiting_at_begin")
+        waits = tf.raw_ops.GreaterEqual(x=at_begin, y=expected, name=f"{SCOPE}/waits")
+        there = tf.raw_ops.Assert(condition=waits, data=[_NO_BATCH, at_begin], name=f"{SCOPE}/batch_is_there")
+    with view.inserting(HOST, [there]):
         dequeued = tf.raw_ops.QueueDequeueV2(
             handle=queue, component_types=[tensor.dtype for tensor in found.crossing], name=f"{SCOPE}/batch"
         )
-        size = tf.raw_ops.QueueSizeV2(handle=queue, name=f"{SCOPE}/waiting")
     with view.inserting(HOST, [copies[op.name] for op in found.ends]):
         sent = [copies[tensor.op.name].outputs[tensor.value_index] for tensor in found.crossing]
         enqueue = tf.raw_ops.QueueEnqueueV2(handle=queue, components=sent, name=f"{SCOPE}/send")
@@ -124,6 +131,7 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str) -> Split:
         enqueue=enqueue,
         dequeue=begin,
         size=size,
+        expected=expected,
         source=found.source,
         crossing={tensor.name: value for tensor, value in zip(found.crossing, values)},
         ahead=ahead,

@@ -19,6 +19,7 @@ from tf_booster.pipeline.split import Split, split_of
 
 _lock = threading.RLock()  # A graph may be collected while it is held.
 _switched_on = False
+_watched: weakref.WeakSet[tf.Graph] = weakref.WeakSet()
 _living = 0
 _originals: Dict[str, Any] = {}  # Methods of TensorFlow's sessions that are replaced.
 
@@ -35,6 +36,9 @@ def watch(graph: tf.Graph) -> None:
     """Has sessions looked at as long as `graph`, which has been split, lives."""
     global _living
     with _lock:
+        if graph in _watched:
+            return
+        _watched.add(graph)
         _living += 1
         weakref.finalize(graph, _forget).atexit = False
         _update()
@@ -87,6 +91,7 @@ def _attach_first(name: str, original: Any, do_run: Any) -> Any:
 
 
 def _attach(session: tf.compat.v1.Session, split: Split, do_run: Any) -> None:
+    watch(session.graph)  # An imported graph is known from here on.
     driver = Driver(session, split, functools.partial(do_run, session))
     # On the session, not on its class: what is split stays so when tf_booster is switched off.
     _compat.replace_do_run(session, driver.do_run)

@@ -1,28 +1,35 @@
 """Runs the two halves of a split graph in one session: while the main graph of a step runs, the embedding graph of the next one does.
 
 The session's own `run` is what programs, hooks and MonitoredSessions end in, so it is what the driver stands in front of. A run that
-needs a batch is a step. It waits until its batch is in the queue, has the thread begin the next one, and runs the main graph on the
-caller's thread. So there is never more than one batch ahead, and between two steps nothing of the model changes.
+needs a batch is a step. It waits until its batch is in the queue, has the thread go on with the next ones, and runs the main graph on
+the caller's thread. Between two steps nothing of the model changes.
 """
 
 from __future__ import annotations
 
+import collections
 import threading
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+import numpy as np
 import tensorflow as tf
 
 from tf_booster import _compat, log
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.pipeline.split import Split
+from tf_booster.pipeline.split import ASYNC, EXACT, Split
 from tf_booster.pipeline.timing import Timing
 from tf_booster.pipeline.worker import Job, Worker
-from tf_booster.pipeline.worth import Worth
+from tf_booster.pipeline.worth import AHEAD, IN_ONE, Worth
 from tf_booster.report import report_of
 
 # An input function of Python code cannot be interrupted; whoever closes a session does not wait for it for ever.
 _PATIENCE_SECONDS = 10.0
+# How many runs of the embedding graph are begun before the step that they are for: with the second one its thread has work when
+# it ends the first, and does not wait for two threads to wake up. Rows that are read ahead would be two updates old.
+_DEPTH = {EXACT: 2, ASYNC: 1}
+# How many batches a step finds in the queue when it begins: its own, or one that its run makes itself.
+_ONE, _NONE = np.array(1, np.int32), np.array(0, np.int32)
 
 
 class _Run(NamedTuple):
@@ -46,16 +53,23 @@ class Driver:
         self._original_close = session.close
         self._worker = Worker("tf_booster embedding graph")
         self._lock = threading.RLock()
-        self._ahead: Optional[Job] = None  # The run of the embedding graph that nobody has taken the batch of.
-        self._left = 0  # Batches in the queue that a failed step did not take.
+        self._depth = _DEPTH[split.mode]
+        self._ahead: Deque[Job] = (
+            collections.deque()
+        )  # Runs of the embedding graph that nobody has taken the batch of, in order.
+        self._left = 0  # Batches in the queue, before those, that a failed step did not take.
         self._failed = False  # A step failed, before or after it had taken its batch.
         self._closed = False
         self._known: Dict[Any, _Run] = {}
         self._version = -1
         self._behind_batch: Set[tf.Operation] = set()
         self._behind_reset: Set[tf.Operation] = set()
+        self._behind_send: Set[tf.Operation] = set()
         # Ranks must agree on how far they are ahead.
-        self._worth = Worth(always=split.meets_ranks)
+        self._worth = Worth(AHEAD if split.meets_ranks else None)
+        self._expected = split.expected.ref()
+        self._under_way: Set[object] = set()  # Steps that have a batch, and may not have taken it yet.
+        self._ends = threading.Condition()
         self._options = _compat.run_options(session, own_thread=True)
         self._tracing_options = _compat.run_options(session, own_thread=True, trace=True)
         self._trace_wanted = False
@@ -77,33 +91,43 @@ class Driver:
             raise RuntimeError(
                 "partial_run of a graph with an embedding pipeline; use enable_gpu_booster(pipeline='off')"
             )
+        step = object()
         began = time.perf_counter()
-        targets = run.targets
-        with self._lock:
-            overlap = self._worth.overlap()
-            if not overlap and self._ahead is None and not self._left and not self._failed:
-                targets, seconds = [*run.targets, self._split.enqueue], None  # Both halves in one run.
-            else:
-                seconds = self._await_batch()
-                if overlap and self._ahead is None and not self._left:
-                    self._ahead = self._start()
-        waited = time.perf_counter() - began
+        targets, expected = run.targets, _ONE
         try:
+            with self._lock:
+                manner = AHEAD if self._trace_wanted else self._worth.manner(began)
+                if manner is IN_ONE and not self._ahead and not self._left and not self._failed:
+                    targets, expected, seconds = [*run.targets, self._split.enqueue], _NONE, None
+                else:
+                    seconds = self._await_batch()
+                    while manner is AHEAD and len(self._ahead) + self._left < self._depth:
+                        self._ahead.append(self._start())
+                self._under_way.add(step)
+            waited = time.perf_counter() - began
+            feeds = {**feeds, self._expected: expected}
             result = self._original_run(handle, targets, run.fetches, feeds, *rest)
         except BaseException:
-            self._failed = True
+            self._failed = True  # Ctrl-C comes at any place. The queue tells what has happened.
             raise
-        self._worth.note(seconds)
+        finally:
+            with self._ends:
+                self._under_way.discard(step)
+                self._ends.notify_all()
         self.timing.add(began, waited, time.perf_counter(), seconds)
         return result
+
+    def always(self, manner: str) -> None:
+        """Has all steps from now on run as AHEAD, APART or IN_ONE, for measurements."""
+        self._worth = Worth(manner)
 
     def close(self) -> None:
         """Stands for the session's close(): nothing runs after it, and the threads have ended."""
         if self._closed:
             return
         self._closed = True
-        if self._split.meets_ranks and self._ahead is not None and not self._failed:
-            self._ahead.wait(_PATIENCE_SECONDS)  # All ranks have begun it, and none can leave it alone.
+        if self._split.meets_ranks and self._ahead and not self._failed:
+            self._ahead[-1].wait(_PATIENCE_SECONDS)  # All ranks have begun it, and none can leave it alone.
         # Cancels what runs, and waits until it has noticed: Python code of an input function does not.
         closing = threading.Thread(target=self._original_close, name="tf_booster closes a session", daemon=True)
         closing.start()
@@ -150,33 +174,35 @@ class Driver:
         if self._left:
             self._left -= 1
             return 0.0
-        job = self._ahead or self._start()
-        self._ahead = job  # Ctrl-C may come while it is waited for.
+        if not self._ahead:
+            self._ahead.append(self._start())
+        job = self._ahead[0]  # Ctrl-C may come while it is waited for.
         job.wait()
-        self._ahead = None
+        self._ahead.popleft()
         if job.error is not None:
             raise job.error
         return job.seconds
 
     def _count_left(self) -> None:
         """A step that failed has taken its batch, or not; the queue tells, as soon as nobody adds to it."""
-        job, self._ahead, self._failed = self._ahead, None, False
-        if job is not None:
-            job.wait()
-        (self._left,) = self._original_run(None, [], [self._split.size], {}, None, None)
-        if job is not None and job.error is not None:
-            self._ahead = job  # What it raised comes after the batches before it.
+        if self._ahead:
+            self._ahead[-1].wait()
+        with self._ends:  # Of other threads.
+            self._ends.wait_for(lambda: not self._under_way)
+        (waiting,) = self._original_run(None, [], [self._split.size], {}, None, None)
+        self._left = waiting - sum(job.error is None for job in self._ahead)
+        self._failed = False
 
     def _forget_batches(self) -> None:
         """Throws away what was taken ahead of an input that begins anew."""
-        if self._ahead is None and not self._failed and not self._left:
+        if not self._ahead and not self._failed and not self._left:
             return
-        self._failed = True
         self._count_left()
-        self._ahead = None
-        for _ in range(self._left):
-            self._original_run(None, [self._split.dequeue], [], {}, None, None)
+        waiting = self._left + sum(job.error is None for job in self._ahead)
+        self._ahead.clear()
         self._left = 0
+        for _ in range(waiting):
+            self._original_run(None, [self._split.dequeue], [], {self._expected: _ONE}, None, None)
 
     # --- What a run needs ---
 
@@ -192,6 +218,7 @@ class Driver:
 
     def _look_at_graph(self) -> None:
         self._behind_batch = GraphView.downstream([self._split.dequeue])
+        self._behind_send = GraphView.downstream([self._split.enqueue])
         self._behind_reset = GraphView.downstream(self._split.resets)
         self._known.clear()
         self._version = self._graph.version
@@ -215,6 +242,12 @@ class Driver:
             takes = _needs(ends, self._split.dequeue, barrier)
         else:
             takes = any(op in self._behind_batch for op in ends)
+        if any(op in self._behind_send for op in ends):
+            raise RuntimeError(
+                f"a run asks for '{self._split.enqueue.name}', which the embedding pipeline runs itself: the batch would be one that no "
+                "step takes, and the next one would wait for room for ever; fetch the train op alone, or use "
+                "enable_gpu_booster(pipeline='off')"
+            )
         resets = any(op in self._behind_reset for op in ends)
         return _Run(mapped_targets, mapped_fetches, in_place, takes, resets)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, FrozenSet, Optional, Tuple
+import json
+from typing import Any, Dict, FrozenSet, Optional, Tuple
 
 import tensorflow as tf
 
 EXACT, ASYNC = "exact", "async"
 _SPLIT = ("tf_booster", "embedding_pipeline")
+# The same as text, which goes with the graph into its MetaGraph: a program that imports it goes on training.
+_TEXT = "tf_booster_embedding_pipeline"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +22,8 @@ class Split:
     enqueue: the end of the embedding graph; each run of it takes one batch of the input.
     dequeue: where the main graph begins.
     size: int32 scalar, how many batches wait in the queue.
+    expected: int32 placeholder of a run that takes a batch: the run fails when fewer wait. Only a driver feeds it, so that a session
+      without one raises an error and does not wait for a batch that nobody makes.
     source: the op that took batches before the split; no run must need it any more.
     crossing: name of a tensor of the embedding graph -> what the main graph reads in its place. All of the source's are there.
     ahead: names of the tensors that the embedding graph computes with, whose values no feed of a step can change any more.
@@ -30,6 +35,7 @@ class Split:
     enqueue: tf.Operation
     dequeue: tf.Operation
     size: tf.Tensor
+    expected: tf.Tensor
     source: tf.Operation
     crossing: Dict[str, tf.Tensor]
     ahead: FrozenSet[str]
@@ -40,9 +46,39 @@ class Split:
 def note(graph: tf.Graph, split: Split) -> None:
     """Has sessions on `graph` run it as a pipeline."""
     graph.add_to_collection(_SPLIT, split)
+    said = {field.name: _named(getattr(split, field.name)) for field in dataclasses.fields(split)}
+    graph.add_to_collection(_TEXT, json.dumps(said))
 
 
 def split_of(graph: tf.Graph) -> Optional[Split]:
-    """The split of `graph`; None for a graph that is whole."""
+    """The split of `graph`; None for a graph that is whole. Of an imported graph: what its MetaGraph says."""
     found = graph.get_collection(_SPLIT)
-    return found[0] if found else None
+    if found:
+        return found[0]
+    texts = graph.get_collection(_TEXT)
+    if not texts:
+        return None
+    split = _from_text(graph, json.loads(texts[0]))
+    graph.add_to_collection(_SPLIT, split)
+    return split
+
+
+def _named(value: Any) -> Any:
+    """`value` with names of ops and tensors in their place."""
+    if isinstance(value, dict):
+        return {name: _named(inner) for name, inner in value.items()}
+    if isinstance(value, (tuple, frozenset)):
+        return sorted(map(_named, value))
+    return value.name if isinstance(value, (tf.Operation, tf.Tensor)) else value
+
+
+def _from_text(graph: tf.Graph, said: Dict[str, Any]) -> Split:
+    element = graph.as_graph_element
+    return Split(
+        mode=said["mode"],
+        crossing={name: element(value) for name, value in said["crossing"].items()},
+        ahead=frozenset(said["ahead"]),
+        meets_ranks=said["meets_ranks"],
+        resets=tuple(map(element, said["resets"])),
+        **{name: element(said[name]) for name in ("enqueue", "dequeue", "size", "expected", "source")},
+    )

@@ -1,39 +1,65 @@
-"""Whether the halves of a step are worth two runs."""
+"""How the halves of a step are run, decided by measuring: what overlaps on one machine only costs on another."""
 
 from __future__ import annotations
 
 import statistics
-from typing import List, Optional
+from typing import Dict, List, Optional
 
-# Handing the embedding graph to a thread costs 0.04 to 0.1 ms a step, and most of what a run of less than this takes is
-# the run itself.
-WORTH_SECONDS = 0.25e-3
-# Steps of one measurement, and of what comes between two.
-_MEASURED, _BETWEEN = 20, 1000
+# The embedding graph of the next step beside the main graph; each half for itself, one after the other; both in one run.
+AHEAD, APART, IN_ONE = "ahead", "apart", "in one"
+
+# Steps before anything is measured: the first ones make executors and grow tables.
+_WARM = 10
+# Steps of a measurement, and how many of them are forgotten: a pipeline fills, or an executor is made.
+_MEASURED, _FORGOTTEN = 14, 4
+# What a measurement holds for. A measurement costs at most a hundredth of that many steps.
+_HOLDS = 2000
+# Overlap that wins less than this against two runs in turn is compared with one run, too, which saves 0.1 ms of two. Not before:
+# to make its executor takes as long as to make the step's own, seconds where graphs are large.
+_CLEAR = 0.85
 
 
 class Worth:
-    """Looks at some steps in a thousand, and says whether the others overlap. `always`: they do, whatever it takes."""
+    """Says before each step how to run it. `always`: the manner of all steps, whatever it takes.
 
-    def __init__(self, always: bool = False):
+    What counts is the time from the begin of a step to that of the next one, so that what a program does between its steps, and
+    the wait for its input, weigh as much as they do.
+    """
+
+    def __init__(self, always: Optional[str] = None):
         self._always = always
-        self._seconds: List[float] = []
-        self._steps_in_one = 0
+        self._manner, self._steps_left = AHEAD, _WARM
+        self._open: List[str] = [AHEAD, APART]  # To be measured, in this order.
+        self._measuring = False
+        self._periods: List[float] = []
+        self._found: Dict[str, float] = {}
+        self._last_began: Optional[float] = None
 
-    def overlap(self) -> bool:
-        """Whether the next step is to begin the embedding graph of the one after it."""
-        return self._always or self._steps_in_one == 0
-
-    def note(self, seconds: Optional[float]) -> None:
-        """Takes in how long the embedding graph of a step took; None: it was not measured."""
+    def manner(self, now: float) -> str:
+        """How to run the step that begins at `now`, in seconds of any clock."""
         if self._always:
+            return self._always
+        if self._last_began is not None:
+            self._note(now - self._last_began)
+        self._last_began = now
+        return self._manner
+
+    def _note(self, period: float) -> None:
+        self._steps_left -= 1
+        if self._measuring:
+            self._periods.append(period)
+        if self._steps_left:
             return
-        if seconds is None:
-            self._steps_in_one = max(0, self._steps_in_one - 1)
-            return
-        self._seconds.append(seconds)
-        if len(self._seconds) == _MEASURED:
-            # The first ones make executors.
-            small = statistics.median(self._seconds[_MEASURED // 2 :]) < WORTH_SECONDS
-            self._steps_in_one = _BETWEEN if small else 0
-            self._seconds.clear()
+        if self._measuring:
+            self._found[self._manner] = statistics.median(self._periods[_FORGOTTEN:])
+            self._periods.clear()
+            if not self._open and self._manner is APART and self._found[AHEAD] > _CLEAR * self._found[APART]:
+                self._open.append(IN_ONE)
+        elif not self._open:
+            self._open = [AHEAD, APART] if IN_ONE not in self._found else [AHEAD, IN_ONE]
+        self._measuring = bool(self._open)
+        if self._measuring:
+            self._manner, self._steps_left = self._open.pop(0), _MEASURED
+        else:
+            candidates = [manner for manner in (AHEAD, IN_ONE) if manner in self._found]
+            self._manner, self._steps_left = min(candidates, key=self._found.__getitem__), _HOLDS
