@@ -136,7 +136,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, capsys):
 def test_an_interrupt_ends_the_processes_and_says_so(tmp_path, example_environment):
     out = tmp_path / "demo"
     process = subprocess.Popen(
-        PROGRAM + ["--out", str(out)],
+        [*PROGRAM[:-1], "--train", "2048", "--eval", "100", "--out", str(out)],
         env=example_environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -168,11 +168,11 @@ def worst(joined: Dict[str, Any], ranks: List[Dict[str, Any]], noise: Dict[str, 
 
 
 def reference(
-    train_one: Callable[[Dict[str, np.ndarray]], Any], data: Dict[str, np.ndarray], mine: Dict[str, Any]
+    train_one: Callable[[Dict[str, np.ndarray]], Any], data: Dict[str, np.ndarray], *mine: Dict[str, Any]
 ) -> Any:
-    """(joined, noise) of plain TensorFlow on all of `data`; joined twice where `mine` is so close that noise does not matter."""
+    """(joined, noise) of plain TensorFlow on all of `data`; joined twice where all of `mine` are so close that noise does not matter."""
     joined = train_one(data)
-    far = max(distance(mine["variables"][name], want) for name, want in joined["variables"].items())
+    far = max(distance(one["variables"][name], want) for one in mine for name, want in joined["variables"].items())
     return joined, joined if far <= 1e-5 else train_one(reordered(data))
 
 

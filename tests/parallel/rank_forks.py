@@ -9,6 +9,7 @@ As a program, it is such a process: requests, a line of JSON each, come by stdin
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import os
 import subprocess
@@ -113,6 +114,7 @@ if __name__ == "__main__":
 
     import tf_booster  # noqa: F401
 
+    gc.freeze()  # What was imported stays, and stays shared with the forks.
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, f"{len(threads)} threads after the imports: a fork would lack them"
     todo = _serve()
