@@ -3,13 +3,25 @@
 #
 #   tools/gpu_check.sh           nvcc alone, no TensorFlow: the CUDA tests, again under compute-sanitizer (memcheck,
 #                                racecheck), the benchmark; ends with a section for docs/gpu.md, also in build/gpu/report.md
-#   tools/gpu_check.sh python    the Python tests marked `gpu`, under the TensorFlow of $PYTHON (or .venv)
+#   tools/gpu_check.sh python    under the TensorFlow of $PYTHON (or .venv): the Python tests marked `gpu`, and the demo, which trains
+#                                on plain TensorFlow and boosted in turns on the card; the section is in build/gpu/python.md too.
+#                                What follows goes to pytest
 #
 # Without a card it says so in one line and ends with status 2.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 BUILD=build/gpu
 failed=0
+
+# heading COMMAND: the first lines of a section for docs/gpu.md.
+heading() {
+  echo "### $(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1), $(date -u +%F)"
+  echo
+  echo "Driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)," \
+    "$("$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)" --version 2> /dev/null | sed -n 's/.*release \([0-9.]*\).*/CUDA \1,/p')" \
+    "commit $(git rev-parse --short HEAD 2> /dev/null || echo unknown). \`$1\`:"
+  echo
+}
 
 if ! nvidia-smi -L 2> /dev/null | grep -q GPU; then
   echo "gpu_check: no card here (nvidia-smi finds none); nothing was checked" >&2
@@ -22,7 +34,24 @@ if [ "${1:-}" = python ]; then
     echo "gpu_check: TensorFlow of $PYTHON sees no GPU; install tensorflow[and-cuda] (make build does where nvidia-smi answers)" >&2
     exit 2
   }
-  exec "$PYTHON" -m pytest -m gpu tests/gpu/*.py "${@:2}"
+  mkdir -p $BUILD
+  # Each process of the demo would take the whole card.
+  export TF_FORCE_GPU_ALLOW_GROWTH=true
+  "$PYTHON" -m pytest -o addopts= -m gpu tests/gpu/*.py "${@:2}" 2>&1 | tee $BUILD/pytest.log
+  [ "${PIPESTATUS[0]}" -eq 0 ] || failed=1
+  "$PYTHON" examples/demo.py --out $BUILD/demo 2> $BUILD/demo.err | tee $BUILD/demo.log
+  [ "${PIPESTATUS[0]}" -eq 0 ] || { failed=1; tail -n 20 $BUILD/demo.err; }
+  {
+    heading "tools/gpu_check.sh python"
+    echo "TensorFlow $("$PYTHON" -c 'import tensorflow as tf; print(tf.__version__)' 2> /dev/null)," \
+      "tests/gpu: $(tail -n 1 $BUILD/pytest.log | tr -d =). The demo:"
+    echo
+    echo '```'
+    cat $BUILD/demo.log
+    echo '```'
+  } > $BUILD/python.md
+  cat $BUILD/python.md
+  exit $failed
 fi
 [ $# -eq 0 ] || { echo "gpu_check: unknown argument '$1'; wanted none, or python" >&2; exit 1; }
 
@@ -61,12 +90,7 @@ bench=$(find $BUILD -name '*_bench_cuda' | sort | while read -r program; do "$pr
 case $bench in *FAILED*) failed=$((failed + 1)) ;; esac
 
 {
-  echo "### $(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1), $(date -u +%F)"
-  echo
-  echo "Driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)," \
-    "$("$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)" --version | sed -n 's/.*release \([0-9.]*\).*/CUDA \1/p')," \
-    "commit $(git rev-parse --short HEAD 2> /dev/null || echo unknown). \`tools/gpu_check.sh\`:"
-  echo
+  heading tools/gpu_check.sh
   echo "| check | result |"
   echo "|---|---|"
   printf '%s' "$rows"

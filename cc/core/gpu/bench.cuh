@@ -59,6 +59,12 @@ void Report(const char* name, double bytes, const Run& run) {
   std::printf("%-28s %8.0f GB/s %5.2f of the copy\n", name, rate, rate / copy_rate);
 }
 
+// Of what is no stream of bytes.
+template <class Run>
+void ReportTime(const char* name, const Run& run) {
+  std::printf("%-28s %8.3f ms\n", name, Seconds(run) * 1e3);
+}
+
 }  // namespace gpu
 }  // namespace tf_booster
 

@@ -1,14 +1,17 @@
 // The table on the card, beside a copy: bytes are what must move, as `find: 8 + 64 + 8 * dim a key`.
 //
 //   gpu_table_bench_cuda [rows = 8388608]
+#include <cmath>
 #include <cstdlib>
 #include <memory>
+#include <random>
 
 #include "cc/core/gpu/bench.cuh"
 #include "cc/core/gpu/cuda_allocator.cuh"
 #include "cc/core/gpu/cuda_queue.cuh"
 #include "cc/core/hash_table/gpu/gpu_table.h"
 #include "cc/core/optimizer/table_apply_gpu.h"
+#include "cc/core/unique/unique_gpu.h"
 
 namespace tf_booster {
 namespace gpu {
@@ -30,6 +33,84 @@ const char* Checked(const Status& status) {
   if (!status.ok()) Stop(status);
   return nullptr;
 }
+
+// Keys of a table of `rows`, by a power law of exponent 1.05 that ends there.
+std::vector<int64_t> PowerLawIds(int64_t rows) {
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  const double tail = std::pow(static_cast<double>(rows), -0.05) - 1;
+  std::vector<int64_t> ids(kBatch);
+  for (int64_t& id : ids) {
+    id = static_cast<int64_t>(Mix64(static_cast<uint64_t>(std::pow(1 + uniform(random) * tail, -20.0)) - 1));
+  }
+  return ids;
+}
+
+// What the ops of a training step start: the parts, and the whole.
+class TrainingStep {
+ public:
+  TrainingStep(GpuTable* table, int64_t rows, int64_t dim, const StepInputs<float>& inputs)
+      : table_(*table), dim_(dim), inputs_(inputs), rows_(OnCard<float>(kBatch * dim)) {
+    CudaQueue queue(nullptr);
+    const std::vector<int64_t> ids = PowerLawIds(rows);
+    queue.FromHost(ids.data(), kBatch, ids_);
+    jobs_[0].values = ids_;
+    jobs_[0].idx = codes_;
+    jobs_[0].units = kBatch;
+    scratch_ = OnCard<char>(UniqueScratchBytes(jobs_));
+    int64_t distinct = 0;
+    UniqueFindAsync(jobs_, scratch_, nullptr, &distinct);
+    std::printf("a step of %lld ids, %lld distinct, dim %lld:\n", static_cast<long long>(kBatch),
+                static_cast<long long>(distinct), static_cast<long long>(dim));
+  }
+  ~TrainingStep() {
+    for (void* memory : {static_cast<void*>(ids_), static_cast<void*>(codes_), static_cast<void*>(keys_),
+                         static_cast<void*>(fields_), static_cast<void*>(counts_), static_cast<void*>(handles_),
+                         static_cast<void*>(rows_), static_cast<void*>(scratch_)}) {
+      cudaFree(memory);
+    }
+  }
+
+  const char* Unique() {
+    if (const char* error = UniqueFindAsync(jobs_, scratch_, nullptr, nullptr)) return error;
+    return UniqueWriteAsync<int64_t, int64_t>(jobs_, 1, {keys_, fields_, counts_}, scratch_, nullptr);
+  }
+  const char* Lookup() {
+    if (const char* error = Unique()) return error;
+    Checked(table_.FindHandlesAsync(Keys(), handles_));
+    return Checked(table_.GatherAsync(Keys(), handles_, {{codes_, kBatch, rows_}}));
+  }
+  // The rows that were looked up are the gradients.
+  const char* All() {
+    if (const char* error = Lookup()) return error;
+    SparseApplyBatch batch;
+    batch.probes = {{keys_, fields_, counts_, handles_, kBatch}};
+    batch.gradients = {{codes_, rows_, kBatch}};
+    batch.grad_dim = dim_;
+    return Checked(TableApplyAsync<table_step::Adam>(table_, batch, inputs_, CudaAllocator(), nullptr));
+  }
+  void Run() {
+    ReportTime("  unique", [&] { return Unique(); });
+    ReportTime("  unique, find, gather", [&] { return Lookup(); });
+    ReportTime("  all, with Adam", [&] { return All(); });
+  }
+
+ private:
+  DeviceKeys Keys() const { return {keys_, fields_, kBatch}; }
+
+  GpuTable& table_;
+  const int64_t dim_;
+  const StepInputs<float> inputs_;
+  int64_t* const ids_ = OnCard<int64_t>(kBatch);
+  int64_t* const codes_ = OnCard<int64_t>(kBatch);
+  int64_t* const keys_ = OnCard<int64_t>(kBatch);
+  uint32_t* const fields_ = OnCard<uint32_t>(kBatch);
+  int64_t* const counts_ = OnCard<int64_t>(kBatch);
+  int64_t* const handles_ = OnCard<int64_t>(kBatch);
+  float* const rows_;
+  char* scratch_ = nullptr;
+  std::vector<UniqueJob<int64_t, int64_t>> jobs_{1};
+};
 
 // Adam's rows; every key of the batch is in the table.
 void Benchmarks(int64_t rows, int64_t dim) {
@@ -77,6 +158,14 @@ void Benchmarks(int64_t rows, int64_t dim) {
   for (int i = 0; i < 6; ++i) inputs.scalars[i] = scalars + i;
   report("Adam", n * 7 * row,
          [&] { return TableApplyAsync<table_step::Adam>(*table, step, inputs, CudaAllocator(), nullptr); });
+  TrainingStep(table.get(), rows, dim, inputs).Run();
+  // The last: the table grows. A tenth of each batch is new, and a key is inserted by no second run.
+  int64_t fresh = rows;
+  report("find_or_insert, 10 % new", n * (8 + 2 * 64), [&] {
+    ForEach(queue, kBatch / 10, FillKeys{keys, fresh, 1});
+    fresh += kBatch / 10;
+    return table->UpdateAsync({{keys, nullptr, kBatch}, nullptr, nullptr, {}}, nothing);
+  });
   for (void* memory : {static_cast<void*>(keys), static_cast<void*>(codes), static_cast<void*>(handles),
                        static_cast<void*>(out), static_cast<void*>(scalars)}) {
     cudaFree(memory);
