@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cc/core/base/function_ref.h"
+#include "cc/core/base/lines_ahead.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/base/status.h"
 #include "cc/core/hash_table/table_options.h"
@@ -90,9 +91,17 @@ struct GatherPart {
   float* out = nullptr;  // size * dim
 };
 
-// Called with up to `n` admitted keys at a time: positions[j] is the key's place in the batch and rows[j] its row
-// [embedding | slots]. Calls may come from several threads at once, each key in exactly one of them.
-using RowUpdateFn = FunctionRef<void(const int64_t* positions, float* const* rows, int64_t n)>;
+// Some of the admitted keys of an update: positions[j] is a key's place in the batch and rows[j] its row
+// [embedding | slots].
+struct RowVisit {
+  const int64_t* positions = nullptr;
+  float* const* rows = nullptr;  // In no cache, most likely. An update fetches them ahead of itself.
+  int64_t size = 0;
+  LinesAhead ahead;  // What the table reads next. An update may ignore it.
+};
+
+// Calls may come from several threads at once, each key in exactly one of them.
+using RowUpdateFn = FunctionRef<void(const RowVisit&)>;
 
 class HashTable {
  public:

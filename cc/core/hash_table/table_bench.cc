@@ -162,9 +162,9 @@ void BenchDim(int64_t rows, int64_t dim, int rounds, int max_load_percent) {
         for (int64_t i = 0; i < kBatch; ++i) keys[i] = KeyOf(first + i);
         for (int64_t i = kBatch - 1; i > 0; --i) std::swap(keys[i], keys[Mix64(drawn + i) % (i + 1)]);
       };
-      const auto add = [&](const int64_t*, float* const* values, int64_t n) {
-        for (int64_t j = 0; j < n; ++j) {
-          for (int64_t c = 0; c < dim; ++c) values[j][c] += 1.0f;
+      const auto add = [&](const RowVisit& visit) {
+        for (int64_t j = 0; j < visit.size; ++j) {
+          for (int64_t c = 0; c < dim; ++c) visit.rows[j][c] += 1.0f;
         }
       };
       print("update (adds 1)", Median(rounds, threads, draw_distinct, [&] {

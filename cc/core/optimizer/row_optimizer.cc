@@ -1,5 +1,6 @@
 #include "cc/core/optimizer/row_optimizer.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tf_booster {
@@ -14,15 +15,55 @@ namespace {
 #endif
 
 template <class Formula, size_t... kSlot>
-void ApplyRow(const Formula& formula, float* __restrict row, const float* __restrict grad, int64_t dim,
-              std::index_sequence<kSlot...>) {
+inline void ApplyColumns(const Formula& formula, float* __restrict row, const float* __restrict grad, int64_t dim,
+                         int64_t columns, std::index_sequence<kSlot...>) {
   TFB_INDEPENDENT_ITERATIONS
-  for (int64_t j = 0; j < dim; ++j) {
+  for (int64_t j = 0; j < columns; ++j) {
     float value = row[j];
     float slots[sizeof...(kSlot) + 1] = {row[(1 + kSlot) * dim + j]...};
     formula(grad[j], value, slots[kSlot]...);
     row[j] = value;
     ((row[(1 + kSlot) * dim + j] = slots[kSlot]), ...);
+  }
+}
+
+// Rows are fetched into the second-level cache this far ahead of the one that is updated, a line with each line's worth
+// of arithmetic: when all lines of a few rows were fetched at once, before those were updated, memory and arithmetic
+// waited for each other (a row of Adam at dims 64 and 128 took 102 and 214 ns through the op, and takes 94 and 167; of
+// Adagrad at dim 128 129 and 109; at dim 16 there is little to win). Half as far or twice as far costs up to a tenth;
+// through the first-level cache, whose miss buffers are few, a row takes 1.3 to 1.5 times as long.
+constexpr int64_t kBytesAhead = 4608;
+constexpr int64_t kMaxRowsAhead = 32;
+constexpr int64_t kLineFloats = 16;
+
+template <class Formula>
+void ApplyEach(const Formula& formula, float* const* rows, const float* const* grads, int64_t n, int64_t dim,
+               LinesAhead ahead) {
+  constexpr std::make_index_sequence<Formula::kNumSlots> slots{};
+  constexpr int64_t kParts = 1 + Formula::kNumSlots;  // As many lines of a row as there are to a line of gradient.
+  const int64_t last = kParts * dim - 1;
+  const int64_t rows_ahead =
+      std::clamp<int64_t>(kBytesAhead / (kParts * dim * static_cast<int64_t>(sizeof(float))), 2, kMaxRowsAhead);
+  const auto fetch = [&](int64_t i, int64_t column) TFB_FETCHES {
+    for (int64_t part = 0; part < kParts; ++part) {
+      FetchLine(rows[i] + std::min(kParts * column + part * kLineFloats, last));
+    }
+    FetchLine(grads[i] + column);
+  };
+  for (int64_t i = 0; i < std::min(n, rows_ahead); ++i) {
+    for (int64_t column = 0; column < dim; column += kLineFloats) fetch(i, column);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t next = std::min(n - 1, i + rows_ahead);
+    if (i < ahead.size) FetchLine(ahead.lines[i]);
+    int64_t column = 0;
+    for (; column + kLineFloats <= dim; column += kLineFloats) {
+      fetch(next, column);
+      ApplyColumns(formula, rows[i] + column, grads[i] + column, dim, kLineFloats, slots);
+    }
+    if (column == dim) continue;
+    fetch(next, column);
+    ApplyColumns(formula, rows[i] + column, grads[i] + column, dim, dim - column, slots);
   }
 }
 
@@ -34,11 +75,10 @@ class FormulaOptimizer final : public RowOptimizer {
   const char* name() const override { return Formula::kName; }
   int num_slots() const override { return Formula::kNumSlots; }
 
-  void ApplyRows(float* const* rows, const float* const* grads, int64_t n, int64_t dim) const override {
+  void ApplyRows(float* const* rows, const float* const* grads, int64_t n, int64_t dim,
+                 LinesAhead ahead) const override {
     const Formula formula = formula_;  // A copy that no store to a row can alias.
-    for (int64_t i = 0; i < n; ++i) {
-      ApplyRow(formula, rows[i], grads[i], dim, std::make_index_sequence<Formula::kNumSlots>());
-    }
+    ApplyEach(formula, rows, grads, n, dim, ahead);
   }
 
  private:
@@ -55,9 +95,10 @@ class FtrlOptimizer final : public RowOptimizer {
   const char* name() const override { return columns_.name(); }
   int num_slots() const override { return columns_.num_slots(); }
 
-  void ApplyRows(float* const* rows, const float* const* grads, int64_t n, int64_t dim) const override {
-    if (dim == 1) return one_column_.ApplyRows(rows, grads, n, dim);
-    columns_.ApplyRows(rows, grads, n, dim);
+  void ApplyRows(float* const* rows, const float* const* grads, int64_t n, int64_t dim,
+                 LinesAhead ahead) const override {
+    if (dim == 1) return one_column_.ApplyRows(rows, grads, n, dim, ahead);
+    columns_.ApplyRows(rows, grads, n, dim, ahead);
   }
 
  private:

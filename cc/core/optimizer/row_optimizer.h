@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "cc/core/base/lines_ahead.h"
 #include "cc/core/optimizer/adagrad.h"
 #include "cc/core/optimizer/adagrad_v2.h"
 #include "cc/core/optimizer/adam.h"
@@ -26,9 +27,10 @@ class RowOptimizer {
   virtual const char* name() const = 0;
   virtual int num_slots() const = 0;
 
-  // One step on each of n rows: rows[i] with the gradient grads[i] (dim floats). Any thread; the rows are the caller's
-  // to guard.
-  virtual void ApplyRows(float* const* rows, const float* const* grads, int64_t n, int64_t dim) const = 0;
+  // One step on each of n rows: rows[i] with the gradient grads[i] (dim floats). Fetches rows and gradients ahead of
+  // itself, and with each row one of the lines `ahead`. Any thread; the rows are the caller's to guard.
+  virtual void ApplyRows(float* const* rows, const float* const* grads, int64_t n, int64_t dim,
+                         LinesAhead ahead = {}) const = 0;
 };
 
 std::unique_ptr<RowOptimizer> MakeRowOptimizer(const GradientDescentOptions& options);

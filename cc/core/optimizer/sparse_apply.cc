@@ -96,46 +96,34 @@ int64_t FirstNonFinite(const float* x, int64_t n, ParallelFor& pf) {
   return first.load() == n ? -1 : first.load();
 }
 
-// What HashTable::Update calls with rows, which the table has fetched; gradients are fetched here, one block of keys
-// ahead.
+// What HashTable::Update calls with rows.
 class RowUpdater {
  public:
   RowUpdater(const GradientSums& sums, int64_t dim, const RowOptimizer& optimizer)
       : sums_(sums), dim_(dim), optimizer_(optimizer) {}
 
-  void operator()(const int64_t* positions, float* const* rows, int64_t n) const {
-    const float* grads[2][kBlock];
-    Fetch(positions, std::min(n, kBlock), grads[0]);
-    for (int64_t begin = 0, turn = 0; begin < n; begin += kBlock, turn ^= 1) {
-      const int64_t next = begin + kBlock;
-      if (next < n) Fetch(positions + next, std::min(n - next, kBlock), grads[turn ^ 1]);
-      Apply(rows + begin, grads[turn], std::min(n - begin, kBlock));
+  void operator()(const RowVisit& visit) const {
+    LinesAhead ahead = visit.ahead;
+    for (int64_t begin = 0; begin < visit.size; begin += kBlock) {
+      Apply(visit.positions + begin, visit.rows + begin, std::min(visit.size - begin, kBlock), ahead);
+      const int64_t taken = std::min(ahead.size, kBlock);
+      ahead = {ahead.lines + taken, ahead.size - taken};
     }
   }
 
  private:
-  static constexpr int64_t kBlock = 16;
-  static constexpr int64_t kPrefetchBytes = 512;  // Of a gradient; what lies beyond the processor fetches by itself.
+  static constexpr int64_t kBlock = 1024;  // As many as a table shows at a time.
 
-  void Fetch(const int64_t* positions, int64_t n, const float** grads) const {
-    const int64_t bytes = std::min<int64_t>(dim_ * sizeof(float), kPrefetchBytes);
-    for (int64_t k = 0; k < n; ++k) {
-      grads[k] = sums_.Of(positions[k]);
-      if (grads[k] == nullptr) continue;
-      for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(reinterpret_cast<const char*>(grads[k]) + b);
-    }
-  }
-
-  void Apply(float* const* rows, const float* const* grads, int64_t n) const {
+  void Apply(const int64_t* positions, float* const* rows, int64_t n, LinesAhead ahead) const {
     float* updated[kBlock];
     const float* with[kBlock];
     int64_t m = 0;
     for (int64_t k = 0; k < n; ++k) {  // Keys without a gradient were seen, but nothing flows back to them.
       updated[m] = rows[k];
-      with[m] = grads[k];
-      m += grads[k] != nullptr;
+      with[m] = sums_.Of(positions[k]);
+      m += with[m] != nullptr;
     }
-    optimizer_.ApplyRows(updated, with, m, dim_);
+    optimizer_.ApplyRows(updated, with, m, dim_, ahead);
   }
 
   const GradientSums& sums_;

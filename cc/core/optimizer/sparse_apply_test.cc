@@ -119,7 +119,7 @@ TEST(BitsDoNotDependOnThreads) {
   for (const int threads : {2, 3, 8}) {
     for (const int groups : {1, 2}) {
       Problem problem(groups, 5000, 150000, 4, 2, groups * 2);
-      FakeTable table(4, 2, 32, Problem::kFields);
+      FakeTable table(4, 2, groups == 1 ? 32 : 2500, Problem::kFields);  // Also more than are updated at a time.
       ThreadFor pf(threads);
       CheckAgainstSums(problem, table, 4, pf);
     }

@@ -47,7 +47,7 @@ inline void ExpectAllExhausted(HashTable* table, const std::string& named, int64
   std::vector<RowHandle> handles(batch.size());
   EXPECT_OK(table->FindHandles(batch.ref(), handles.data(), pf));
   bool called = false;
-  const auto update = [&](const int64_t*, float* const*, int64_t) { called = true; };
+  const auto update = [&](const RowVisit&) { called = true; };
   EXPECT_TRUE(IsExhausted(table->FindOrInsert(batch.ref(), values.data(), pf), named));
   EXPECT_TRUE(IsExhausted(table->InsertOrAssign(batch.ref(), values.data(), pf), named));
   EXPECT_TRUE(IsExhausted(table->Update({batch.ref(), nullptr, handles.data()}, update, pf), named));
@@ -129,7 +129,7 @@ inline void RefusesBadBatches(const TableMaker& make) {
   for (int64_t i = 0; i < 100; ++i) batch.Add({static_cast<uint32_t>(i == 77 ? 3 : i % 3), i});
   std::vector<float> values(batch.size() * 3);
   std::vector<RowHandle> handles(batch.size());
-  const auto update = [](const int64_t*, float* const*, int64_t) {};
+  const auto update = [](const RowVisit&) {};
   const auto refused = [](const Status& status) {
     return status.code() == StatusCode::kInvalidArgument && status.message().find("user_emb") != std::string::npos;
   };

@@ -256,8 +256,8 @@ inline void ExpectFinds(const HashTable& table, const TableModel& model, const B
 // Calls `update(position, values)` row by row, for tests that do not care about groups.
 template <class Fn>
 auto RowByRow(Fn update) {
-  return [update](const int64_t* positions, float* const* rows, int64_t n) {
-    for (int64_t j = 0; j < n; ++j) update(positions[j], rows[j]);
+  return [update](const RowVisit& visit) {
+    for (int64_t j = 0; j < visit.size; ++j) update(visit.positions[j], visit.rows[j]);
   };
 }
 

@@ -85,7 +85,7 @@ Status GpuTableOn<Queue>::Update(const UpdateBatch& batch, RowUpdateFn update, P
       queue_.ToHost(values, m * width, host_values.data());
       std::vector<float*> pointers;
       for (int64_t i = 0; i < m; ++i) pointers.push_back(host_values.data() + i * width);
-      if (m > 0) update(positions.data(), pointers.data(), m);
+      if (m > 0) update({positions.data(), pointers.data(), m, {}});
       queue_.FromHost(host_values.data(), m * width, values);
       ForEach<kGroupLanes>(queue_, m, CopyWholeRows{view, copied, values, true});
       return Done();
