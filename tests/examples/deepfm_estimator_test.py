@@ -13,7 +13,7 @@ from example_programs import EXAMPLES
 import deepfm_estimator
 
 PROGRAM = os.path.join(EXAMPLES, "deepfm_estimator.py")
-SMALL = "--steps 12 --eval_every 12 --batch_size 64 --embedding_dim 3 --hidden 4 --buckets 40 --threads 1".split()
+SMALL = "--steps 12 --eval_every 6 --batch_size 64 --embedding_dim 3 --hidden 4 --buckets 40 --threads 1".split()
 
 
 def run(folder, model_dir, environment, *arguments, blocked=False):
