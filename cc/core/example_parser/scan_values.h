@@ -16,6 +16,14 @@ inline int64_t* RoomForVarints(const ExpectedFeature& expected, size_t row, cons
   return values->Reserve(*capacity);
 }
 
+// The next record's list belongs behind this one, and will be as long. Its lines are asked for now: columns are too
+// many for the processor to foresee, and where other work has emptied the caches, stores into them wait. 26 lists of 20
+// ids, out of the caches: 490 ns a record against 640. Of longer lists the processor sees the rest coming; asking for
+// all of 200 values cost a tenth. gcc 12 drops calls of functions that only prefetch unless it must inline them.
+__attribute__((always_inline)) inline void PrefetchNext(const int64_t* next, size_t count) {
+  for (size_t i = 0; i < count && i < 32; i += 8) __builtin_prefetch(next + i, 1);
+}
+
 // Takes `count` values that were written where they belong.
 template <class T>
 inline bool Commit(const ExpectedFeature& expected, size_t row, size_t count) {
@@ -31,7 +39,9 @@ inline bool StoreVarints(const ExpectedFeature& expected, size_t row, const uint
                          const uint8_t* readable) {
   size_t capacity, count;
   int64_t* out = RoomForVarints(expected, row, p, size, &capacity);
-  return DecodeVarints(p, size, readable, out, capacity, &count) && Commit<int64_t>(expected, row, count);
+  if (!DecodeVarints(p, size, readable, out, capacity, &count)) return false;
+  PrefetchNext(out + count, count);
+  return Commit<int64_t>(expected, row, count);
 }
 
 inline bool StoreFloats(const ExpectedFeature& expected, size_t row, const uint8_t* p, size_t size) {
