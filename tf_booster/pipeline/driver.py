@@ -106,6 +106,8 @@ class Driver:
                 self._under_way.add(step)
             waited = time.perf_counter() - began
             feeds = {**feeds, self._expected: expected}
+            if rest[0] is None:  # Without options of the program's own.
+                rest = self._options, *rest[1:]
             result = self._original_run(handle, targets, run.fetches, feeds, *rest)
         except BaseException:
             self._failed = True  # Ctrl-C comes at any place. The queue tells what has happened.
