@@ -92,7 +92,8 @@ class Recorder(v1.train.SessionRunHook):
 
     def begin(self) -> None:
         self.graph = v1.get_default_graph()
-        source = next(op for op in self.graph.get_operations() if op.type == "IteratorGetNext")
+        is_source = lambda op: op.type == "IteratorGetNext" and self.graph.is_fetchable(op)
+        source = next(filter(is_source, self.graph.get_operations()))
         loss = v1.get_collection(v1.GraphKeys.LOSSES)[-1]
         self._global_step = v1.train.get_or_create_global_step()
         # Tensors of the input itself, by object and by name, one that is computed from it, and the model's.
