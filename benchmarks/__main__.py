@@ -23,6 +23,7 @@ NAMES = (
     "unique",
     "sparse_lookup",
     "graph_rewrite",
+    "end_to_end",
     "graph_passes",
     "variable_updates",
     "table_fusion",

@@ -7,7 +7,7 @@ shared tower and heads for several tasks. Nothing of it is large: its step is mo
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -71,11 +71,14 @@ def _sparse_bags(features: Dict[str, Any]) -> Dict[str, Any]:
     return {n: sparse(t) if n[0] == "C" and is_bag(int(n[1:])) else t for n, t in features.items()}
 
 
-def column_lookup(make_column: Callable[[str, Shape], Any]) -> Lookup:
-    """Lookups as TensorFlow's feature columns make them, over the categorical columns that `make_column` makes."""
+def column_lookup(make_column: Callable[[str, Shape], Any], stddev: Optional[float] = None) -> Lookup:
+    """Lookups as TensorFlow's feature columns make them, over the categorical columns that `make_column` makes.
+
+    stddev: of what embeddings begin with; feature columns' own, dim ** -0.5, by default.
+    """
 
     def lookup(shape: Shape, name: str, dim: int, ids: Any) -> tf.Tensor:
-        initializer = v1.truncated_normal_initializer(0.0, dim**-0.5, seed=int(name[1:]))
+        initializer = v1.truncated_normal_initializer(0.0, stddev or dim**-0.5, seed=int(name[1:]))
         column = tf.feature_column.embedding_column(make_column(name, shape), dim, "mean", initializer)
         return v1.feature_column.input_layer({name: ids}, [column])
 

@@ -46,7 +46,7 @@ def contest_of(optimizer: str, batch: int, threads: int) -> Result:
     tfra = peers.tfra()
     if tfra:
         wrapped = tfra.DynamicEmbeddingOptimizer(_optimizer(optimizer))
-        made["TFRA"] = _session(data, _tfra_lookup(tfra), wrapped, threads)
+        made["TFRA"] = _session(data, tfra_lookup(tfra), wrapped, threads)
     losses = {name: [session.run(fetches)[1] for _ in range(STEPS)] for name, (session, fetches, _) in made.items()}
     np.testing.assert_allclose(losses[OURS], losses["TensorFlow"], rtol=1e-5)
     runners = {name: _steps(session, fetches) for name, (session, fetches, _) in made.items()}
@@ -86,7 +86,9 @@ def _steps(session: v1.Session, fetches: Tuple) -> Any:
     return turn
 
 
-def _tfra_lookup(tfra: Any) -> graph_models.Lookup:
+def tfra_lookup(tfra: Any) -> graph_models.Lookup:
+    """Lookups in TFRA's tables, one for each name."""
+
     def lookup(shape: Shape, name: str, dim: int, ids: Any) -> tf.Tensor:
         table = tfra.get_variable(
             name, tf.int64, tf.float32, devices=["/CPU:0"], initializer=tf.keras.initializers.Zeros(), dim=dim

@@ -19,6 +19,21 @@ inline void AddTo(T* __restrict out, const T* __restrict in, int64_t n) {
   for (int64_t d = 0; d < n; ++d) out[d] += in[d];
 }
 
+// out += in * scale. As a plain loop GCC 12 made the gradients of 38 lookups of 8 or 16 columns 2.3 times as slow.
+template <int64_t kDim, class T>
+inline void AddScaled(T* __restrict out, const T* __restrict in, T scale, int64_t any_dim) {
+  if constexpr (kDim * sizeof(T) >= 32) {
+    typedef T Lanes __attribute__((vector_size(32), aligned(4), may_alias));
+    for (int64_t d = 0; d < kDim; d += 32 / sizeof(T)) {
+      Lanes& sum = *reinterpret_cast<Lanes*>(out + d);
+      sum = sum + *reinterpret_cast<const Lanes*>(in + d) * scale;
+    }
+  } else {
+    const int64_t dim = kDim > 0 ? kDim : any_dim;
+    for (int64_t d = 0; d < dim; ++d) out[d] += in[d] * scale;
+  }
+}
+
 // TensorFlow adds in blocks: first the 2 to 9 rows that leave a multiple of 8, then 8 at a time, each block summed up
 // by itself. Up to 9 rows are multiplied by the reciprocal of the count, more are divided by it. kDim: DispatchDim's.
 template <int64_t kDim, class T>
@@ -72,8 +87,7 @@ void GradientRange(const PoolingGradientJob<T>& job, int64_t begin, int64_t end)
       const int64_t place = s.idx[i];
       if (place < begin || place >= end) continue;
       seen[place - begin] = 1;
-      T* __restrict out = job.gradient + place * dim;
-      for (int64_t d = 0; d < dim; ++d) out[d] += in[d] * scale;
+      AddScaled<kDim>(job.gradient + place * dim, in, scale, dim);
     }
   }
   for (int64_t place = begin; place < end; ++place) {
