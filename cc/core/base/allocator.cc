@@ -6,38 +6,28 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cc/core/base/huge_page_pieces.h"
+
 namespace tf_booster {
 namespace {
 
-constexpr size_t kMapFrom = size_t{1} << 20;
-constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kPieceFrom = size_t{64} << 10;
 constexpr size_t kLine = 64;
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-void* Map(size_t bytes) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
-}
-
-// Maps one huge page more than asked and gives the ends back, so that the block starts on a huge page's border.
-void* MapHuge(size_t bytes) {
-  char* memory = static_cast<char*>(Map(bytes + kHugePage));
-  if (memory == nullptr) return nullptr;
-  char* begin = reinterpret_cast<char*>(RoundUp(reinterpret_cast<uintptr_t>(memory), kHugePage));
-  if (begin > memory) munmap(memory, begin - memory);
-  const size_t tail = memory + kHugePage - begin;
-  if (tail > 0) munmap(begin + bytes, tail);
-  madvise(begin, bytes, MADV_HUGEPAGE);  // A wish: without huge pages all is as right, only slower.
-  return begin;
+// Never destroyed: a table may outlive the statics of a process that ends.
+HugePagePieces& Pieces() {
+  static HugePagePieces* const pieces = new HugePagePieces;
+  return *pieces;
 }
 
 class HostAllocatorImpl final : public Allocator {
  public:
   void* Allocate(size_t bytes) override {
     if (bytes > SIZE_MAX / 2) return nullptr;
-    if (bytes >= kHugePage) return MapHuge(RoundUp(bytes, kHugePage));
-    if (bytes >= kMapFrom) return Map(bytes);
+    if (bytes >= kHugePage) return MapHugePages(RoundUp(bytes, kHugePage));
+    if (bytes >= kPieceFrom) return Pieces().Take(bytes);
     void* memory = std::aligned_alloc(kLine, RoundUp(bytes, kLine));
     if (memory != nullptr) std::memset(memory, 0, RoundUp(bytes, kLine));
     return memory;
@@ -45,8 +35,10 @@ class HostAllocatorImpl final : public Allocator {
 
   void Free(void* memory, size_t bytes) override {
     if (memory == nullptr) return;
-    if (bytes >= kMapFrom) {
-      munmap(memory, bytes >= kHugePage ? RoundUp(bytes, kHugePage) : bytes);
+    if (bytes >= kHugePage) {
+      munmap(memory, RoundUp(bytes, kHugePage));
+    } else if (bytes >= kPieceFrom) {
+      Pieces().Give(memory, bytes);
     } else {
       std::free(memory);
     }

@@ -17,9 +17,9 @@ class Allocator {
   virtual void Free(void* memory, size_t bytes) = 0;
 };
 
-// Host memory. Blocks of 1 MiB and more are mapped: their pages are committed when they are first touched, so a block
-// that is larger than what is used of it costs addresses only. From 2 MiB on they are aligned for huge pages and ask
-// for them: a random row otherwise costs a TLB miss beside the cache miss.
+// Host memory. Blocks of 2 MiB and more are mapped: their pages are committed when they are first touched, so a block
+// that is larger than what is used of it costs addresses only. They are aligned for huge pages and ask for them: a
+// random row otherwise costs a TLB miss beside the cache miss. From 64 KiB on, blocks are pieces of such pages.
 Allocator* HostAllocator();
 
 }  // namespace tf_booster

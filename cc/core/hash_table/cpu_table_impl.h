@@ -34,6 +34,19 @@ inline KeyBatch PartOf(const KeyBatch& keys, int64_t begin, int64_t size) {
   return {keys.keys + begin, keys.fields == nullptr ? nullptr : keys.fields + begin, size, keys.field};
 }
 
+// Places of a batch's keys that have no row, found part by part by any threads.
+struct MissingKeys {
+  static constexpr int64_t kPart = 4096;
+
+  explicit MissingKeys(int64_t batch)
+      : places(NewUninitialized<uint32_t>(batch)), counts((batch + kPart - 1) / kPart) {}
+
+  int64_t num_parts() const { return static_cast<int64_t>(counts.size()); }
+
+  std::unique_ptr<uint32_t[]> places;  // Those of part p from p * kPart on, less p * kPart, in batch order.
+  std::vector<int64_t> counts;         // Of each part.
+};
+
 class CpuTable final : public HashTable {
  public:
   CpuTable(TableOptions options, const CpuTableConfig& config);
@@ -71,10 +84,11 @@ class CpuTable final : public HashTable {
 
   std::unique_ptr<TableState> NewState() const;
 
-  // Body of Find and FindOrInsert for keys [begin, end), in a room or as the writer. `states`, if not null, gets each
-  // state.
-  void FindPart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, float* out, uint8_t* found,
-                uint32_t* states) const;
+  // Body of Find and FindOrInsert for keys [begin, end), in a room or as the writer. What is not null gets: `found`
+  // whether each key has a row, `states` each state, `missing` the places from `begin` on of the keys without a row.
+  // Returns how many those are.
+  int64_t FindPart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, float* out,
+                   uint8_t* found, uint32_t* states, uint32_t* missing) const;
   // States of keys [begin, end).
   void LocatePart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, uint32_t* states) const;
   // The same as the writer, through handles where they are fresh.
@@ -83,9 +97,10 @@ class CpuTable final : public HashTable {
   // A whole batch, as the writer. Null handles: probe.
   void Locate(const KeyBatch& keys, const RowHandle* handles, uint32_t* states, ParallelFor& pf) const;
 
-  // Makes an Insertion of the keys that have no row by `states`, runs it, and puts the new rows into `states`.
-  // All keys are admitted with frequency 1; rows start at `values`.
-  Status InsertMissing(const KeyBatch& keys, const float* values, uint32_t* states, ParallelFor& pf);
+  // Makes an Insertion of the keys that are missing by `parts`, and runs it. All keys are admitted with frequency 1;
+  // rows start at `values`. `states` are those before, and get the new rows if `give_rows`.
+  Status InsertMissing(const KeyBatch& keys, const float* values, uint32_t* states, const MissingKeys& parts,
+                       bool give_rows, ParallelFor& pf);
 
   // The new time of each field that steps, by id; 0 for the others. Keys of those are refused.
   Status NewSteps(const UpdateBatch& batch, std::vector<int64_t>* steps) const;

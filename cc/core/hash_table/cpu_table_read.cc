@@ -17,8 +17,8 @@ namespace {
 // can be under way, 11.5 ns a random line whatever the distance; through the second-level cache 7.6 ns 24 lines ahead
 // and 5.5 ns 48 ahead (Zen 4). At dim 16, uniform, 48 and 24 for 24 and 12 took find from 26 to 24 ns, find handles
 // from 19.5 to 16 and gather from 17 to 13; 96 and 24 or 96 and 48 took find to 27 and more. Long rows keep the short
-// distances: a dozen rows of 512 bytes are lines enough. Those are copied at the speed of a large memcpy (75 ns for 1
-// KiB), so no distance from 4 to 48 and no stores past the caches changed anything.
+// distances, for a dozen rows of 512 bytes are lines enough (24 and 12, 48 and 24, 96 and 48: 77, 78 and 83 ns);
+// stores past the caches, AVX-512 and "rep movsb" changed nothing. What did is CopyRowAndFetch.
 template <int64_t kDim>
 constexpr int64_t kHashAhead = kDim > 0 && kDim <= 32 ? 48 : 24;
 template <int64_t kDim>
@@ -30,6 +30,42 @@ constexpr uint64_t kRing = kHashAhead<kDim> == 48 ? 64 : 32;  // What a stage ke
 constexpr int64_t kPart = 4096;
 
 int64_t FindCost(int64_t dim) { return 20 + dim / 4; }
+
+// Rows that are on their way to be copied: those of keys [begin, end) of a Pipeline, null where a key has none.
+template <int64_t kDim>
+class RowRing {
+ public:
+  RowRing(int64_t begin, int64_t end, int64_t dim) : begin_(begin), end_(end), dim_(dim) {}
+
+  // The row of key i, from the pipeline's `probe`.
+  void Put(int64_t i, uint64_t place, const float* row) {
+    rows_[place] = row;
+    if (row == nullptr) return;
+    if constexpr (kFetchedInCopies<kDim>) {
+      if (i >= begin_ + kProbeAhead<kDim>) return;  // Copies of the rows before it fetch it.
+    }
+    PrefetchRow(row, dim_);
+  }
+
+  // Copies the row of key i to `to`; calls otherwise(to) where it has none. From `finish`.
+  template <class Otherwise>
+  void Copy(int64_t i, uint64_t place, float* to, Otherwise otherwise) {
+    const float* row = rows_[place];
+    if constexpr (kFetchedInCopies<kDim>) {
+      const int64_t ahead = i + kProbeAhead<kDim>;
+      const float* later = ahead < end_ ? rows_[static_cast<uint64_t>(ahead) % kRing<kDim>] : nullptr;
+      if (row != nullptr) return CopyRowAndFetch<kDim>(to, row, later == nullptr ? row : later);
+      if (later != nullptr) PrefetchRow(later, dim_);
+    } else {
+      if (row != nullptr) return CopyRow<kDim>(to, row, dim_);
+    }
+    otherwise(to);
+  }
+
+ private:
+  const int64_t begin_, end_, dim_;
+  const float* rows_[kRing<kDim>];
+};
 
 // Calls visit(begin, end) for the parts of [begin, end).
 template <class Visit>
@@ -65,32 +101,33 @@ void CpuTable::LocatePart(const TableState& state, const KeyBatch& keys, int64_t
   Pipeline<kNoRows>(begin, end, hash, probe, [](int64_t, uint64_t) {});
 }
 
-void CpuTable::FindPart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, float* out,
-                        uint8_t* found, uint32_t* states) const {
+int64_t CpuTable::FindPart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, float* out,
+                           uint8_t* found, uint32_t* states, uint32_t* missing) const {
   const int64_t dim = options_.dim;
+  int64_t num_missing = 0;
   DispatchDim(dim, [&](auto constant) {
     uint64_t hashes[kRing<constant.value>];
-    const float* rows[kRing<constant.value>];
+    RowRing<constant.value> rows(begin, end, dim);
     const auto hash = [&](int64_t i, uint64_t place) {
       hashes[place] = HashKey(keys.keys[i], state.IdOf(keys, i));
       state.index.Prefetch(hashes[place]);
     };
     const auto probe = [&](int64_t i, uint64_t place) {
       const uint32_t row = state.index.StateOf(hashes[place], keys.keys[i], state.IdOf(keys, i));
-      rows[place] = IsRow(row) ? state.rows.Values(row) : nullptr;
-      if (IsRow(row)) PrefetchRow(rows[place], dim);
+      rows.Put(i, place, IsRow(row) ? state.rows.Values(row) : nullptr);
       if (found != nullptr) found[i] = IsRow(row);
       if (states != nullptr) states[i] = row;
     };
     const auto finish = [&](int64_t i, uint64_t place) {
-      if (rows[place] != nullptr) {
-        CopyRow<constant.value>(out + i * dim, rows[place], dim);
-      } else {
-        InitialRow(state.fields[state.IdOf(keys, i)].initializer, keys.keys[i], dim, out + i * dim);
-      }
+      rows.Copy(i, place, out + i * dim, [&](float* to) {
+        InitialRow(state.fields[state.IdOf(keys, i)].initializer, keys.keys[i], dim, to);
+        if (missing != nullptr) missing[num_missing] = static_cast<uint32_t>(i - begin);
+        ++num_missing;
+      });
     };
     Pipeline<constant.value>(begin, end, hash, probe, finish);
   });
+  return num_missing;
 }
 
 Status CpuTable::Find(const KeyBatch& keys, float* out, uint8_t* found, ParallelFor& pf) const {
@@ -98,7 +135,7 @@ Status CpuTable::Find(const KeyBatch& keys, float* out, uint8_t* found, Parallel
   pf.Run(keys.size, FindCost(options_.dim), [&](int64_t begin, int64_t end) {
     ForParts(begin, end, [&](int64_t first, int64_t last) {
       RoomGuard guard(room_, RoomLock::kReading);
-      FindPart(*state_, keys, first, last, out, found, nullptr);
+      FindPart(*state_, keys, first, last, out, found, nullptr, nullptr);
     });
   });
   return Status();
@@ -126,7 +163,7 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const st
   std::atomic<int64_t> wrong{0};
   const auto gather_some = [&](auto constant, const TableState& state, const int64_t* codes, int64_t n, float* out) {
     uint64_t hashes[kRing<constant.value>];
-    const float* rows[kRing<constant.value>];
+    RowRing<constant.value> rows(0, n, dim);
     const auto fresh_row = [&](int64_t k) { return handles == nullptr ? 0 : FreshRow(state, handles[k]); };
     const auto hash = [&](int64_t i, uint64_t place) {
       const int64_t code = codes[i] & kCodeMask;
@@ -137,23 +174,22 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const st
     };
     const auto probe = [&](int64_t i, uint64_t place) {
       const int64_t code = codes[i] & kCodeMask, k = code - 1;
-      rows[place] = nullptr;
-      if (code == 0 || code > keys.size) return;
-      uint32_t row = fresh_row(k);
-      if (row == 0) row = state.index.StateOf(hashes[place], keys.keys[k], state.IdOf(keys, k));
-      if (!IsRow(row)) return;
-      rows[place] = state.rows.Values(row);
-      PrefetchRow(rows[place], dim);
+      uint32_t row = 0;
+      if (code != 0 && code <= keys.size) {
+        row = fresh_row(k);
+        if (row == 0) row = state.index.StateOf(hashes[place], keys.keys[k], state.IdOf(keys, k));
+      }
+      rows.Put(i, place, IsRow(row) ? state.rows.Values(row) : nullptr);
     };
     const auto copy = [&](int64_t i, uint64_t place) {
       const int64_t code = codes[i] & kCodeMask;
-      if (rows[place] != nullptr) {
-        CopyRow<constant.value>(out + i * dim, rows[place], dim);
-      } else if (code == 0 || code > keys.size) {
-        std::fill_n(out + i * dim, dim, 0.0f);
-      } else {
-        InitialRow(state.fields[state.IdOf(keys, code - 1)].initializer, keys.keys[code - 1], dim, out + i * dim);
-      }
+      rows.Copy(i, place, out + i * dim, [&](float* to) {
+        if (code == 0 || code > keys.size) {
+          std::fill_n(to, dim, 0.0f);
+        } else {
+          InitialRow(state.fields[state.IdOf(keys, code - 1)].initializer, keys.keys[code - 1], dim, to);
+        }
+      });
     };
     Pipeline<constant.value>(0, n, hash, probe, copy);
   };

@@ -75,7 +75,7 @@ Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFo
                                         state_->fields[id].options->min_frequency);
       // UpdateRows adds the batch's own sightings to those before it.
       missing.push_back({keys.keys[i], HashKey(keys.keys[i], id), i, PendingCount(before), steps[id], id, before,
-                         admission.admitted ? kEmpty : admission.PendingState(), 0});
+                         admission.admitted ? kEmpty : admission.PendingState()});
     }
     if (!missing.empty()) {
       Insertion insertion(options_, state_.get(), config_.memory, std::move(missing));

@@ -40,6 +40,15 @@ struct ByStripe {
   }
 };
 
+// Calls visit(part, begin, end) for the parts of a batch, on pf's threads.
+template <class Visit>
+void ForParts(int64_t batch, int64_t cost_ns, ParallelFor& pf, Visit visit) {
+  constexpr int64_t kPart = MissingKeys::kPart;
+  pf.Run((batch + kPart - 1) / kPart, cost_ns * std::min(batch, kPart), [&](int64_t first, int64_t last) {
+    for (int64_t p = first; p < last; ++p) visit(p, p * kPart, std::min(batch, (p + 1) * kPart));
+  });
+}
+
 }  // namespace
 
 void CpuTable::LocateByHandles(const KeyBatch& keys, const RowHandle* handles, int64_t begin, int64_t end,
@@ -71,21 +80,28 @@ void CpuTable::Locate(const KeyBatch& keys, const RowHandle* handles, uint32_t* 
   });
 }
 
-Status CpuTable::InsertMissing(const KeyBatch& keys, const float* values, uint32_t* states, ParallelFor& pf) {
-  const int64_t n = std::count_if(states, states + keys.size, [](uint32_t state) { return !IsRow(state); });
-  std::vector<NewKey> missing;
-  missing.reserve(n);
-  for (int64_t i = 0; i < keys.size && n > 0; ++i) {
-    if (IsRow(states[i])) continue;
-    const uint32_t id = state_->IdOf(keys, i);
-    missing.push_back(
-        {keys.keys[i], HashKey(keys.keys[i], id), i, 1, state_->fields[id].step, id, states[i], kEmpty, 0});
-  }
-  if (missing.empty()) return Status();
+Status CpuTable::InsertMissing(const KeyBatch& keys, const float* values, uint32_t* states, const MissingKeys& parts,
+                               bool give_rows, ParallelFor& pf) {
+  std::vector<int64_t> first(parts.num_parts() + 1, 0);
+  std::partial_sum(parts.counts.begin(), parts.counts.end(), first.begin() + 1);
+  if (first.back() == 0) return Status();
+  std::vector<NewKey> missing(first.back());
+  std::vector<int64_t> steps;
+  for (const FieldState& field : state_->fields) steps.push_back(field.step);
+  pf.Run(parts.num_parts(), 1 + 10 * first.back() / parts.num_parts(), [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      for (int64_t j = 0; j < parts.counts[p]; ++j) {
+        const int64_t i = p * parts.kPart + parts.places[p * parts.kPart + j];
+        const uint32_t id = state_->IdOf(keys, i);
+        missing[first[p] + j] = {keys.keys[i], HashKey(keys.keys[i], id), i, 1, steps[id], id, states[i], kEmpty};
+      }
+    }
+  });
   Insertion insertion(options_, state_.get(), config_.memory, std::move(missing));
   TFB_RETURN_IF_ERROR(insertion.Prepare(/*distinct=*/false, pf));
   insertion.FillRows(RowSource{values, nullptr}, pf);
   insertion.Publish(&room_, pf);
+  if (!give_rows) return Status();
   for (const NewKey& key : insertion.keys()) states[key.position] = insertion.RowOf(key);
   return Status();
 }
@@ -95,9 +111,12 @@ Status CpuTable::FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf)
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
     const auto states = NewUninitialized<uint32_t>(keys.size);
-    pf.Run(keys.size, 20 + options_.dim / 4,
-           [&](int64_t begin, int64_t end) { FindPart(*state_, keys, begin, end, out, nullptr, states.get()); });
-    return InsertMissing(keys, out, states.get(), pf);  // `out` has the initial values already.
+    MissingKeys missing(keys.size);
+    ForParts(keys.size, 20 + options_.dim / 4, pf, [&](int64_t p, int64_t begin, int64_t end) {
+      missing.counts[p] = FindPart(*state_, keys, begin, end, out, nullptr, states.get(), missing.places.get() + begin);
+    });
+    // `out` has the initial values already.
+    return InsertMissing(keys, out, states.get(), missing, /*give_rows=*/false, pf);
   });
 }
 
@@ -107,8 +126,17 @@ Status CpuTable::InsertOrAssign(const KeyBatch& keys, const float* values, Paral
   return Guarded([&] {
     const ByStripe by_stripe(*state_, keys);
     const auto states = NewUninitialized<uint32_t>(keys.size);
-    Locate(keys, nullptr, states.get(), pf);
-    TFB_RETURN_IF_ERROR(InsertMissing(keys, values, states.get(), pf));
+    MissingKeys missing(keys.size);
+    ForParts(keys.size, 10, pf, [&](int64_t p, int64_t begin, int64_t end) {
+      LocatePart(*state_, keys, begin, end, states.get());
+      int64_t n = 0;
+      for (int64_t i = begin; i < end; ++i) {
+        missing.places[begin + n] = static_cast<uint32_t>(i - begin);
+        n += !IsRow(states[i]);
+      }
+      missing.counts[p] = n;
+    });
+    TFB_RETURN_IF_ERROR(InsertMissing(keys, values, states.get(), missing, /*give_rows=*/true, pf));
     const int64_t dim = options_.dim;
     by_stripe.ForEach(room_, 20 + dim / 4, pf, [&](int64_t i) {
       std::memcpy(state_->rows.Values(states[i]), values + i * dim, dim * sizeof(float));

@@ -7,13 +7,17 @@
 #include <string>
 #include <utility>
 
+#include "cc/core/base/dispatch_dim.h"
 #include "cc/core/hash_table/argument_checks.h"
+#include "cc/core/hash_table/row_copy.h"
 
 namespace tf_booster {
 namespace {
 
 // Keys that a thread enters before it lets readers in: about 100 us.
 constexpr uint32_t kKeysPerVisit = 2048;
+// New keys whose source is fetched ahead: where they are one in ten, hardware does not foresee the next one's.
+constexpr int64_t kSourceAhead = 12;
 
 }  // namespace
 
@@ -130,31 +134,45 @@ Status Insertion::TakeMemory(ParallelFor& pf) {
   return ok ? Status() : Exhausted(bytes, -1);
 }
 
+template <int64_t kDim>
+void Insertion::FillSomeRows(const RowSource* sources, int64_t per_id, int64_t begin, int64_t end) {
+  const RowLayout& layout = state_->rows.layout();
+  const int64_t dim = kDim > 0 ? kDim : layout.dim;
+  const auto fill = [&](float* to, const float* from, float otherwise) {
+    if (from != nullptr) {
+      CopyRow<kDim>(to, from, dim);
+    } else {
+      std::fill_n(to, dim, otherwise);
+    }
+  };
+  for (int64_t i = begin; i < end; ++i) {
+    if (i + kSourceAhead < end) {
+      const NewKey& later = keys_[i + kSourceAhead];
+      const float* values = sources[per_id * later.field].values;
+      if (values != nullptr) PrefetchRow(values + later.position * dim, dim);
+    }
+    const NewKey& key = keys_[i];
+    if (!IsFirst(static_cast<uint32_t>(i)) || !IsRow(key.state)) continue;
+    const auto& [values, slots] = sources[per_id * key.field];
+    // Here, where rows come one after another: stripe by stripe, each meta is a cache miss.
+    *state_->rows.Meta(key.state) = {key.key, key.field, 0, key.frequency, key.last_step};
+    float* row = state_->rows.Values(key.state);
+    if (values != nullptr) {
+      CopyRow<kDim>(row, values + key.position * dim, dim);
+    } else {
+      InitialRow(state_->fields[key.field].initializer, key.key, dim, row);
+    }
+    for (int64_t s = 0; s < layout.slots; ++s) {
+      const float* slot = slots == nullptr || slots->empty() ? nullptr : (*slots)[s];
+      fill(row + (1 + s) * dim, slot == nullptr ? nullptr : slot + key.position * dim, options_.slot_initial_values[s]);
+    }
+  }
+}
+
 void Insertion::FillRows(const RowSource* sources, int64_t per_id, ParallelFor& pf) {
   const RowLayout& layout = state_->rows.layout();
-  const int64_t dim = layout.dim;
   pf.Run(static_cast<int64_t>(keys_.size()), 50 + 5 * layout.values(), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const NewKey& key = keys_[i];
-      if (!IsFirst(static_cast<uint32_t>(i)) || !IsRow(key.state)) continue;
-      const auto& [values, slots] = sources[per_id * key.field];
-      // Here, where rows come one after another: stripe by stripe, each meta is a cache miss.
-      *state_->rows.Meta(key.state) = {key.key, key.field, 0, key.frequency, key.last_step};
-      float* row = state_->rows.Values(key.state);
-      if (values != nullptr) {
-        std::memcpy(row, values + key.position * dim, dim * sizeof(float));
-      } else {
-        InitialRow(state_->fields[key.field].initializer, key.key, dim, row);
-      }
-      for (int64_t s = 0; s < layout.slots; ++s) {
-        float* slot = row + (1 + s) * dim;
-        if (slots != nullptr && !slots->empty() && (*slots)[s] != nullptr) {
-          std::memcpy(slot, (*slots)[s] + key.position * dim, dim * sizeof(float));
-        } else {
-          std::fill_n(slot, dim, options_.slot_initial_values[s]);
-        }
-      }
-    }
+    DispatchDim(layout.dim, [&](auto dim) { FillSomeRows<dim.value>(sources, per_id, begin, end); });
   });
 }
 
@@ -167,13 +185,15 @@ void Insertion::Publish(RoomLock* room, ParallelFor& pf) {
     state_->readable_end = state_->rows.end();
   }
   for (size_t f = 0; f < new_rows_.size(); ++f) state_->fields[f].rows += new_rows_[f];
+  const auto& fields = state_->fields;
+  if (std::none_of(fields.begin(), fields.end(), [](const FieldState& field) { return field.queue.enabled(); })) return;
   for (uint32_t i = 0; i < keys_.size(); ++i) {
     if (IsFirst(i) && IsRow(keys_[i].state)) state_->fields[keys_[i].field].queue.Push(keys_[i].state, state_->rows);
   }
 }
 
 void Insertion::PublishStripe(int s, RoomLock* room) {
-  constexpr uint32_t kAhead = 12;
+  constexpr uint32_t kAhead = 24;
   const uint32_t end = stripe_begin_[s + 1];
   // Keys of a field come mostly one after another; the other stripes' threads count in the same places.
   uint32_t counted = 0;
@@ -190,7 +210,7 @@ void Insertion::PublishStripe(int s, RoomLock* room) {
     RoomGuard guard(*room, RoomLock::kWriting);
     state_->index.CommitGrowth(s);
     for (uint32_t p = visit; p < std::min(end, visit + kKeysPerVisit); ++p) {
-      if (p + kAhead < end) state_->index.Prefetch(keys_[by_stripe_[p + kAhead]].hash);
+      if (p + kAhead < end) state_->index.PrefetchToInsert(keys_[by_stripe_[p + kAhead]].hash);
       const NewKey& key = keys_[by_stripe_[p]];
       if (!IsFirst(by_stripe_[p])) continue;
       const int more = IsPending(key.state) - IsPending(key.before);

@@ -24,6 +24,18 @@ namespace tf_booster {
 
 // An occurrence of a key that has no row.
 struct NewKey {
+  NewKey() {}  // Whatever was there: a vector of these is not cleared before it is filled.
+  NewKey(int64_t key, uint64_t hash, int64_t position, int64_t frequency, int64_t last_step, uint32_t field,
+         uint32_t before, uint32_t state)
+      : key(key),
+        hash(hash),
+        position(position),
+        frequency(frequency),
+        last_step(last_step),
+        field(field),
+        before(before),
+        state(state) {}
+
   int64_t key;
   uint64_t hash;
   int64_t position;   // In the batch.
@@ -75,6 +87,9 @@ class Insertion {
   Status TakeMemory(ParallelFor& pf);
   Status Exhausted(int64_t wanted, int64_t left) const;
   void FillRows(const RowSource* sources, int64_t per_id, ParallelFor& pf);
+  // Rows of the new keys [begin, end); kDim: DispatchDim's.
+  template <int64_t kDim>
+  void FillSomeRows(const RowSource* sources, int64_t per_id, int64_t begin, int64_t end);
   void PublishStripe(int stripe, RoomLock* room);
 
   bool IsFirst(uint32_t i) const { return keys_[i].original == i; }

@@ -42,14 +42,15 @@ TFB_HOST_DEVICE IndexEntry* FindEntry(const IndexRef& index, uint64_t hash, int6
   }
 }
 
-// The first entry that an insert of an absent key with this hash may take: empty or a tombstone.
+// The first entry that an insert of an absent key with this hash may take: empty or a tombstone. As MatchBucket without
+// an early exit.
 template <int kEntries>
 TFB_HOST_DEVICE IndexEntry* FindVacancy(const IndexRef& index, uint64_t hash) {
   for (uint64_t b = hash & index.bucket_mask;; b = (b + 1) & index.bucket_mask) {
     IndexEntry* bucket = index.entries + b * kEntries;
-    for (int i = 0; i < kEntries; ++i) {
-      if (bucket[i].state <= kTombstone) return bucket + i;
-    }
+    uint32_t vacant = 0;
+    for (int i = 0; i < kEntries; ++i) vacant |= uint32_t{bucket[i].state <= kTombstone} << i;
+    if (vacant != 0) return bucket + LowestBit(vacant);
   }
 }
 

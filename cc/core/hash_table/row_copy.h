@@ -30,6 +30,26 @@ inline void PrefetchRow(const float* row, int64_t columns) {
   for (int64_t i = 0; i < columns; i += kLine) __builtin_prefetch(row + i, /*write=*/0, /*locality=*/2);
 }
 
+// Long rows are fetched line by line while an earlier row is copied, not all lines at once: see CopyRowAndFetch.
+template <int64_t kDim>
+inline constexpr bool kFetchedInCopies = kDim >= 64 && kDim % 16 == 0;
+
+// CopyRow that fetches a line of `later`, a row to be copied soon, for each line that it copies, and the line of the
+// target 2 KiB on. Spread so, misses do not wait in a queue for each other: 512-byte rows that no cache holds took 60
+// ns each with all lines of a row fetched at once, 53 so, and 50 with the target's lines as well (medians of three runs
+// on a quiet Zen 4; rows 8 to 24 ahead are alike, 4 are worse, and the first-level cache takes 69).
+template <int64_t kDim>
+inline void CopyRowAndFetch(float* to, const float* from, const float* later) {
+  static_assert(kFetchedInCopies<kDim>);
+  constexpr int64_t kTargetAhead = 512;
+  for (int64_t i = 0; i < kDim; i += 16) {
+    __builtin_prefetch(later + i, /*write=*/0, /*locality=*/2);
+    __builtin_prefetch(to + kTargetAhead + i, /*write=*/1, /*locality=*/3);
+    _mm256_storeu_ps(to + i, _mm256_loadu_ps(from + i));
+    _mm256_storeu_ps(to + i + 8, _mm256_loadu_ps(from + i + 8));
+  }
+}
+
 }  // namespace tf_booster
 
 #endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_COPY_H_

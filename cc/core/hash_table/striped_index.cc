@@ -97,14 +97,6 @@ void StripedIndex::DropGrowth(int s) {
   stripes_[s].next_capacity = 0;
 }
 
-void StripedIndex::Insert(uint64_t hash, int64_t key, uint32_t field, uint32_t state) {
-  Stripe& stripe = stripes_[StripeOf(hash)];
-  IndexEntry* entry = bucket_entries_ == 4 ? FindVacancy<4>(stripe.ref, hash) : FindVacancy<1>(stripe.ref, hash);
-  stripe.used += entry->state == kEmpty;
-  ++stripe.live;
-  *entry = {key, field, state};
-}
-
 void StripedIndex::Erase(uint64_t hash, IndexEntry* entry) {
   Stripe& stripe = stripes_[StripeOf(hash)];
   const bool emptied = bucket_entries_ == 4 ? VacateEntry<4>(stripe.ref, entry) : VacateEntry<1>(stripe.ref, entry);

@@ -27,6 +27,12 @@ class StripedIndex {
     __builtin_prefetch(ref.entries + (hash & ref.bucket_mask) * bucket_entries_, /*write=*/0, /*locality=*/2);
   }
 
+  // The same for an Insert soon, into the first-level cache.
+  void PrefetchToInsert(uint64_t hash) const {
+    const IndexRef& ref = stripes_[StripeOf(hash)].ref;
+    __builtin_prefetch(ref.entries + (hash & ref.bucket_mask) * bucket_entries_, /*write=*/1, /*locality=*/3);
+  }
+
   // The entry of a key, or null.
   IndexEntry* Find(uint64_t hash, int64_t key, uint32_t field) const {
     const IndexRef& ref = stripes_[StripeOf(hash)].ref;
@@ -48,7 +54,13 @@ class StripedIndex {
   void DropGrowth(int stripe);
 
   // Room was made before and the key is absent.
-  void Insert(uint64_t hash, int64_t key, uint32_t field, uint32_t state);
+  void Insert(uint64_t hash, int64_t key, uint32_t field, uint32_t state) {
+    Stripe& stripe = stripes_[StripeOf(hash)];
+    IndexEntry* entry = bucket_entries_ == 4 ? FindVacancy<4>(stripe.ref, hash) : FindVacancy<1>(stripe.ref, hash);
+    stripe.used += entry->state == kEmpty;
+    ++stripe.live;
+    *entry = {key, field, state};
+  }
   void Erase(uint64_t hash, IndexEntry* entry);
   void Clear();
 

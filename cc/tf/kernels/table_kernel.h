@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "cc/core/hash_table/hash_table.h"
+#include "cc/tf/kernels/helped_parallel_for.h"
 #include "cc/tf/kernels/status.h"
 #include "cc/tf/kernels/table_resource.h"
-#include "cc/tf/kernels/tf_parallel_for.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_booster {
@@ -21,7 +21,8 @@ std::string ShortOpName(const tensorflow::OpKernel& kernel);
 // One call of a kernel on a table. Methods give TensorFlow's Status, for OP_REQUIRES_OK.
 class TableCall {
  public:
-  explicit TableCall(tensorflow::OpKernelContext* ctx) : ctx_(ctx), parallel_for_(ctx) {}
+  explicit TableCall(tensorflow::OpKernelContext* ctx)
+      : ctx_(ctx), parallel_for_(ctx->device()->tensorflow_cpu_worker_threads()->workers) {}
 
   // Looks the resource of input 0 up; everything below needs that first.
   tensorflow::Status Open();
@@ -64,7 +65,9 @@ class TableCall {
 
  private:
   tensorflow::OpKernelContext* const ctx_;
-  TfParallelFor parallel_for_;
+  // A batch of new keys is five loops of 100 us to 2 ms: with TensorFlow's own loop, for which all threads wake up and
+  // the caller sleeps, two threads were 1.2 to 1.6 times as fast as one.
+  HelpedParallelFor parallel_for_;
   tensorflow::core::RefCountPtr<TableResource> resource_;
   int64_t field_ = -1;
 };
