@@ -178,11 +178,17 @@ def _source(view: GraphView, ops: Sequence[tf.Operation]) -> tf.Operation:
             raise CannotSplit(
                 op.name, "the program saves its input iterator, which would be a batch ahead of the model"
             )
-        if op is not source and "GetNext" in op.type:
+        if op is not source and "GetNext" in op.type and _may_run(op):
             raise CannotSplit(op.name, "two ops read the input's iterator, and which batch each gets would change")
     if any("/job:" in op.device for op in ops):
         raise CannotSplit(source.name, "the graph is placed on several processes")
     return source
+
+
+def _may_run(op: tf.Operation) -> bool:
+    """Not so: what was divided over ranks, which cannot be fetched any more and is read by nobody."""
+    read = any(tensor.consumers() for tensor in op.outputs) or _compat.control_outputs(op)
+    return bool(read) or op.graph.is_fetchable(op)
 
 
 def _without_arithmetic(view: GraphView, order: Sequence[int], ahead: Set[int], needed: Set[int]) -> Set[int]:
