@@ -18,7 +18,6 @@ from tf_booster import _compat, _native
 from tf_booster.checkpoint import layout
 from tf_booster.parallel import shared_graphs
 from tf_booster.passes import graph_view
-from tf_booster.passes.table_placement import HOST
 
 
 class TableSaveable(_compat.SaveableObject):
@@ -34,10 +33,9 @@ class TableSaveable(_compat.SaveableObject):
         handle = table.handle
         self.checkpoint_name = checkpoint_name or layout.table_name(handle)
         # What a Saver does with each tensor on the way in. RestoreV2 is asked for the dtypes that the specs tell, so each
-        # spec tells the dtype of what is read in its place: the seed's, int64. The exported arrays are in host memory, of a table
-        # on the card too.
+        # spec tells the dtype of what is read in its place: the seed's, int64.
         specs = [
-            _compat.SaveSpec(lambda tensor=tensor: tensor, "", name, dtype=tf.int64, device=HOST)
+            _compat.SaveSpec(lambda tensor=tensor: tensor, "", name, dtype=tf.int64, device=handle.device)
             for name, tensor in layout.named_tensors(self.checkpoint_name, handle, exported or _export(handle))
         ]
         # The name of an op of the graph: MetaGraphs keep the collection as names, and read it back as ops.
