@@ -342,7 +342,10 @@ def test_an_imported_graph_is_driven(tmp_path):
 
 def test_an_imported_graph_without_tf_booster_raises(tmp_path, monkeypatch):
     path, fetches = exported(tmp_path)
-    for name, original in attach._originals.items():  # Graphs of other tests may live, and sessions be looked at for them.
+    for (
+        name,
+        original,
+    ) in attach._originals.items():  # Graphs of other tests may live, and sessions be looked at for them.
         monkeypatch.setattr(_compat.base_session_class(), name, original)
     with tf.Graph().as_default():
         v1.train.import_meta_graph(path)
