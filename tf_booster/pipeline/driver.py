@@ -7,9 +7,12 @@ the caller's thread. Between two steps nothing of the model changes.
 
 from __future__ import annotations
 
+import atexit
 import collections
+import sys
 import threading
 import time
+import weakref
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -74,6 +77,7 @@ class Driver:
         self._tracing_options = _compat.run_options(session, own_thread=True, trace=True)
         self._trace_wanted = False
         self._traced: Optional[Tuple[Job, _compat.RunMetadataBuffer]] = None
+        _open_drivers.add(self)
 
     def do_run(
         self, handle: Any, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], feeds: Any, *rest: Any
@@ -128,6 +132,9 @@ class Driver:
         if self._closed:
             return
         self._closed = True
+        if sys.is_finalizing():  # A session that the program has left open. Threads neither start nor go on any more.
+            self._original_close()
+            return
         if self._split.meets_ranks and self._ahead and not self._failed:
             self._ahead[-1].wait(_PATIENCE_SECONDS)  # All ranks have begun it, and none can leave it alone.
         # Cancels what runs, and waits until it has noticed: Python code of an input function does not.
@@ -142,6 +149,12 @@ class Driver:
         report = report_of(self._graph)
         if report is not None:
             report.add_pipeline({"mode": self._split.mode, **self.timing.to_dict()})
+
+    def finish_ahead(self, until: float) -> None:
+        """Begins nothing ahead any more, and waits for what has begun, at most until `time.monotonic()` says `until`."""
+        self._depth = 0
+        for job in list(self._ahead):
+            job.wait(max(0.0, until - time.monotonic()))
 
     # --- Batches ---
 
@@ -252,6 +265,17 @@ class Driver:
             )
         resets = any(op in self._behind_reset for op in ends)
         return _Run(mapped_targets, mapped_fetches, in_place, takes, resets)
+
+
+_open_drivers: "weakref.WeakSet[Driver]" = weakref.WeakSet()
+
+
+@atexit.register
+def _finish_ahead() -> None:
+    """Python code of an input function cannot go on once the interpreter ends. Sessions stay open: other handlers may use them."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    for driver in list(_open_drivers):
+        driver.finish_ahead(until)
 
 
 def _needs(ends: Sequence[tf.Operation], wanted: tf.Operation, fed: Set[str]) -> bool:

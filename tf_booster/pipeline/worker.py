@@ -47,7 +47,8 @@ class Worker:
         if self._thread is None:
             self._thread = threading.Thread(target=_serve, args=(self._jobs,), name=self._name, daemon=True)
             self._thread.start()
-            weakref.finalize(self, self._jobs.put, None)  # Of a session that nobody closes.
+            # Of a session that nobody closes. While the interpreter ends, other handlers may still use it.
+            weakref.finalize(self, self._jobs.put, None).atexit = False
         job = Job(work)
         self._jobs.put(job)
         return job
