@@ -267,7 +267,7 @@ class Driver:
         return _Run(mapped_targets, mapped_fetches, in_place, takes, resets)
 
 
-_open_drivers: "weakref.WeakSet[Driver]" = weakref.WeakSet()
+_open_drivers: weakref.WeakSet[Driver] = weakref.WeakSet()
 
 
 @atexit.register
