@@ -101,7 +101,7 @@ class ExampleBatchParser {
   mutable SlicePool pool_;
   mutable ConstantPlaces constant_places_;
   mutable ParseCost cost_;
-  const std::shared_ptr<ValueMemory> memory_ = std::make_shared<ValueMemory>();
+  const std::shared_ptr<ValueMemory> memory_ = ValueMemory::OfAllParsers();
   mutable std::mutex last_mutex_;
   mutable std::vector<ListSizes> last_;  // By feature, of the last batch.
 };

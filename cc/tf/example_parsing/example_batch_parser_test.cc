@@ -190,5 +190,24 @@ TEST(MemoryOfDeadTensorsIsUsedAgain) {
   EXPECT_EQ(memory->kept(), 0u);
 }
 
+TEST(MemoryIsSharedByAllParsers) {
+  const std::vector<tstring> records = Records(1000, [](size_t) { return 1; });
+  std::shared_ptr<const ExampleBatchParser> parsers[2];
+  const void* data[2];
+  for (int p : {0, 1}) {
+    EXPECT_TRUE(ExampleBatchParser::Make(Spec(), ExampleBatchParser::Semantics::kBatch, &parsers[p]).ok());
+    ExampleBatchParser::Result result;
+    EXPECT_TRUE(parsers[p]->Parse(Views(records), {}, nullptr, &result).ok());
+    data[p] = result.dense_values[0].data();
+  }
+  EXPECT_EQ(data[0], data[1]);
+  const std::weak_ptr<ValueMemory> memory = ValueMemory::OfAllParsers();
+  EXPECT_TRUE(memory.lock()->kept() > 0);
+  parsers[0] = nullptr;
+  EXPECT_TRUE(!memory.expired());
+  parsers[1] = nullptr;
+  EXPECT_TRUE(memory.expired());
+}
+
 }  // namespace
 }  // namespace tf_booster

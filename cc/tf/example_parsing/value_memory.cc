@@ -40,6 +40,15 @@ int LogOf(size_t bytes) { return 63 - __builtin_clzll(bytes); }
 
 }  // namespace
 
+std::shared_ptr<ValueMemory> ValueMemory::OfAllParsers() {
+  static std::mutex mutex;
+  static std::weak_ptr<ValueMemory>* const memory = new std::weak_ptr<ValueMemory>();
+  std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<ValueMemory> found = memory->lock();
+  if (found == nullptr) *memory = found = std::make_shared<ValueMemory>();
+  return found;
+}
+
 ValueMemory::~ValueMemory() {
   for (const auto& bin : free_) {
     for (const Block& block : bin) Free(block);

@@ -19,6 +19,11 @@ namespace tf_booster {
 // Any thread may call. Lives as long as a tensor of it.
 class ValueMemory : public std::enable_shared_from_this<ValueMemory> {
  public:
+  // One for all parsers of the process, until the last of them is gone: what one batch leaves behind is in the caches
+  // when the next op takes it. Eight ops in turns, each with memory of its own, went through 34 MiB, more than the
+  // third-level cache holds: 26 fixed lists of 20 ids took 820 ns a record, and 500 in the same 4 MiB.
+  static std::shared_ptr<ValueMemory> OfAllParsers();
+
   struct Block {
     char* data = nullptr;  // Aligned to 64 bytes, and to no higher power of two: see Take.
     size_t bytes = 0;      // At least what was asked for.
