@@ -19,6 +19,7 @@ CONTRACT(EmptyBatches, CpuTables)
 
 CONTRACT(AdmitsWithTheNthSighting, CpuTables)
 CONTRACT(CountsFarUp, CpuTables)
+CONTRACT(CountsOfAnySize, CpuTables)
 CONTRACT(EvictsTheIdle, CpuTables)
 CONTRACT(EvictsDownToMaxRows, CpuTables)
 CONTRACT(EvictionForgetsErasedRows, CpuTables)

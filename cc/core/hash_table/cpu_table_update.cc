@@ -39,6 +39,14 @@ struct Visit {
   LinesAhead Metas() const { return {metas, size}; }
 };
 
+// Of a batch, each key's up to CountPool::kPooled.
+int64_t Sightings(const UpdateBatch& batch) {
+  if (batch.counts == nullptr) return batch.keys.size;
+  int64_t sum = 0;
+  for (int64_t i = 0; i < batch.keys.size; ++i) sum += std::min<int64_t>(batch.counts[i], CountPool::kPooled);
+  return sum;
+}
+
 int64_t AddSaturating(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
 
 }  // namespace
@@ -67,6 +75,7 @@ Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFo
     TFB_RETURN_IF_ERROR(NewSteps(batch, &steps));
     const auto states = NewUninitialized<uint32_t>(keys.size);
     Locate(keys, batch.handles, states.get(), pf);
+    state_->rows.ReserveCounts(0, Sightings(batch), *std::max_element(steps.begin(), steps.end()));
     std::vector<NewKey> missing;
     for (int64_t i = 0; i < keys.size; ++i) {
       if (IsRow(states[i])) continue;
@@ -95,8 +104,11 @@ Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFo
 
 void CpuTable::UpdateRows(const UpdateBatch& batch, const uint32_t* states, const std::vector<int64_t>& steps,
                           RowUpdateFn update, ParallelFor& pf) {
-  const RowStore& store = state_->rows;
+  RowStore& store = state_->rows;
   const int64_t limit = VisitSize(store.layout().stride_bytes);
+  const int64_t* const counts = batch.counts;
+  const uint32_t* const fields = batch.keys.fields;
+  const int64_t one_step = steps[state_->active[batch.keys.field]];  // Where there are no fields.
   pf.Run(batch.keys.size, 20 + store.layout().values() / 4, [&](int64_t begin, int64_t end) {
     Visit visits[2];
     int64_t i = begin;
@@ -108,10 +120,11 @@ void CpuTable::UpdateRows(const UpdateBatch& batch, const uint32_t* states, cons
       next.Fill(store, states, &i, end, limit);
       RoomGuard guard(room_, RoomLock::kWriting);
       for (int64_t j = 0; j < visit.size; ++j) {
+        const int64_t place = visit.positions[j];
         RowMeta* meta = visit.Meta(j);
-        meta->frequency =
-            AddSaturating(meta->frequency, batch.counts == nullptr ? 1 : batch.counts[visit.positions[j]]);
-        meta->last_step = steps[meta->field];
+        store.SetCounts({AddSaturating(store.Counts(*meta).frequency, counts == nullptr ? 1 : counts[place]),
+                         fields == nullptr ? one_step : steps[state_->active[fields[place]]]},
+                        meta);
       }
       update({visit.positions, visit.rows, visit.size, next.Metas()});
     }
@@ -127,13 +140,11 @@ void CpuTable::Evict(const std::vector<int64_t>& steps) {
     while (more) {
       RoomGuard guard(room_, RoomLock::kWriting);
       for (int64_t n = 0; more && n < kVictimsPerVisit; ++n) {
-        const uint32_t row = field.queue.PopVictim(field.rows, steps[id], state_->rows);
-        more = row != 0;
+        int64_t key;
+        more = field.queue.PopVictim(field.rows, steps[id], state_->index, state_->rows, &key);
         if (!more) break;
-        const RowMeta& meta = *state_->rows.Meta(row);
-        const uint64_t hash = HashKey(meta.key, meta.field);
-        state_->Remove(hash, state_->index.Find(hash, meta.key, meta.field));
-        state_->rows.Free(row);
+        const uint64_t hash = HashKey(key, static_cast<uint32_t>(id));
+        state_->rows.Free(state_->Remove(hash, state_->index.Find(hash, key, static_cast<uint32_t>(id))));
         ++field.evicted;
         any = true;
       }

@@ -149,7 +149,8 @@ class HashTable {
                         ParallelFor& pf) const = 0;
 
   // Up to `limit` rows from place `*cursor` (0 at first) on, for reading a large table piecemeal; `*cursor` moves on,
-  // and is -1 at the end. Rows that are neither inserted nor erased meanwhile are seen exactly once.
+  // and is -1 at the end. Rows that are neither inserted nor erased meanwhile are seen exactly once. Each call reads
+  // the whole index, so `limit` had better be large.
   virtual Status ExportBatch(int64_t* cursor, int64_t limit, TableRows* out) const = 0;
 
   // Replaces distinct fields, each as a whole; other fields stay. Keys of a field must be distinct (InvalidArgument

@@ -119,8 +119,15 @@ Status Insertion::TakeMemory(ParallelFor& pf) {
   if (bytes > 0 && !memory_->Grant(bytes, &left)) return Exhausted(bytes, left);
 
   for (size_t f = 0; f < new_rows_.size(); ++f) {
-    if (new_rows_[f] > 0) state_->fields[f].queue.Reserve(new_rows_[f], state_->fields[f].rows, state_->rows);
+    if (new_rows_[f] == 0) continue;
+    state_->fields[f].queue.Reserve(new_rows_[f], state_->fields[f].rows, state_->index, state_->rows);
   }
+  int64_t sightings = 0, max_step = 0;
+  for (const NewKey& key : keys_) {
+    sightings += std::min<int64_t>(key.frequency, CountPool::kPooled);
+    max_step = std::max(max_step, key.last_step);
+  }
+  state_->rows.ReserveCounts(num_new_rows_, sightings, max_step);
   if (!state_->rows.Reserve(num_new_rows_)) return Exhausted(bytes, -1);
   std::atomic<bool> ok{true};
   if (index_bytes > 0) {
@@ -155,7 +162,7 @@ void Insertion::FillSomeRows(const RowSource* sources, int64_t per_id, int64_t b
     if (!IsFirst(static_cast<uint32_t>(i)) || !IsRow(key.state)) continue;
     const auto& [values, slots] = sources[per_id * key.field];
     // Here, where rows come one after another: stripe by stripe, each meta is a cache miss.
-    *state_->rows.Meta(key.state) = {key.key, key.field, 0, key.frequency, key.last_step};
+    state_->rows.SetCounts({key.frequency, key.last_step}, state_->rows.Meta(key.state));
     float* row = state_->rows.Values(key.state);
     if (values != nullptr) {
       CopyRow<kDim>(row, values + key.position * dim, dim);
@@ -188,7 +195,8 @@ void Insertion::Publish(RoomLock* room, ParallelFor& pf) {
   const auto& fields = state_->fields;
   if (std::none_of(fields.begin(), fields.end(), [](const FieldState& field) { return field.queue.enabled(); })) return;
   for (uint32_t i = 0; i < keys_.size(); ++i) {
-    if (IsFirst(i) && IsRow(keys_[i].state)) state_->fields[keys_[i].field].queue.Push(keys_[i].state, state_->rows);
+    const NewKey& key = keys_[i];
+    if (IsFirst(i) && IsRow(key.state)) state_->fields[key.field].queue.Push(key.key, {key.frequency, key.last_step});
   }
 }
 

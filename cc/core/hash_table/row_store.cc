@@ -22,6 +22,13 @@ bool RowStore::Reserve(int64_t more) {
   return true;
 }
 
+void RowStore::ReserveCounts(int64_t more, int64_t sightings, int64_t max_step) {
+  sightings_ = sightings > INT64_MAX - sightings_ ? INT64_MAX : sightings_ + sightings;
+  const int64_t rows = int64_t{end_} - kFirstRow + more;
+  const int64_t high_steps = max_step > CountPool::kGreatest ? rows : 0;
+  pool_.Reserve(std::min(rows, sightings_ / CountPool::kPooled) + high_steps);
+}
+
 int64_t RowStore::CommitBytes(int64_t more) const {
   return std::max<int64_t>(0, more - num_free_) * (layout_.stride_bytes + static_cast<int64_t>(sizeof(RowMeta)));
 }
@@ -29,15 +36,18 @@ int64_t RowStore::CommitBytes(int64_t more) const {
 uint32_t RowStore::Take() {
   if (first_free_ == 0) return end_++;
   const uint32_t row = first_free_;
-  first_free_ = Meta(row)->next_free;
+  RowMeta* meta = Meta(row);
+  first_free_ = meta->frequency;
+  meta->frequency = 0;
   --num_free_;
   return row;
 }
 
 void RowStore::Free(uint32_t row) {
   RowMeta* meta = Meta(row);
-  meta->field = kNoField;
-  meta->next_free = first_free_;
+  SetCounts({0, 0}, meta);
+  static_assert(kMaxRow <= CountPool::kGreatest, "a row number passes for a count");
+  meta->frequency = first_free_;
   first_free_ = row;
   ++num_free_;
 }
@@ -52,6 +62,8 @@ void RowStore::Clear() {
   end_ = kFirstRow;
   first_free_ = 0;
   num_free_ = 0;
+  pool_.Clear();
+  sightings_ = 0;
 }
 
 }  // namespace tf_booster

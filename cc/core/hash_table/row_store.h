@@ -1,4 +1,4 @@
-// Rows and their metas in slabs that double and never move, and the rows that are free again.
+// Rows and their counts in slabs that double and never move, and the rows that are free again.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_STORE_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_STORE_H_
 
@@ -6,10 +6,16 @@
 #include <cstdint>
 
 #include "cc/core/base/allocator.h"
+#include "cc/core/hash_table/count_pool.h"
 #include "cc/core/hash_table/row_layout.h"
 #include "cc/core/hash_table/table_layout.h"
 
 namespace tf_booster {
+
+struct RowCounts {
+  int64_t frequency;
+  int64_t last_step;
+};
 
 class RowStore {
  public:
@@ -29,21 +35,34 @@ class RowStore {
     return reinterpret_cast<RowMeta*>(metas_[SlabOf(row)] + static_cast<uintptr_t>(row) * sizeof(RowMeta));
   }
 
+  RowCounts Counts(const RowMeta& meta) const { return {pool_.Read(meta.frequency), pool_.Read(meta.last_step)}; }
+  RowCounts Counts(uint32_t row) const { return Counts(*Meta(row)); }
+  // For counts that ReserveCounts knows of. Threads may set those of different rows at once.
+  void SetCounts(const RowCounts& counts, RowMeta* meta) {
+    pool_.Write(counts.frequency, &meta->frequency);
+    pool_.Write(counts.last_step, &meta->last_step);
+  }
+
   // Makes slabs for `more` rows beyond those in use; false when there is no memory or no row number. What it made
   // stays.
   bool Reserve(int64_t more);
 
+  // Room for the counts of a batch that brings `sightings`, each key's up to CountPool::kPooled of them, to the rows in
+  // use and `more` new ones, and sets last-use steps up to `max_step`. May throw std::bad_alloc; nothing is lost then.
+  void ReserveCounts(int64_t more, int64_t sightings, int64_t max_step);
+
   // Bytes that `more` new rows will commit: rows that were used before are committed already.
   int64_t CommitBytes(int64_t more) const;
 
-  // One row, reserved before: the one freed last, or else the next new one. Its values and meta are whatever they were.
+  // One row, reserved before: the one freed last, or else the next new one. Its values are whatever they were, its
+  // counts 0.
   uint32_t Take();
 
   // Marks a row as free. It needs no memory: free rows are a list through their metas.
   void Free(uint32_t row);
 
   uint32_t end() const { return end_; }  // Rows kFirstRow … end - 1 were taken at least once.
-  int64_t bytes() const { return CommittedBytes(end_); }
+  int64_t bytes() const { return CommittedBytes(end_) + pool_.bytes(); }
   void Clear();
 
  private:
@@ -63,6 +82,8 @@ class RowStore {
   uint32_t end_ = kFirstRow;
   uint32_t first_free_ = 0;  // 0: none.
   int64_t num_free_ = 0;
+  CountPool pool_;
+  int64_t sightings_ = 0;  // At least the sum of all rows' frequencies, each up to CountPool::kPooled.
 };
 
 }  // namespace tf_booster

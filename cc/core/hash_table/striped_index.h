@@ -67,10 +67,13 @@ class StripedIndex {
   // Calls visit(entry) on the live entries of all stripes, in an order that depends on the history of batches only.
   template <class Visit>
   void ForEach(Visit visit) const {
-    for (const Stripe& stripe : stripes_) {
-      for (int64_t i = 0; i < stripe.capacity; ++i) {
-        if (IsLive(stripe.ref.entries[i].state)) visit(stripe.ref.entries[i]);
-      }
+    for (int s = 0; s < kStripes; ++s) ForEachOfStripe(s, visit);
+  }
+  template <class Visit>
+  void ForEachOfStripe(int s, Visit visit) const {
+    const IndexEntry* const entries = stripes_[s].ref.entries;
+    for (int64_t i = 0; i < stripes_[s].capacity; ++i) {
+      if (IsLive(entries[i].state)) visit(entries[i]);
     }
   }
 

@@ -17,12 +17,12 @@
 //
 //   rows of the table (all stripes together), in slabs that double and never move; row r is in slab log2(r) - 4
 //   slab 0: rows 16 … 31      +--------------------+--------+--------+-----+     metas, slab by slab beside them
-//   slab 1: rows 32 … 63      | embedding: dim     | slot 0 | slot 1 | pad | +-----+-------+-----------+-----------+
-//   slab 2: rows 64 … 127     +--------------------+--------+--------+-----+     | key | field | frequency | last step
-//   | …                         stride: 16 or 64 bytes times n +-----+-------+-----------+-----------+
+//   slab 1: rows 32 … 63      | embedding: dim     | slot 0 | slot 1 | pad |     +-----------+-----------+
+//   slab 2: rows 64 … 127     +--------------------+--------+--------+-----+     | frequency | last step |
+//   …                           stride: 16 or 64 bytes times n                   +-----------+-----------+
 //
-// A find touches one bucket and one row. The meta is read by updates, eviction, export and the check of old handles
-// only.
+// A find touches one bucket and one row. The meta is for updates, eviction and export. A row does not know its key:
+// only the index has keys, and an export goes through it.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_TABLE_LAYOUT_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_TABLE_LAYOUT_H_
 
@@ -56,14 +56,13 @@ inline constexpr int kStripeBits = 4;
 inline constexpr int kStripes = 1 << kStripeBits;
 TFB_HOST_DEVICE int StripeOf(uint64_t hash) { return static_cast<int>(hash >> (64 - kStripeBits)); }
 
-// Beside each row. A free row has the field kNoField, which no table has.
-struct alignas(32) RowMeta {
-  int64_t key;
-  uint32_t field;
-  uint32_t next_free;  // Of a free row.
-  int64_t frequency;
-  int64_t last_step;
+// Beside each row. Words of CountPool.
+struct RowMeta {
+  uint32_t frequency;  // Of a free row: the next free one, or 0.
+  uint32_t last_step;
 };
+
+// A field that no table has.
 inline constexpr uint32_t kNoField = 0xFFFFFFFFu;
 
 }  // namespace tf_booster

@@ -73,6 +73,41 @@ inline void CountsFarUp(const TableMaker& make) {
   EXPECT_EQ(table->Stats().rows, 2);
 }
 
+// Frequencies and last-use steps are exact beyond 31 and 32 bits: of rows that grow that far, leave, come back or come
+// by an import, and in the order in which rows leave.
+inline void CountsOfAnySize(const TableMaker& make) {
+  constexpr int64_t kBig = int64_t{1} << 31;
+  TableOptions options = OneField(2);
+  options.fields[0].eviction = {0, 6, EvictionOrder::kLfu};
+  std::unique_ptr<HashTable> table = make(options);
+  TableModel model(options);
+  ThreadFor pf(2);
+  const Batch keys({1, 2, 3, 4, 5, 6});
+  for (const int64_t more : {int64_t{1}, kBig - 2, int64_t{1}, 2 * kBig, INT64_MAX - 5 * kBig}) {
+    Step(table.get(), &model, keys, {kBig - 2, kBig - 1, kBig, 2 * kBig - 1, more, 1}, pf);
+  }
+  Step(table.get(), &model, Batch({7, 8}), {9 * kBig, 3}, pf);  // Two leave: 8 and 6.
+  EXPECT_EQ(table->FieldSize(0), 6);
+  for (int round = 0; round < 3; ++round) {  // Rows that had high counts are taken by others.
+    EXPECT_OK(table->Erase(Batch({1, 2, 7}).ref(), nullptr, pf));
+    for (const int64_t key : {1, 2, 7}) model.Erase({0, key});
+    Step(table.get(), &model, Batch({11, 12, 1, 2, 7}), {3, kBig, kBig - 1, 2, INT64_MAX}, pf);
+  }
+  TableContents contents = ExportAll(*table, pf);
+  contents.steps[0] = 4 * kBig;
+  for (size_t i = 0; i < contents.last_steps.size(); ++i) contents.last_steps[i] = kBig / 2 * static_cast<int64_t>(i);
+  EXPECT_OK(table->Import(Borrow(contents), pf));
+  EXPECT_TRUE(Same(ExportAll(*table, pf), contents));
+  Step(table.get(), nullptr, Batch({1, 2, 7}), {1, 1, 1}, pf);
+  const TableContents after = ExportAll(*table, pf);
+  for (size_t i = 0; i < after.keys.size(); ++i) {
+    const bool used = after.keys[i] == 1 || after.keys[i] == 2 || after.keys[i] == 7;
+    if (used) EXPECT_EQ(after.last_steps[i], 4 * kBig + 1);
+    const size_t was = std::find(contents.keys.begin(), contents.keys.end(), after.keys[i]) - contents.keys.begin();
+    if (!used && was < contents.keys.size()) EXPECT_EQ(after.last_steps[i], contents.last_steps[was]);
+  }
+}
+
 inline void EvictsTheIdle(const TableMaker& make) {
   TableOptions options = OneField(2);
   options.fields[0].eviction.max_idle_steps = 3;

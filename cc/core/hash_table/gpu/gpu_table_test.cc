@@ -19,6 +19,7 @@ GPU_CONTRACT(EmptyBatches, GpuTables)
 
 GPU_CONTRACT(AdmitsWithTheNthSighting, GpuTables)
 GPU_CONTRACT(CountsFarUp, GpuTables)
+GPU_CONTRACT(CountsOfAnySize, GpuTables)
 GPU_CONTRACT(EvictsTheIdle, GpuTables)
 GPU_CONTRACT(EvictsDownToMaxRows, GpuTables)
 GPU_CONTRACT(EvictionForgetsErasedRows, GpuTables)
