@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cc/core/unique/distinct_set.h"
+#include "cc/core/unique/partitioned_unique.h"
 
 namespace tf_booster {
 namespace {
@@ -16,6 +17,14 @@ constexpr int64_t kBlock = 1024;             // Tags are computed for so many va
 constexpr int64_t kAhead = 16;               // Slots are prefetched so many values before they are needed.
 constexpr int64_t kValuesPerPart = 1 << 14;  // Fewer are not worth a thread.
 constexpr int kMaxPartBits = 4;              // Every part reads all values, at 0.7 ns each: more parts win nothing.
+
+// From here on many distinct values' tables are beyond the second-level cache, and parting them first pays: a million
+// take 11.0, 11.0 and 9.7 ms in place of 13.1, 15.5 and 12.4 (all distinct, 95 percent, 25 percent by Zipf's law).
+constexpr int64_t kManyValues = 1 << 19;
+// Should fewer than one in three of the first so many values be distinct, their table is small and the simple ways take
+// half the time. Under Zipf's law it is every second one.
+constexpr int64_t kSample = 1 << 14;
+constexpr int64_t kSampleDistinct = kSample / 3;
 
 // Adds `count` values with their tags; their places go to place_of(j).
 template <class Set, class ValueFn, class PlaceFn>
@@ -72,6 +81,15 @@ void UniqueOfPart(const T* x, int64_t n, uint32_t part, int part_bits, Index* id
   }
 }
 
+template <class T>
+bool ManyDistinct(const T* x, int64_t n) {
+  if (n < kManyValues) return false;
+  DistinctSet<T, false> set(kSample);
+  std::vector<int32_t> idx(kSample);
+  UniqueOfAll(x, kSample, 0, idx.data(), set);
+  return set.size() > kSampleDistinct;
+}
+
 template <class T, bool kCounts>
 void CopyOut(const DistinctSet<T, kCounts>& set, T* values, int64_t* counts) {
   for (int64_t place = 0; place < set.size(); ++place) {
@@ -81,7 +99,18 @@ void CopyOut(const DistinctSet<T, kCounts>& set, T* values, int64_t* counts) {
 }
 
 template <class T, class Index, bool kCounts>
-Status UniqueImpl(const T* x, int64_t n, int64_t first, Index* idx, UniqueAllocateFn<T> allocate, ParallelFor& pf) {
+Status UniqueByPartitions(const T* x, int64_t n, int64_t first, Index* idx, UniqueAllocateFn<T> allocate,
+                          ParallelFor& pf) {
+  PartitionedUnique<T, kCounts> unique(x, n, &pf);
+  T* values = nullptr;
+  int64_t* counts = nullptr;
+  TFB_RETURN_IF_ERROR(allocate(unique.size(), &values, kCounts ? &counts : nullptr));
+  unique.Write(first, idx, values, counts);
+  return Status();
+}
+
+template <class T, class Index, bool kCounts>
+Status UniqueByParts(const T* x, int64_t n, int64_t first, Index* idx, UniqueAllocateFn<T> allocate, ParallelFor& pf) {
   int part_bits = 0;
   while (part_bits < kMaxPartBits && (2 << part_bits) <= pf.num_threads() && n >= kValuesPerPart << (part_bits + 1) &&
          n <= std::numeric_limits<Index>::max() >> (part_bits + 1)) {
@@ -120,6 +149,17 @@ Status UniqueImpl(const T* x, int64_t n, int64_t first, Index* idx, UniqueAlloca
   return Status();
 }
 
+template <class T, class Index, bool kCounts>
+Status UniqueImpl(const T* x, int64_t n, const UniqueOptions& options, Index* idx, UniqueAllocateFn<T> allocate,
+                  ParallelFor& pf) {
+  if (options.in_order) {
+    SerialFor serial;
+    return UniqueByParts<T, Index, kCounts>(x, n, options.first, idx, allocate, serial);
+  }
+  if (ManyDistinct(x, n)) return UniqueByPartitions<T, Index, kCounts>(x, n, options.first, idx, allocate, pf);
+  return UniqueByParts<T, Index, kCounts>(x, n, options.first, idx, allocate, pf);
+}
+
 }  // namespace
 
 template <class T, class Index>
@@ -132,8 +172,8 @@ Status Unique(const T* x, int64_t n, const UniqueOptions& options, Index* idx, U
                                                     std::to_string(most) +
                                                     " can be numbered with this type of idx; use int64, or split x");
   }
-  if (options.with_counts) return UniqueImpl<T, Index, true>(x, n, options.first, idx, allocate, pf);
-  return UniqueImpl<T, Index, false>(x, n, options.first, idx, allocate, pf);
+  if (options.with_counts) return UniqueImpl<T, Index, true>(x, n, options, idx, allocate, pf);
+  return UniqueImpl<T, Index, false>(x, n, options, idx, allocate, pf);
 }
 
 #define TFB_UNIQUE(T, Index) \

@@ -17,11 +17,11 @@ using UniqueAllocateFn = FunctionRef<Status(int64_t u, T** values, int64_t** cou
 struct UniqueOptions {
   int64_t first = 0;         // idx[i] = first + the place of x[i]. A probe sets (group << 40) + 1 and has its codes.
   bool with_counts = false;  // Also how often each value occurs.
+  bool in_order = false;     // `values` in the order of first occurrence, on one thread.
 };
 
 // values[idx[i] - first] == x[i]; each value occurs once in `values`. T and Index: int32_t or int64_t; every value is
-// valid. The order of `values` is a function of x and of pf.num_threads(); on one thread it is that of first
-// occurrence. InvalidArgument: an idx would not fit Index. Errors of `allocate` are passed on; idx is then undefined.
+// valid. The order of `values` is a function of x, of options and of pf.num_threads(). InvalidArgument: an idx would not fit Index. Errors of `allocate` are passed on; idx is then undefined.
 template <class T, class Index>
 Status Unique(const T* x, int64_t n, const UniqueOptions& options, Index* idx, UniqueAllocateFn<T> allocate,
               ParallelFor& pf);

@@ -158,7 +158,7 @@ TEST(LateNewValues) {
   Check<int64_t, int32_t>(x);
 }
 
-TEST(OneThreadKeepsOrderOfFirstOccurrence) {
+TEST(FewOnOneThreadKeepOrderOfFirstOccurrence) {
   const auto result = Run<int64_t, int32_t>({9, 4, 9, -2, 4, 0}, false, 1);
   EXPECT_TRUE((result.values == std::vector<int64_t>{9, 4, -2, 0}));
   EXPECT_TRUE((result.idx == std::vector<int32_t>{0, 1, 0, 2, 1, 3}));

@@ -166,8 +166,10 @@ class PrepareLookupsOp final : public PrepareLookupsBase {
       *values = ids->template flat<Id>().data();
       return Status();
     };
-    SerialFor serial;  // On one thread ids keep the order of first sight, as TensorFlow's Unique has it.
-    lookup->status = Unique<Id, int32_t>(all, lookup->counts.ids, UniqueOptions(), lookup->idx, allocate, serial);
+    UniqueOptions options;
+    options.in_order = true;  // As TensorFlow's Unique.
+    SerialFor serial;
+    lookup->status = Unique<Id, int32_t>(all, lookup->counts.ids, options, lookup->idx, allocate, serial);
   }
 };
 
