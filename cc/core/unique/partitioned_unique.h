@@ -1,8 +1,9 @@
-// Unique of many values: they are parted by their hash first, so that each partition's table fits the second-level cache
-// and threads share no part of the work.
+// Unique of many values: they are parted by their hash first, so that each partition's table fits the second-level
+// cache and threads share no part of the work.
 //
 //   1. Each chunk of x is sorted by partition, within its own stretch of the scratch arrays.
-//   2. Each partition goes through its runs, in the order of the chunks, and numbers its values; the numbers go where the
+//   2. Each partition goes through its runs, in the order of the chunks, and numbers its values; the numbers go where
+//   the
 //      values of the run were.
 //   3. Each chunk takes the numbers of its values back: it meets those of each run in the order in which it wrote them.
 //
@@ -65,11 +66,12 @@ class PartitionedUnique {
   }
 
  private:
-  // A chunk's values and their copy are 320 KiB of int64, which the second-level cache holds from the first look at them
-  // to the second. Not a power of two: then the runs that are written to at once would lie in the same few cache sets.
+  // A chunk's values and their copy are 320 KiB of int64, which the second-level cache holds from the first look at
+  // them to the second. Not a power of two: then the runs that are written to at once would lie in the same few cache
+  // sets.
   static constexpr int64_t kChunk = 20000;
-  // Values a partition on average. Their table takes 512 KiB. With half or a quarter of it a million values take 9 or 14
-  // percent longer, as there are more runs to write to at once than the first-level cache has room for.
+  // Values a partition on average. Their table takes 512 KiB. With half or a quarter of it a million values take 9 or
+  // 14 percent longer, as there are more runs to write to at once than the first-level cache has room for.
   static constexpr int64_t kPartSize = 1 << 15;
   // What is read or written in 32 places at once is fetched in a row before, since no hardware prefetcher follows so
   // many: what SortChunk writes (a million values: 1.2 ms of 12.5), and what WriteIdx reads (0.7 ms). The same for the
@@ -180,10 +182,10 @@ class PartitionedUnique {
   const int64_t chunks_;
   const int part_bits_;
   const int64_t parts_;
-  ScratchArray<uint8_t> part_of_;   // [n]
-  ScratchArray<T> sorted_;          // [n]: a chunk's values by partition.
-  ScratchArray<uint32_t> places_;   // [n]: of the values in sorted_, within their partition.
-  ScratchArray<T> distinct_;        // From part_starts_[part] on: the values of a partition.
+  ScratchArray<uint8_t> part_of_;  // [n]
+  ScratchArray<T> sorted_;         // [n]: a chunk's values by partition.
+  ScratchArray<uint32_t> places_;  // [n]: of the values in sorted_, within their partition.
+  ScratchArray<T> distinct_;       // From part_starts_[part] on: the values of a partition.
   ScratchArray<uint32_t> occurrences_;
   std::vector<uint32_t> run_ends_;  // [chunk, part]: from the beginning of the chunk.
   std::vector<int64_t> part_starts_;

@@ -138,10 +138,10 @@ class PlaceTable {
 
   int64_t buckets_ = 0;
   int64_t size_ = 0;
-  ScratchArray<T> keys_;                 // [buckets, kWidth], and one more.
-  ScratchArray<uint32_t> occurrences_;   // [buckets, kWidth]
-  ScratchArray<uint32_t> starts_;        // [buckets]: the place of a bucket's first value.
-  ScratchArray<uint8_t> filled_;         // [buckets]
+  ScratchArray<T> keys_;                // [buckets, kWidth], and one more.
+  ScratchArray<uint32_t> occurrences_;  // [buckets, kWidth]
+  ScratchArray<uint32_t> starts_;       // [buckets]: the place of a bucket's first value.
+  ScratchArray<uint8_t> filled_;        // [buckets]
 };
 
 }  // namespace tf_booster

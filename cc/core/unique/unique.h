@@ -21,7 +21,8 @@ struct UniqueOptions {
 };
 
 // values[idx[i] - first] == x[i]; each value occurs once in `values`. T and Index: int32_t or int64_t; every value is
-// valid. The order of `values` is a function of x, of options and of pf.num_threads(). InvalidArgument: an idx would not fit Index. Errors of `allocate` are passed on; idx is then undefined.
+// valid. The order of `values` is a function of x, of options and of pf.num_threads(). InvalidArgument: an idx would
+// not fit Index. Errors of `allocate` are passed on; idx is then undefined.
 template <class T, class Index>
 Status Unique(const T* x, int64_t n, const UniqueOptions& options, Index* idx, UniqueAllocateFn<T> allocate,
               ParallelFor& pf);
