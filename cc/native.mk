@@ -125,14 +125,20 @@ $(LIB): $(OBJECTS) $(BUILD)/objects
 	@$(CXX) -shared -pthread -o $@.new $(if $(KEEP_GOING),$$(ls $(OBJECTS) 2>/dev/null),$(OBJECTS)) $(CUDA_LDFLAGS) $(TF_LDFLAGS) \
 	  -Wl,--as-needed -Wl,--no-undefined && mv -f $@.new $@
 
+# Tests and benchmarks are compiled apart from being linked: a change in the library only links them again.
+PROGRAMS := $(TESTS) $(BENCHES)
+CORE_PROGRAMS := $(filter $(BUILD)/cc/core/%,$(PROGRAMS))
+TF_PROGRAMS := $(filter $(BUILD)/cc/tf/%,$(PROGRAMS))
+.SECONDARY: $(PROGRAMS:=.cc.o)
+$(CORE_PROGRAMS:=.cc.o): $(BUILD)/%.o: % $(BUILD)/flags
+	$(call compile,$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
+$(TF_PROGRAMS:=.cc.o): $(BUILD)/%.o: % $(BUILD)/flags
+	$(call compile,$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 # Tests of cc/core link cc/core alone, which proves that it needs no TensorFlow.
-$(filter $(BUILD)/cc/core/%,$(TESTS)) $(BENCHES): $(BUILD)/%: %.cc $(CORE_OBJECTS) $(BUILD)/flags
-	@mkdir -p $(@D); echo "$(CXX) $<"
-	@$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@ $< $(CORE_OBJECTS) -o $@
-$(filter $(BUILD)/cc/tf/%,$(TESTS)): $(BUILD)/%: %.cc $(OBJECTS) $(BUILD)/flags
-	@mkdir -p $(@D); echo "$(CXX) $<"
-	@$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@ $< $(OBJECTS) $(CUDA_LDFLAGS) $(TF_LDFLAGS) \
-	  -Wl,-rpath,$(TF_DIR) -o $@
+$(CORE_PROGRAMS): %: %.cc.o $(CORE_OBJECTS)
+	@$(CXX) $(CXXFLAGS) $@.cc.o $(CORE_OBJECTS) -o $@
+$(TF_PROGRAMS): %: %.cc.o $(OBJECTS)
+	@$(CXX) $(CXXFLAGS) $@.cc.o $(OBJECTS) $(CUDA_LDFLAGS) $(TF_LDFLAGS) -Wl,-rpath,$(TF_DIR) -o $@
 
 test: $(TESTS)
 	@cc/run_tests.sh $(TESTS)
