@@ -37,9 +37,19 @@ TFB_HOST_DEVICE IndexEntry* FindEntry(const IndexRef& index, uint64_t hash, int6
   for (uint64_t b = hash & index.bucket_mask;; b = (b + 1) & index.bucket_mask) {
     IndexEntry* bucket = index.entries + b * kEntries;
     const BucketMatch match = MatchBucket<kEntries>(bucket, key, field);
-    if (match.hits != 0) return bucket + LowestBit(match.hits);
+    if (match.hits != 0) return bucket + LowestBit(match.hits) / 4;
     if (match.empty != 0) return nullptr;
   }
+}
+
+// The first bucket of a probe alone. True: it says all, and `state` is the key's, or kEmpty; false: the probe goes on.
+template <int kEntries>
+TFB_HOST_DEVICE bool StateInFirstBucket(const IndexRef& index, uint64_t hash, int64_t key, uint32_t field,
+                                        uint32_t* state) {
+  const IndexEntry* bucket = FirstBucket<kEntries>(index, hash);
+  const BucketMatch match = MatchBucket<kEntries>(bucket, key, field);
+  *state = match.hits != 0 ? bucket[LowestBit(match.hits) / 4].state : kEmpty;
+  return (match.hits | match.empty) != 0;
 }
 
 // The first entry that an insert of an absent key with this hash may take: empty or a tombstone. As MatchBucket without
@@ -61,6 +71,7 @@ TFB_HOST_DEVICE bool VacateEntry(const IndexRef& index, IndexEntry* entry) {
   bool ends = false;
   for (int i = 0; i < kEntries; ++i) ends |= bucket[i].state == kEmpty;
   entry->state = ends ? kEmpty : kTombstone;
+  entry->field = kNoField;  // MatchBucket counts on it.
   return ends;
 }
 

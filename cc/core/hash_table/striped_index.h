@@ -45,6 +45,21 @@ class StripedIndex {
     return entry == nullptr ? kEmpty : entry->state;
   }
 
+  // StateOf in two halves, for who has other keys to look at meanwhile. The first needs what Prefetch fetches; where it
+  // is false the key is not settled, and StateOf needs what PrefetchBeyond fetches as well.
+  bool StateInFirstBucket(uint64_t hash, int64_t key, uint32_t field, uint32_t* state) const {
+    const IndexRef& ref = stripes_[StripeOf(hash)].ref;
+    return bucket_entries_ == 4 ? tf_booster::StateInFirstBucket<4>(ref, hash, key, field, state)
+                                : tf_booster::StateInFirstBucket<1>(ref, hash, key, field, state);
+  }
+  void PrefetchBeyond(uint64_t hash) const {
+    const IndexRef& ref = stripes_[StripeOf(hash)].ref;
+    for (uint64_t next = 1; next <= 2; ++next) {
+      __builtin_prefetch(ref.entries + ((hash + next) & ref.bucket_mask) * bucket_entries_, /*write=*/0,
+                         /*locality=*/2);
+    }
+  }
+
   // Growth in three steps. GrowthBytes: memory that room for `more` keys in a stripe would take, 0 if they fit already.
   // PrepareGrowth: builds the larger stripe aside, which readers do not see; false when there is no memory.
   // CommitGrowth: takes it, or nothing where nothing was prepared. DropGrowth: forgets it.
