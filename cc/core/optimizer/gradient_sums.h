@@ -79,8 +79,16 @@ class GradientSums {
     return {matrix, wrong - starts_[matrix]};
   }
 
+  // In place of Build, where row k of `grads` is the only gradient of place k: nothing need be read then, which is a
+  // tenth of an update at dim 16.
+  void Borrow(const float* grads, int64_t dim) {
+    in_order_ = grads;
+    dim_ = dim;
+  }
+
   // The gradient of a place, dim floats; null if it has none.
   const float* Of(int64_t place) const {
+    if (in_order_ != nullptr) return in_order_ + place * dim_;
     const Part& part = parts_[place & ((1 << part_bits_) - 1)];
     const uint32_t source = part.sources[place >> part_bits_];
     if (source == kNone) return nullptr;
@@ -179,6 +187,7 @@ class GradientSums {
   std::vector<Matrix> matrices_;
   std::vector<int64_t> starts_;  // Of each matrix, in the numbers of rows.
   std::vector<Base> bases_;      // By row >> kStartBits: the matrix that the row is in.
+  const float* in_order_ = nullptr;
   int64_t dim_ = 0;
   int part_bits_ = 0;
   Part parts_[1 << kMaxPartBits];
