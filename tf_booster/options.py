@@ -42,6 +42,7 @@ PASSES = (
     "unique",
     "xla",
     "small_matmuls",
+    "pair_dots",
     "columns",
     "input_pipeline",
     "embedding_pipeline",

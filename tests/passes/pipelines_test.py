@@ -208,7 +208,9 @@ def build_model():
         by_hand = v1.get_variable(f"by_hand_{i}", [9, 4], use_resource=True)
         rows.append(tf.gather(tf.nn.embedding_lookup(by_hand, distinct), places))
     rows += [row @ v1.get_variable(f"tower_{i}", [4, 4], use_resource=True) for i, row in enumerate(rows[:4])]
-    x = tf.concat(rows, 1) @ v1.get_variable("w", [4 * len(rows), 1], use_resource=True)
+    vectors = tf.stack(rows[:3], 1)
+    pairs = tf.gather(tf.reshape(tf.matmul(vectors, vectors, transpose_b=True), [-1, 9]), [3, 6, 7], axis=1)
+    x = tf.concat([*rows, pairs], 1) @ v1.get_variable("w", [4 * len(rows) + 3, 1], use_resource=True)
     return v1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(tf.square(x)))
 
 

@@ -11,11 +11,12 @@
 7. unique: after the passes that take whole chains with their Uniques.
 8. xla: because it marks what the others leave of the dense part.
 9. small_matmuls: of the dense part what XLA does not compile.
-10. columns: what is joined and split between the ops that the passes before made.
-11. input_pipeline: the datasets of the graph, which no other pass looks at.
-12. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-13. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-14. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+10. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+11. columns: what is joined and split between the ops that the passes before made.
+12. input_pipeline: the datasets of the graph, which no other pass looks at.
+13. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+14. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+15. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from tf_booster.passes.input_over_ranks import InputOverRanks
 from tf_booster.passes.input_pipeline import InputPipeline
 from tf_booster.passes.learning_rate import LearningRate
 from tf_booster.passes.order_free_unique import OrderFreeUnique
+from tf_booster.passes.pair_dots import PairDots
 from tf_booster.passes.small_matmuls import SmallMatMuls
 from tf_booster.passes.sparse_lookups import SparseLookups
 from tf_booster.passes.variable_gathers import VariableGathers
@@ -81,6 +83,7 @@ def passes(options: Options) -> List[Pass]:
         (True, OrderFreeUnique()),
         (options.xla == "auto", Xla()),
         (True, SmallMatMuls()),
+        (True, PairDots()),
         (True, Columns()),
         (options.fast_parser is not False, InputPipeline()),
         (ranks.current().size > 1, InputOverRanks()),

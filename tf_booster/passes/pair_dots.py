@@ -1,0 +1,252 @@
+"""The pass that makes one op of a DLRM's interaction, and one of its gradient.
+
+Dot products of all pairs of an example's vectors are written as a batched product of the vectors with themselves, a reshape and a gather of
+the pairs that count. Its gradient is two transposes around a segment sum, two batched products and their sum. That was two fifths of a
+step. The new ops read the vectors where they lie before tf.stack or tf.concat puts them together. Sums come in another order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, List, Optional, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from tf_booster import _compat, _native
+from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.graph_view import GraphView, is_marked_for_compilation
+from tf_booster.passes.matching import integer_value, same, skip_identity
+from tf_booster.passes.static_integers import static_integers
+from tf_booster.passes.swallowed import swallowed
+
+_MOST_FIELDS = 256  # The kernel keeps [fields, fields] floats of an example, which must stay in a cache.
+_PRODUCTS = ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+_MADE = ("TfBoosterPairDots", "TfBoosterPairDotsGrad")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Dots:
+    """gather(reshape(matmul(x, x, transpose_b=True), [-1, fields * fields]), pairs, axis=1)."""
+
+    x: tf.Tensor
+    matmul: tf.Operation
+    flat: tf.Tensor
+    gather: tf.Operation
+    pairs: Tuple[int, ...]
+
+    @property
+    def dim(self) -> int:
+        return self.x.shape.as_list()[2]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Gradient:
+    """What is computed of the gradient of the pairs: two addends of the gradient of x, and the AddN they come together in."""
+
+    upstream: tf.Tensor
+    ends: Tuple[tf.Tensor, tf.Tensor]
+    total: tf.Operation
+
+
+class PairDots(Pass):
+    """Replaces products of vectors with each other of which pairs are picked, and their gradients."""
+
+    name = "pair_dots"
+
+    def requires(self, view: GraphView) -> bool:
+        """Whether there is one."""
+        return any(_match(view, op) for op in view.ops("GatherV2"))
+
+    def run(self, view: GraphView) -> PassResult:
+        """Leaves alone what has other dtypes than float32, shapes that are not known, what is on a GPU, marked for XLA or inside of control flow."""
+        result = PassResult(self.name)
+        found = [dots for dots in (_match(view, op) for op in view.ops("GatherV2")) if dots is not None]
+        for dots in found:
+            gradient = _match_gradient(view, dots)
+            _replace(view, dots)
+            if gradient is not None:
+                _replace_gradient(view, dots, gradient)
+            result.changes.append(
+                f"'{dots.gather.name}': {len(dots.pairs)} pairs of {dots.x.shape[1]} vectors "
+                f"by one op{', their gradient by one' if gradient else ''}"
+            )
+        result.modified = bool(found)
+        return result
+
+    def ensures(self, view: GraphView) -> None:
+        """Nothing that the pass made is left without use."""
+        for op in view.ops(*_MADE):
+            if not any(output.consumers() for output in op.outputs):
+                raise RewriteError(f"Op '{op.name}' computes what nothing reads.")
+
+
+def _match(view: GraphView, gather: tf.Operation) -> Optional[_Dots]:
+    flat = gather.inputs[0]
+    if not _is_ours(view, gather) or not gather.outputs[0].consumers() or gather.get_attr("batch_dims") != 0:
+        return None
+    indices = tf.get_static_value(gather.inputs[1])
+    if indices is None or indices.ndim != 1 or integer_value(gather.inputs[2]) not in (1, -1) or flat.shape.rank != 2:
+        return None
+    reshape = skip_identity(flat).op
+    matmul = skip_identity(reshape.inputs[0]).op if reshape.type == "Reshape" else None
+    if matmul is None or matmul.type not in _PRODUCTS or not _is_ours(view, matmul) or not same(*matmul.inputs):
+        return None
+    x = skip_identity(matmul.inputs[0])
+    shape = x.shape.as_list() if x.shape.rank == 3 else [None] * 3
+    turned = _turned(matmul)
+    if None in shape[1:] or 0 in shape[1:] or shape[1] > _MOST_FIELDS or turned != (False, True):
+        return None
+    if flat.shape[1] != shape[1] ** 2 or not indices.size or len(set(indices.tolist())) != indices.size:
+        return None
+    if indices.min() < 0 or indices.max() >= shape[1] ** 2:
+        return None  # TensorFlow's gather says what is wrong.
+    return _Dots(x, matmul, flat, gather, tuple(indices.tolist()))
+
+
+def _match_gradient(view: GraphView, dots: _Dots) -> Optional[_Gradient]:
+    """The two products whose sum is the gradient of x, as tf.gradients builds it; None if anything about it is not understood."""
+    products = [op for op in _readers(dots.x) if op.type in _PRODUCTS and op is not dots.matmul]
+    products = [op for op in products if same(op.inputs[1], dots.x)]
+    for left in products:
+        for right in products:
+            if _turned(left) != (False, False) or _turned(right) != (True, False):
+                continue
+            if not same(left.inputs[0], right.inputs[0]) or not all(_is_ours(view, op) for op in (left, right)):
+                continue
+            upstream = _scattered(left.inputs[0], dots)
+            ends = [_not_broadcast(op.outputs[0], dots.x) for op in (left, right)]
+            totals = [op for op in _readers(ends[0]) if op.type == "AddN" and op in _readers(ends[1])]
+            if upstream is not None and len(totals) == 1 and _is_ours(view, totals[0]):
+                return _Gradient(upstream, (ends[0], ends[1]), totals[0])
+    return None
+
+
+def _readers(tensor: tf.Tensor) -> List[tf.Operation]:
+    """What reads `tensor` or an Identity of it, such as those that tf.gradients puts behind several gradients of one op."""
+    found: Dict[tf.Operation, None] = {}
+    work = [tensor]
+    while work:
+        for op in work.pop().consumers():
+            if op.type == "Identity":
+                work.append(op.outputs[0])
+            else:
+                found[op] = None
+    return list(found)
+
+
+def _scattered(tensor: tf.Tensor, dots: _Dots) -> Optional[tf.Tensor]:
+    """The gradient of the pairs, of which `tensor` is the gradient of the product: zeros, but at the pairs."""
+    fields = dots.x.shape.as_list()[1]
+    turned_back = skip_identity(tensor).op
+    if turned_back.type != "Reshape" or tensor.shape.as_list()[1:] != [fields, fields]:
+        return None
+    turned_back = skip_identity(turned_back.inputs[0]).op
+    if not _swaps(turned_back):
+        return None
+    sums = skip_identity(turned_back.inputs[0]).op
+    if sums.type != "UnsortedSegmentSum" or not np.array_equal(_places(sums.inputs[1]), dots.pairs):
+        return None
+    turned = skip_identity(sums.inputs[0]).op
+    if not _swaps(turned):
+        return None
+    # Its rows are as many as the pairs, or the segment sum fails: [pairs, batch], so that a reshape before it changed nothing.
+    upstream = skip_identity(turned.inputs[0])
+    while upstream.op.type == "Reshape":
+        upstream = skip_identity(upstream.op.inputs[0])
+        if upstream.shape.rank == 2 and upstream.shape[1] == len(dots.pairs):
+            break
+    return upstream if upstream.shape.rank == 2 and upstream.shape[1] == len(dots.pairs) else None
+
+
+def _places(ids: tf.Tensor) -> Optional[np.ndarray]:
+    """The constant that segment ids are, looking through a reshape to one dimension."""
+    ids = skip_identity(ids)
+    if ids.op.type == "Reshape" and ids.shape.rank == 1:
+        ids = ids.op.inputs[0]
+    value = tf.get_static_value(ids)
+    return value.reshape(-1) if value is not None else None
+
+
+def _swaps(op: tf.Operation) -> bool:
+    """Whether `op` transposes a matrix."""
+    return op.type == "Transpose" and static_integers(op.inputs[1]) == [1, 0]
+
+
+def _not_broadcast(tensor: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+    """What the gradient of a product makes of `tensor`, which has the shape of `x`: a sum over no dimension, where the batch is not known."""
+    readers = [op for op in tensor.consumers() if op.type == "Sum"]
+    if len(readers) != 1 or len(tensor.consumers()) != 1:
+        return tensor
+    axes = skip_identity(readers[0].inputs[1]).op
+    if axes.type != "BroadcastGradientArgs" or not all(_is_shape_of(shape, x) for shape in axes.inputs):
+        return tensor
+    if not np.array_equal(*(_slice_of(shape) for shape in axes.inputs)):
+        return tensor
+    reshapes = [op for op in readers[0].outputs[0].consumers() if op.type == "Reshape" and _is_shape(op.inputs[1], x)]
+    if len(reshapes) != 1 or len(readers[0].outputs[0].consumers()) != 1:
+        return tensor
+    return reshapes[0].outputs[0]
+
+
+def _is_shape(tensor: tf.Tensor, x: tf.Tensor) -> bool:
+    return tensor.op.type == "Shape" and same(tensor.op.inputs[0], x)
+
+
+def _is_shape_of(sliced: tf.Tensor, x: tf.Tensor) -> bool:
+    return sliced.op.type == "StridedSlice" and _is_shape(sliced.op.inputs[0], x)
+
+
+def _slice_of(sliced: tf.Tensor) -> List:
+    """Which part of a shape a StridedSlice takes."""
+    op = sliced.op
+    masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    return [static_integers(t) for t in op.inputs[1:]] + [[op.get_attr(mask)] for mask in masks]
+
+
+def _turned(matmul: tf.Operation) -> Tuple[bool, bool]:
+    return matmul.get_attr("adj_x"), matmul.get_attr("adj_y")
+
+
+def _is_ours(view: GraphView, op: tf.Operation) -> bool:
+    on_cpu = not is_marked_for_compilation(op) and view.runs_on_cpu(op)
+    return on_cpu and op.outputs[0].dtype == tf.float32 and not _compat.in_control_flow(op)
+
+
+def _replace(view: GraphView, dots: _Dots) -> None:
+    joined = dots.x.op
+    parts = list(joined.inputs) if _stacks_fields(joined) else [dots.x]
+    with view.inserting(dots.gather.device, swallowed([dots.gather], parts).control_inputs):
+        new = _native.ops().tf_booster_pair_dots(
+            parts=parts, dim=dots.dim, pairs=dots.pairs, name="tf_booster/pair_dots"
+        )
+    view.redirect(dots.gather.outputs[0], new)
+    view.redirect_control([dots.gather], new.op)
+    view.note_originals(new.op, [dots.matmul, dots.gather])
+
+
+def _replace_gradient(view: GraphView, dots: _Dots, gradient: _Gradient) -> None:
+    total = gradient.total
+    others = [t for t in total.inputs if not any(same(t, end) for end in gradient.ends)]
+    readers = _readers(total.outputs[0])
+    # The gradient of tf.stack takes apart again what need not be put together.
+    apart = len(readers) == 1 and _is_unstack(view, readers[0]) and _stacks_fields(dots.x.op) and not others
+    end = readers[0] if apart else total
+    parts = list(dots.x.op.inputs) if apart else [dots.x]
+    given = [gradient.upstream, dots.x, *parts, *others, dots.matmul.outputs[0], dots.flat]
+    with view.inserting(end.device, swallowed([end], given).control_inputs):
+        made = _native.ops().tf_booster_pair_dots_grad(
+            gradient=gradient.upstream, parts=parts, dim=dots.dim, pairs=dots.pairs, name="tf_booster/pair_dots_grad"
+        )
+        sums = made if not others else [tf.add_n([*others, made[0]], name="tf_booster/pair_dots_grad/sum")]
+    view.redirect_all(list(zip(end.outputs, sums)))
+    view.redirect_control([end], sums[0].op)
+    view.note_originals(made[0].op, [*(skip_identity(t).op for t in gradient.ends), total])
+
+
+def _stacks_fields(op: tf.Operation) -> bool:
+    return op.type == "Pack" and op.get_attr("axis") in (1, -2)
+
+
+def _is_unstack(view: GraphView, op: tf.Operation) -> bool:
+    return op.type == "Unpack" and op.get_attr("axis") in (1, -2) and _is_ours(view, op)
