@@ -336,6 +336,29 @@ def run_options(session: Any, own_thread: bool, trace: bool = False) -> Any:
     return _session_api.TF_NewBufferFromString(options.SerializeToString())
 
 
+def timeout_seconds(options: Any) -> Optional[float]:
+    """The timeout of RunOptions as `_do_run` takes them, None for none."""
+    if options is None:
+        return None
+    said = tf.compat.v1.RunOptions.FromString(tf.compat.as_bytes(_session_api.TF_GetBuffer(options)))
+    return said.timeout_in_ms / 1e3 or None
+
+
+def fetch_handler(graph: tf.Graph, fetches: Any) -> Any:
+    """What a session makes of `fetches`: lists of ops, targets(), and of tensors, fetches()."""
+    return _session._FetchHandler(graph, fetches, {})  # pylint: disable=protected-access
+
+
+def fed_tensors(graph: tf.Graph, feeds: Any) -> Tuple[tf.Tensor, ...]:
+    """The tensors that the feeds of partial_run_setup() stand for."""
+    expansions = _session._REGISTERED_EXPANSIONS  # pylint: disable=protected-access
+    found: List[tf.Tensor] = []
+    for feed in feeds if isinstance(feeds, (list, tuple)) else [] if feeds is None else [feeds]:
+        expand = next(feed_fn for kind, _, _, feed_fn in expansions if isinstance(feed, kind))
+        found += [graph.as_graph_element(tensor, allow_operation=False) for tensor in expand(feed)]
+    return tuple(found)
+
+
 class RunMetadataBuffer:
     """Where `_do_run` puts a run's metadata."""
 

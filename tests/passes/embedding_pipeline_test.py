@@ -196,6 +196,41 @@ def test_a_saved_iterator():
     assert "saves its input iterator" in reason(graph)[1]
 
 
+@pytest.mark.parametrize("inserting", [False, True])
+def test_a_dataset_that_reads_what_a_step_changes(inserting):
+    graph = tf.Graph()
+    with graph.as_default():
+        table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, 0)
+        variable = v1.get_variable("hardness", [], tf.int64, use_resource=True)
+        given = tf.data.Dataset.range(6).batch(2)
+        given = given.map(table.lookup) if inserting else given.map(lambda ids: ids + variable)
+        ids = v1.data.make_initializable_iterator(given).get_next()
+        if inserting:
+            v1.add_to_collection("inserting", table.insert(ids, ids))
+        minimize(tf.reduce_sum(embed(ids)))
+    assert ("into which a step may insert" if inserting else "reads a Variable") in reason(graph)[1]
+
+
+def test_a_dataset_that_looks_up_in_a_vocabulary():
+    graph = tf.Graph()
+    with graph.as_default():
+        table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, 0)
+        ids = v1.data.make_initializable_iterator(tf.data.Dataset.range(6).batch(2).map(table.lookup)).get_next()
+        minimize(tf.reduce_sum(embed(ids)))
+    assert rewrite(graph)["modified"]
+
+
+def test_an_iterator_that_may_be_read_by_its_handle():
+    graph = tf.Graph()
+    with graph.as_default():
+        dataset = tf.data.Dataset.range(6).batch(2)
+        iterator = v1.data.make_initializable_iterator(dataset)
+        minimize(tf.reduce_sum(embed(iterator.get_next())))
+        types, shapes = v1.data.get_output_types(dataset), v1.data.get_output_shapes(dataset)
+        v1.data.Iterator.from_string_handle(v1.placeholder(tf.string, []), types, shapes).get_next()
+    assert "read by its handle" in reason(graph)[1]
+
+
 def test_a_graph_that_evaluates():
     graph = tf.Graph()
     with graph.as_default():

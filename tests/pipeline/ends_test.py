@@ -193,15 +193,6 @@ def test_feeding_the_input():
         assert run(session, steps) == 2
 
 
-def test_feeding_what_is_computed_ahead_is_refused():
-    with Steps(3) as steps, steps.session() as session:
-        raw = session._tf_sess()
-        inner = next(op for op in steps.graph.get_operations() if op.type == "TfBoosterTableProbe").inputs[1]
-        for tensor in (steps.features["ids"], inner):
-            with pytest.raises(ValueError, match="a step ahead of its feed.*pipeline='off'"):
-                raw.run(steps.loss, {tensor: np.zeros(tensor.shape.as_list()[1:] and [8, 5] or [8], np.int64)})
-
-
 def test_make_callable_is_a_run():
     with Steps(3) as steps, steps.session() as session:
         call = session._tf_sess().make_callable([steps.features["step"], steps.train])

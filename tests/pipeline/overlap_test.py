@@ -79,10 +79,11 @@ def test_the_next_batch_is_asked_for_while_the_main_graph_runs(always_ahead):
         with tf.control_dependencies([waited]):
             loss = tf.reduce_sum(tf.identity(row))
         train = v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_or_create_global_step())
+        first = [batch, v1.assign_add(v1.get_variable("steps", [], initializer=tf.zeros_initializer()), 1)]
         # Threads of its own: both functions block one, and in the process's pool others' may be blocked, too.
         config = v1.ConfigProto(inter_op_parallelism_threads=4, use_per_session_threads=True)
         with v1.train.MonitoredTrainingSession(config=config) as session:
-            assert session.run(batch) == 0
+            assert session.run(first)[0] == 0
             assert asked.acquire(timeout=20) and asked.acquire(timeout=20)  # Of this batch, and of the next one.
             for _ in range(3):
                 session.run([train, loss])

@@ -8,8 +8,9 @@ docs/design/embedding_pipeline.md tells why this is exact.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
-from typing import Dict, List, Sequence, Set
+from typing import List, Sequence, Set
 
 import tensorflow as tf
 
@@ -23,15 +24,16 @@ PROBES = ("TfBoosterTableProbe", "TfBoosterTableRoute")
 GATHERS = ("TfBoosterTableGather", "TfBoosterTableServe")
 
 # Handles that a step does not change, as far as their consumers are of _READERS.
-_HANDLES = re.compile(
-    r"TfBoosterHashTable|TfBoosterTableField|HashTable(V2)?|Mutable(Dense)?HashTable(OfTensors)?(V2)?"
-)
+_LOOKUP_HANDLE = re.compile(r"HashTable(V2)?|Mutable(Dense)?HashTable(OfTensors)?(V2)?")
+_HANDLES = re.compile(rf"TfBoosterHashTable|TfBoosterTableField|{_LOOKUP_HANDLE.pattern}")
+_VARIABLE = re.compile(r"VarHandleOp|VariableV2|Variable|TfBoosterStandIn\w*")
 _LOOKUP_TABLE = re.compile(r"LookupTable(Find|Size)(V2)?")
 # What else may be done with a lookup table that a step does not change: making it, saving and restoring it.
 _KEEPS_LOOKUP_TABLE = re.compile(r"LookupTable(Find|Size|Export|Import)(V2)?|InitializeTable\w*|TfBooster\w*")
 # Reads that only a later step's update would change: a probe's answers may be old, and are checked where they are used.
 _PROBING = re.compile("|".join(PROBES))
 _GATHERING = re.compile("|".join(GATHERS))
+_DATASET = re.compile(r"\w*Dataset\w*")
 _CHECKS = re.compile(r"Assert|CheckNumerics(V2)?")
 # Around the collectives of tables: what keeps them, and counts how far they are.
 _AROUND_COLLECTIVES = re.compile(r"TfBooster(Pin|CollectiveMark|TableExpand)")
@@ -104,7 +106,7 @@ class _Parts:
         self._source = self._index.number[source]
         self.common: Set[int] = set()
         self.ahead: Set[int] = {self._source}
-        self._changed_tables: Dict[tf.Operation, bool] = {}
+        self._is_changed = functools.lru_cache(maxsize=None)(_is_changed)
 
     def sort(self, number: int) -> None:
         """Puts an op into its part; those before it are in theirs."""
@@ -137,13 +139,6 @@ class _Parts:
         if not _compat.is_stateful(op.type) or _compat.calls_functions(op.type):
             return True
         return bool(_CHECKS.fullmatch(op.type) or _AROUND_COLLECTIVES.fullmatch(op.type))
-
-    def _is_changed(self, handle: tf.Operation) -> bool:
-        """Whether an op of the graph may insert into TensorFlow's lookup table `handle`."""
-        if handle not in self._changed_tables:
-            readers = [op for tensor in handle.outputs for op in tensor.consumers()]
-            self._changed_tables[handle] = not all(_KEEPS_LOOKUP_TABLE.fullmatch(op.type) for op in readers)
-        return self._changed_tables[handle]
 
 
 def _source(view: GraphView, ops: Sequence[tf.Operation]) -> tf.Operation:
@@ -180,9 +175,32 @@ def _source(view: GraphView, ops: Sequence[tf.Operation]) -> tf.Operation:
             )
         if op is not source and "GetNext" in op.type and _may_run(op):
             raise CannotSplit(op.name, "two ops read the input's iterator, and which batch each gets would change")
+    _check_datasets(view, iterator)
     if any("/job:" in op.device for op in ops):
         raise CannotSplit(source.name, "the graph is placed on several processes")
     return source
+
+
+def _check_datasets(view: GraphView, iterator: tf.Tensor) -> None:
+    """Refuses datasets that read what a step may change, and an iterator that may be read by its handle."""
+    made = [op for op in iterator.consumers() if op.type == "MakeIterator"]
+    index = view.index()
+    for number in index.upstream(made):
+        op = index.ops[number]
+        if _VARIABLE.fullmatch(op.type):
+            raise CannotSplit(op.name, "the input's dataset reads a Variable, which a step may change")
+        # What its own functions insert, they do in the order of the input, whoever asks.
+        if _LOOKUP_HANDLE.fullmatch(op.type) and _is_changed(op, _DATASET):
+            raise CannotSplit(op.name, "the input's dataset looks up in a table into which a step may insert")
+    by_handle = index.of_types([op_type for op_type in index.types() if op_type.startswith("IteratorFromStringHandle")])
+    if by_handle:
+        raise CannotSplit(by_handle[0].name, "the input's iterator may be read by its handle, too")
+
+
+def _is_changed(handle: tf.Operation, kept_by: re.Pattern = _KEEPS_LOOKUP_TABLE) -> bool:
+    """Whether an op of the graph may insert into TensorFlow's lookup table `handle`; those of `kept_by` do not."""
+    readers = [op for tensor in handle.outputs for op in tensor.consumers()]
+    return not all(_KEEPS_LOOKUP_TABLE.fullmatch(op.type) or kept_by.fullmatch(op.type) for op in readers)
 
 
 def _may_run(op: tf.Operation) -> bool:

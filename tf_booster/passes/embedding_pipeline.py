@@ -6,10 +6,11 @@ of copies: the program's own ops stay, and compute from what has crossed, so tha
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
+from tf_booster import _native
 from tf_booster.parallel import collectives, end_together, row_weights
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.embedding_graph import GATHERS, PROBES, CannotSplit, EmbeddingGraph, plan
@@ -109,27 +110,28 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str) -> Split:
     with view.inserting(HOST, [copies[op.name] for op in found.ends]):
         sent = [copies[tensor.op.name].outputs[tensor.value_index] for tensor in found.crossing]
         enqueue = tf.raw_ops.QueueEnqueueV2(handle=queue, components=sent, name=f"{SCOPE}/send")
-    begin = dequeued[0].op
     with view.inserting(HOST):
         # Grappler knows no shapes of what comes out of a queue, and sums and products that it rewrites by shapes would get other last bits.
-        values = [
-            tf.raw_ops.EnsureShape(input=value, shape=tensor.shape) if tensor.shape.rank is not None else value
-            for tensor, value in zip(found.crossing, dequeued)
-        ]
+        values = _native.ops().tf_booster_arrived_batch(
+            x=dequeued, shapes=[tensor.shape for tensor in found.crossing], name=f"{SCOPE}/arrived"
+        )
+    arrived = values[0].op
     new = {enqueue, *copies.values()}
     members = set(found.ops)
     for tensor, value in zip(found.crossing, values):
-        value.set_shape(tensor.shape)
         # Copies of the program's ops go on reading each other: only those that nothing but a hook may fetch are left of them.
         of_source = tensor.op is found.source
         view.redirect(tensor, value, lambda op, every=of_source: op not in new and (every or op not in members))
     # What waited for an op of the embedding graph waits for the batch: it is sent when all of these have run.
-    view.redirect_control(found.ops, begin)
-    view.redirect_control([found.source], begin)
+    waited = _waited_for(view, found)
+    view.redirect_control(found.ops, arrived)
+    view.redirect_control([found.source], arrived)
     return Split(
         mode=mode,
         enqueue=enqueue,
-        dequeue=begin,
+        dequeue=dequeued[0].op,
+        arrived=arrived,
+        waited=waited,
         size=size,
         expected=expected,
         source=found.source,
@@ -138,6 +140,16 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str) -> Split:
         meets_ranks=any(collectives.is_collective(op) for op in found.ops),
         resets=tuple(op for op in found.source.inputs[0].consumers() if op.type == "MakeIterator"),
     )
+
+
+def _waited_for(view: GraphView, found: EmbeddingGraph) -> Dict[str, Tuple[tf.Operation, ...]]:
+    """By the names of the program's ops that wait for the embedding graph: its ops that they wait for."""
+    members, waited = set(found.ops), {}
+    for op in found.ops:
+        for waiting in view.control_outputs(op):
+            if op is found.source or waiting not in members:
+                waited.setdefault(waiting.name, []).append(op)
+    return {name: tuple(ops) for name, ops in waited.items()}
 
 
 def _copy(view: GraphView, found: EmbeddingGraph) -> Dict[str, tf.Operation]:

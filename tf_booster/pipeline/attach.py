@@ -17,6 +17,8 @@ from tf_booster import _compat
 from tf_booster.pipeline.driver import Driver
 from tf_booster.pipeline.split import Split, split_of
 
+# By which a program runs a session.
+_WAYS_IN = ("_do_run", "make_callable", "_make_callable_from_options", "partial_run_setup")
 _lock = threading.RLock()  # A graph may be collected while it is held.
 _switched_on = False
 _watched: weakref.WeakSet[tf.Graph] = weakref.WeakSet()
@@ -65,7 +67,7 @@ def _update() -> None:
     session = _compat.base_session_class()
     wanted = _switched_on or _living > 0
     if wanted and not _originals:
-        _originals.update({name: session.__dict__[name] for name in ("_do_run", "make_callable")})
+        _originals.update({name: session.__dict__[name] for name in _WAYS_IN})
         for name, original in _originals.items():
             setattr(session, name, _attach_first(name, original, _originals["_do_run"]))
     elif not wanted and _originals:
@@ -97,7 +99,9 @@ def _attach(session: tf.compat.v1.Session, split: Split, do_run: Any) -> None:
     _compat.replace_do_run(session, driver.do_run)
     session._tf_booster_driver = driver
     session.close = driver.close
+    session.partial_run_setup = driver.partial_run_setup
     session.make_callable = functools.partial(_make_callable, session)
+    session._make_callable_from_options = functools.partial(_make_callable_from_options, session)
 
 
 def _make_callable(
@@ -108,5 +112,19 @@ def _make_callable(
 
     def run(*values: Any, **kwargs: Any) -> Any:
         return session.run(fetches, dict(zip(feed_list or (), values)), **kwargs)
+
+    return run
+
+
+def _make_callable_from_options(session: tf.compat.v1.Session, said: Any) -> Callable[..., Any]:
+    """The same for what Keras calls. said: CallableOptions; a tensor connection is fetched, and fed."""
+    fed = [*said.feed, *(connection.to_tensor for connection in said.tensor_connection)]
+    connected = [connection.from_tensor for connection in said.tensor_connection]
+    targets = [session.graph.as_graph_element(name) for name in said.target]
+
+    def run(*values: Any, run_metadata: Any = None) -> Any:
+        values = [*values, *session.run(connected)]
+        fetches = {"fetches": list(said.fetch), "targets": targets}
+        return session.run(fetches, dict(zip(fed, values)), said.run_options, run_metadata)["fetches"]
 
     return run

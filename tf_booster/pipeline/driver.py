@@ -13,13 +13,14 @@ import sys
 import threading
 import time
 import weakref
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Deque, Dict, Optional, Sequence, Set, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from tf_booster import _compat, log
-from tf_booster.passes.graph_view import GraphView
+from tf_booster.pipeline.by_hand import RunsByHand
+from tf_booster.pipeline.needs import ByHand, Needs, Run
 from tf_booster.pipeline.split import ASYNC, EXACT, Split
 from tf_booster.pipeline.timing import Timing
 from tf_booster.pipeline.worker import Job, Worker
@@ -35,16 +36,6 @@ _DEPTH = {EXACT: 2, ASYNC: 1}
 _ONE, _NONE = np.array(1, np.int32), np.array(0, np.int32)
 
 
-class _Run(NamedTuple):
-    """What a program asks for, in terms of the split graph."""
-
-    targets: List[tf.Operation]
-    fetches: List[tf.Tensor]
-    feeds: Dict[str, tf.Tensor]  # Name of a tensor that is fed -> what is fed in its place.
-    takes_batch: bool
-    resets_input: bool
-
-
 class Driver:
     """Of one session on one split graph."""
 
@@ -54,6 +45,7 @@ class Driver:
         self._graph = session.graph
         self._original_run = do_run
         self._original_close = session.close
+        self._original_partial_run_setup = session.partial_run_setup
         self._worker = Worker("tf_booster embedding graph")
         self._lock = threading.RLock()
         self._depth = _DEPTH[split.mode]
@@ -63,11 +55,9 @@ class Driver:
         self._left = 0  # Batches in the queue, before those, that a failed step did not take.
         self._failed = False  # A step failed, before or after it had taken its batch.
         self._closed = False
-        self._known: Dict[Any, _Run] = {}
-        self._version = -1
-        self._behind_batch: Set[tf.Operation] = set()
-        self._behind_reset: Set[tf.Operation] = set()
-        self._behind_send: Set[tf.Operation] = set()
+        self._has_trained = False
+        self._needs = Needs(session.graph, split)
+        self._by_hand = RunsByHand(self._needs, split, do_run)
         # Ranks must agree on how far they are ahead.
         self._worth = Worth(AHEAD if split.meets_ranks else None)
         self._expected = split.expected.ref()
@@ -83,38 +73,62 @@ class Driver:
         self, handle: Any, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], feeds: Any, *rest: Any
     ) -> Any:
         """Stands for the session's `_do_run`; the same arguments, the same result, the same errors."""
-        run = self._known_run(targets, fetches, feeds)
-        if run.feeds:
-            feeds = {run.feeds.get(ref.deref().name, ref.deref()).ref(): value for ref, value in feeds.items()}
+        run = self._needs.of(targets, fetches, tuple(ref.deref() for ref in feeds))
         if run.resets_input:
             with self._lock:
                 self._forget_batches()
-        if not run.takes_batch:
-            return self._original_run(handle, run.targets, run.fetches, feeds, *rest)
-        if handle is not None:
-            raise RuntimeError(
-                "partial_run of a graph with an embedding pipeline; use enable_gpu_booster(pipeline='off')"
+        if handle is None and run.takes_batch:
+            by_hand = run.by_hand or self._look_at_input(run)
+            if by_hand is not None:
+                given = self._input_by_hand(by_hand) if by_hand.takes_batch else {}
+                return self._by_hand.run(run, by_hand, given, feeds, *rest)
+            return self._step(run, run.fed(feeds), *rest)
+        return self._original_run(handle, run.targets, run.fetches, run.fed(feeds), *rest)
+
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
+        """Stands for the session's partial_run_setup(), in which ops begin to run, those that take the batch too."""
+        wanted = _compat.fetch_handler(self._graph, fetches)
+        fed = _compat.fed_tensors(self._graph, feeds)
+        run = self._needs.of(wanted.targets(), wanted.fetches(), fed)
+        if run.by_hand is not None:
+            raise ValueError(
+                "partial_run_setup: feeds has a tensor with which the embedding pipeline computes a step ahead of its feed; "
+                "use run, or enable_gpu_booster(pipeline='off')"
             )
+        mapped = [t for tensor in fed for t in run.feeds[tensor.name]]
+        ends = [*run.fetches, *run.targets]
+        if not run.takes_batch:
+            return self._original_partial_run_setup(ends, mapped)
+        with self._lock:
+            self._await_batch()
+            handle = self._original_partial_run_setup(ends, [*mapped, self._split.expected])
+            self._original_run(handle, [], [], {self._expected: _ONE}, None, None)
+        return handle
+
+    def _step(self, run: Run, feeds: Any, options: Any, metadata: Any) -> Any:
+        """A run that takes a batch, as the graph is split."""
         step = object()
         began = time.perf_counter()
         targets, expected = run.targets, _ONE
         try:
             with self._lock:
                 manner = AHEAD if self._trace_wanted else self._worth.manner(began)
-                if manner is IN_ONE and not self._ahead and not self._left and not self._failed:
+                if manner is IN_ONE and self._is_queue_empty():
                     targets, expected, seconds = [*run.targets, self._split.enqueue], _NONE, None
                 else:
-                    seconds = self._await_batch()
+                    seconds = self._await_batch(_compat.timeout_seconds(options))
                     while manner is AHEAD and len(self._ahead) + self._left < self._depth:
                         self._ahead.append(self._start())
                 self._under_way.add(step)
             waited = time.perf_counter() - began
-            feeds = {**feeds, self._expected: expected}
-            if rest[0] is None:  # Without options of the program's own.
-                rest = self._options, *rest[1:]
-            result = self._original_run(handle, targets, run.fetches, feeds, *rest)
-        except BaseException:
-            self._failed = True  # Ctrl-C comes at any place. The queue tells what has happened.
+            # Without options of the program's own: the pipeline's.
+            options = self._options if options is None else options
+            result = self._original_run(
+                None, targets, run.fetches, {**feeds, self._expected: expected}, options, metadata
+            )
+        except BaseException as error:
+            # Ctrl-C comes at any place; what fails before a batch was there has taken none. The queue tells what has happened.
+            self._failed = self._failed or step in self._under_way or not isinstance(error, tf.errors.OpError)
             raise
         finally:
             with self._ends:
@@ -122,6 +136,23 @@ class Driver:
                 self._ends.notify_all()
         self.timing.add(began, waited, time.perf_counter(), seconds)
         return result
+
+    def _look_at_input(self, run: Run) -> Optional[ByHand]:
+        """Of a run that only looks at the input before any step trains: the embedding graph's tables may not be initialized yet."""
+        if self._has_trained or not self._is_queue_empty():
+            return None
+        if self._needs.writes(run):
+            self._has_trained = True
+            return None
+        wanted = self._needs.by_hand(run)
+        return None if wanted.computed or wanted.checks else wanted
+
+    def _input_by_hand(self, wanted: ByHand) -> Dict[Any, Any]:
+        with self._lock:
+            from_queue = not self._is_queue_empty()
+            if from_queue:
+                self._await_batch()
+            return self._by_hand.take_input(wanted, from_queue, {self._expected: _ONE})
 
     def always(self, manner: str) -> None:
         """Has all steps from now on run as AHEAD, APART or IN_ONE, for measurements."""
@@ -182,8 +213,14 @@ class Driver:
         metadata = traced[1].take()
         return None if traced[0].error is not None else metadata
 
-    def _await_batch(self) -> float:
-        """Returns when a batch is in the queue that no other step takes: how long it took to make. Raises what the input raised."""
+    def _is_queue_empty(self) -> bool:
+        return not self._ahead and not self._left and not self._failed
+
+    def _await_batch(self, timeout: Optional[float] = None) -> float:
+        """Returns when a batch is in the queue that no other step takes: how long it took to make. Raises what the input raised.
+
+        timeout: seconds, after which a DeadlineExceededError is raised, and the batch is the next step's.
+        """
         if self._failed:
             self._count_left()
         if self._left:
@@ -192,7 +229,8 @@ class Driver:
         if not self._ahead:
             self._ahead.append(self._start())
         job = self._ahead[0]  # Ctrl-C may come while it is waited for.
-        job.wait()
+        if not job.wait(timeout):
+            raise tf.errors.DeadlineExceededError(None, None, "Timed out waiting for the input of a step")
         self._ahead.popleft()
         if job.error is not None:
             raise job.error
@@ -210,7 +248,7 @@ class Driver:
 
     def _forget_batches(self) -> None:
         """Throws away what was taken ahead of an input that begins anew."""
-        if not self._ahead and not self._failed and not self._left:
+        if self._is_queue_empty():
             return
         self._count_left()
         waiting = self._left + sum(job.error is None for job in self._ahead)
@@ -218,53 +256,6 @@ class Driver:
         self._left = 0
         for _ in range(waiting):
             self._original_run(None, [self._split.dequeue], [], {self._expected: _ONE}, None, None)
-
-    # --- What a run needs ---
-
-    def _known_run(self, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], feeds: Any) -> _Run:
-        if self._version != self._graph.version:
-            self._look_at_graph()
-        fed = tuple(ref.deref() for ref in feeds)
-        key = (tuple(targets), tuple(tensor.name for tensor in fetches), tuple(tensor.name for tensor in fed))
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._examine(targets, fetches, fed)
-        return found
-
-    def _look_at_graph(self) -> None:
-        self._behind_batch = GraphView.downstream([self._split.dequeue])
-        self._behind_send = GraphView.downstream([self._split.enqueue])
-        self._behind_reset = GraphView.downstream(self._split.resets)
-        self._known.clear()
-        self._version = self._graph.version
-
-    def _examine(
-        self, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], fed: Tuple[tf.Tensor, ...]
-    ) -> _Run:
-        crossing, source = self._split.crossing, self._split.source
-        for tensor in fed:
-            if tensor.name in self._split.ahead:
-                raise ValueError(
-                    f"feed_dict has '{tensor.name}', with which the embedding pipeline computes a step ahead of its feed; "
-                    "use enable_gpu_booster(pipeline='off')"
-                )
-        in_place = {tensor.name: crossing[tensor.name] for tensor in fed if tensor.name in crossing}
-        mapped_targets = [self._split.dequeue if op is source else op for op in targets]
-        mapped_fetches = [crossing.get(tensor.name, tensor) for tensor in fetches]
-        ends = [*mapped_targets, *(tensor.op for tensor in mapped_fetches)]
-        if fed:
-            barrier = {in_place.get(tensor.name, tensor).name for tensor in fed}
-            takes = _needs(ends, self._split.dequeue, barrier)
-        else:
-            takes = any(op in self._behind_batch for op in ends)
-        if any(op in self._behind_send for op in ends):
-            raise RuntimeError(
-                f"a run asks for '{self._split.enqueue.name}', which the embedding pipeline runs itself: the batch would be one that no "
-                "step takes, and the next one would wait for room for ever; fetch the train op alone, or use "
-                "enable_gpu_booster(pipeline='off')"
-            )
-        resets = any(op in self._behind_reset for op in ends)
-        return _Run(mapped_targets, mapped_fetches, in_place, takes, resets)
 
 
 _open_drivers: weakref.WeakSet[Driver] = weakref.WeakSet()
@@ -276,19 +267,3 @@ def _finish_ahead() -> None:
     until = time.monotonic() + _PATIENCE_SECONDS
     for driver in list(_open_drivers):
         driver.finish_ahead(until)
-
-
-def _needs(ends: Sequence[tf.Operation], wanted: tf.Operation, fed: Set[str]) -> bool:
-    """Whether `wanted` is upstream of `ends` when the tensors named `fed` are given."""
-    stack: List[tf.Operation] = list(ends)
-    seen: Set[tf.Operation] = set()
-    while stack:
-        op = stack.pop()
-        if op is wanted:
-            return True
-        if op in seen:
-            continue
-        seen.add(op)
-        stack.extend(tensor.op for tensor in op.inputs if tensor.name not in fed)
-        stack.extend(op.control_inputs)
-    return False

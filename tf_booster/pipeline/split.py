@@ -21,6 +21,9 @@ class Split:
     mode: EXACT or ASYNC.
     enqueue: the end of the embedding graph; each run of it takes one batch of the input.
     dequeue: where the main graph begins.
+    arrived: what alone reads `dequeue`, all of it, and passes it on: the values of `crossing`, in that order. What waited for ops of the
+      embedding graph waits for it.
+    waited: name of an op that waits for `arrived` -> the ops of the program that it waited for before.
     size: int32 scalar, how many batches wait in the queue.
     expected: int32 placeholder of a run that takes a batch: the run fails when fewer wait. Only a driver feeds it, so that a session
       without one raises an error and does not wait for a batch that nobody makes.
@@ -34,6 +37,8 @@ class Split:
     mode: str
     enqueue: tf.Operation
     dequeue: tf.Operation
+    arrived: tf.Operation
+    waited: Dict[str, Tuple[tf.Operation, ...]]
     size: tf.Tensor
     expected: tf.Tensor
     source: tf.Operation
@@ -80,5 +85,6 @@ def _from_text(graph: tf.Graph, said: Dict[str, Any]) -> Split:
         ahead=frozenset(said["ahead"]),
         meets_ranks=said["meets_ranks"],
         resets=tuple(map(element, said["resets"])),
-        **{name: element(said[name]) for name in ("enqueue", "dequeue", "size", "expected", "source")},
+        waited={name: tuple(map(element, ops)) for name, ops in said["waited"].items()},
+        **{name: element(said[name]) for name in ("enqueue", "dequeue", "arrived", "size", "expected", "source")},
     )
