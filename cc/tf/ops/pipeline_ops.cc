@@ -26,7 +26,8 @@ REGISTER_OP("TfBoosterArrivedBatch")
       return OkStatus();
     })
     .Doc(
-        "x as they are, of shapes that whoever sent them through a queue knows, and optimizers then know too. They neither "
+        "x as they are, of shapes that whoever sent them through a queue knows, and optimizers then know too. They "
+        "neither "
         "see through it nor leave it out, so that a run that is fed all of x needs no batch from the queue.");
 
 }  // namespace tensorflow
