@@ -1,6 +1,7 @@
 #include "cc/tf/example_parsing/example_batch_parser.h"
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
 #include <new>
 #include <string>
@@ -89,22 +90,28 @@ ExampleBatchParser::ExampleBatchParser(const Config& config, std::shared_ptr<con
 TfStatus ExampleBatchParser::Parse(absl::Span<const Record> records, absl::Span<const tstring> names,
                                    tensorflow::thread::ThreadPool* workers, Result* result,
                                    std::vector<Tensor>* list_lengths) const {
+  size_t bytes = 0;
+  for (const Record& record : records) bytes += record.size;
   SerialFor serial;
-  if (workers == nullptr) return ParseOn(records, names, serial, result, list_lengths);
-  HelpedParallelFor parallel(workers);
-  return ParseOn(records, names, parallel, result, list_lengths);
+  if (workers == nullptr) return ParseOn(records, names, 1, bytes, serial, result, list_lengths);
+  HelpedParallelFor helped(workers);
+  const size_t most = std::clamp<size_t>(records.size(), 1, helped.num_threads());
+  const size_t threads = std::clamp<size_t>(bytes * cost_.ns_per_byte() / kShareNs, 1, most);
+  if (threads == 1) return ParseOn(records, names, 1, bytes, helped, result, list_lengths);
+  const bool help = help_.Next();
+  const auto start = std::chrono::steady_clock::now();
+  TF_RETURN_IF_ERROR(help ? ParseOn(records, names, threads, bytes, helped, result, list_lengths)
+                          : ParseOn(records, names, 1, bytes, serial, result, list_lengths));
+  help_.Add(help, std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count(), bytes);
+  return tensorflow::OkStatus();
 }
 
-TfStatus ExampleBatchParser::ParseOn(absl::Span<const Record> records, absl::Span<const tstring> names,
-                                     ParallelFor& parallel_for, Result* result,
+TfStatus ExampleBatchParser::ParseOn(absl::Span<const Record> records, absl::Span<const tstring> names, size_t threads,
+                                     size_t bytes, ParallelFor& parallel_for, Result* result,
                                      std::vector<Tensor>* list_lengths) const {
   ResizeResult(result);
   const size_t n = records.size();
-  size_t bytes = 0;
-  for (const Record& record : records) bytes += record.size;
   const double ns = bytes * cost_.ns_per_byte();
-  const size_t threads =
-      std::clamp<size_t>(ns / kShareNs, 1, std::min<size_t>(parallel_for.num_threads(), n + (n == 0)));
   const double piece_ns = std::clamp(ns / threads / kPiecesOfShare, kLeastPieceNs, kMostPieceNs);
   const size_t pieces = std::min(n, std::max(threads, static_cast<size_t>(ns / piece_ns)));
   ValueRooms rooms(memory_.get());

@@ -18,6 +18,7 @@
 #include "cc/core/example_parser/example_parser.h"
 #include "cc/tf/example_parsing/batch_outputs.h"
 #include "cc/tf/example_parsing/batch_runs.h"
+#include "cc/tf/example_parsing/help_choice.h"
 #include "cc/tf/example_parsing/list_places.h"
 #include "cc/tf/example_parsing/list_sizes.h"
 #include "cc/tf/example_parsing/parse_cost.h"
@@ -68,8 +69,9 @@ class ExampleBatchParser {
   bool is_lists() const { return spec().semantics() == Semantics::kFeatureLists; }
   // Whether this dense feature has so many values in each record that its tensor can be made before they are parsed.
   bool IsFixed(size_t dense) const { return !is_lists() && !config_.dense[dense].variable_length; }
+  // `bytes`: of all records. `threads` of `parallel_for` parse.
   tensorflow::Status ParseOn(absl::Span<const Record> records, absl::Span<const tensorflow::tstring> names,
-                             ParallelFor& parallel_for, Result* result,
+                             size_t threads, size_t bytes, ParallelFor& parallel_for, Result* result,
                              std::vector<tensorflow::Tensor>* list_lengths) const;
   void ResizeResult(Result* result) const;
   tensorflow::Status AllocateFixedDense(size_t n, Result* result) const;
@@ -101,6 +103,7 @@ class ExampleBatchParser {
   mutable SlicePool pool_;
   mutable ConstantPlaces constant_places_;
   mutable ParseCost cost_;
+  mutable HelpChoice help_;
   const std::shared_ptr<ValueMemory> memory_ = ValueMemory::OfAllParsers();
   mutable std::mutex last_mutex_;
   mutable std::vector<ListSizes> last_;  // By feature, of the last batch.
