@@ -21,6 +21,7 @@ NAMES = (
     "adagrad",
     "adam",
     "unique",
+    "small_batches",
     "sparse_lookup",
     "graph_rewrite",
     "end_to_end",

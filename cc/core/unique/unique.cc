@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cc/core/unique/distinct_set.h"
+#include "cc/core/unique/few_values.h"
 #include "cc/core/unique/partitioned_unique.h"
 
 namespace tf_booster {
@@ -150,8 +151,19 @@ Status UniqueByParts(const T* x, int64_t n, int64_t first, Index* idx, UniqueAll
 }
 
 template <class T, class Index, bool kCounts>
+Status UniqueOfFew(const T* x, int64_t n, int64_t first, Index* idx, UniqueAllocateFn<T> allocate) {
+  const FewValues<T, kCounts> few(x, n, first, idx);
+  T* values = nullptr;
+  int64_t* counts = nullptr;
+  TFB_RETURN_IF_ERROR(allocate(few.size(), &values, kCounts ? &counts : nullptr));
+  few.CopyTo(values, counts);
+  return Status();
+}
+
+template <class T, class Index, bool kCounts>
 Status UniqueImpl(const T* x, int64_t n, const UniqueOptions& options, Index* idx, UniqueAllocateFn<T> allocate,
                   ParallelFor& pf) {
+  if (n <= kFewValues) return UniqueOfFew<T, Index, kCounts>(x, n, options.first, idx, allocate);
   if (options.in_order) {
     SerialFor serial;
     return UniqueByParts<T, Index, kCounts>(x, n, options.first, idx, allocate, serial);

@@ -95,7 +95,8 @@ TEST(EveryValueIsAValue) {
 
 // Sizes around the blocks, the first table's growth and the division among threads.
 TEST(SizesAtBoundaries) {
-  for (const int64_t n : {15, 16, 17, 1023, 1024, 1025, 10239, 10241, 32767, 32768, 32769, 65536, 70001}) {
+  for (const int64_t n :
+       {15, 16, 17, 255, 256, 257, 1023, 1024, 1025, 10239, 10241, 32767, 32768, 32769, 65536, 70001}) {
     std::vector<int64_t> distinct(n), few(n);
     std::vector<int32_t> distinct32(n);
     for (int64_t i = 0; i < n; ++i) {
@@ -137,6 +138,8 @@ TEST(AllColliding) {
     x.push_back(static_cast<int64_t>(h * inverse1));
     EXPECT_EQ(UniqueTag(x.back()), 0xabcdef01u);
   }
+  Check<int64_t, int32_t>(x);
+  x.resize(256);  // Of few values, too.
   Check<int64_t, int32_t>(x);
 }
 
