@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cc/core/base/huge_page_pieces.h"
+#include "cc/core/base/page_committer.h"
 
 namespace tf_booster {
 namespace {
@@ -20,6 +21,11 @@ size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * u
 HugePagePieces& Pieces() {
   static HugePagePieces* const pieces = new HugePagePieces;
   return *pieces;
+}
+
+PageCommitter& Committer() {
+  static PageCommitter* const committer = new PageCommitter;
+  return *committer;
 }
 
 class HostAllocatorImpl final : public Allocator {
@@ -36,6 +42,7 @@ class HostAllocatorImpl final : public Allocator {
   void Free(void* memory, size_t bytes) override {
     if (memory == nullptr) return;
     if (bytes >= kHugePage) {
+      Committer().Forget(memory, RoundUp(bytes, kHugePage));
       munmap(memory, RoundUp(bytes, kHugePage));
     } else if (bytes >= kPieceFrom) {
       Pieces().Give(memory, bytes);
@@ -43,6 +50,8 @@ class HostAllocatorImpl final : public Allocator {
       std::free(memory);
     }
   }
+
+  void CommitSoon(void* memory, size_t bytes) override { Committer().Ask(memory, bytes); }
 };
 
 }  // namespace

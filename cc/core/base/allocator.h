@@ -15,6 +15,10 @@ class Allocator {
 
   // Takes back what Allocate(bytes) gave; null is fine.
   virtual void Free(void* memory, size_t bytes) = 0;
+
+  // Says that whole huge pages of a block of 2 MiB or more are about to be touched, so that they can be committed
+  // meanwhile. What they hold stays.
+  virtual void CommitSoon(void* /*memory*/, size_t /*bytes*/) {}
 };
 
 // Host memory. Blocks of 2 MiB and more are mapped: their pages are committed when they are first touched, so a block

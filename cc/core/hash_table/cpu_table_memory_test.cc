@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
+#include "cc/core/base/huge_page_pieces.h"
 #include "cc/core/hash_table/contract/cpu_tables.h"
 #include "cc/core/hash_table/contract/key_patterns.h"
 
@@ -64,6 +67,73 @@ TEST(EvictionTakes16BytesMore) {
   options.fields[0].eviction.max_idle_steps = 1000;
   const Overhead found = OverheadOf(options);
   EXPECT_TRUE(found.average <= 50 && found.worst <= 61);
+}
+
+namespace {
+
+// Remembers its blocks and what was asked for in them.
+class AskedMemory final : public Allocator {
+ public:
+  void* Allocate(size_t bytes) override {
+    char* memory = static_cast<char*>(HostAllocator()->Allocate(bytes));
+    if (bytes >= kHugePage) blocks[memory] = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+    return memory;
+  }
+  void Free(void* memory, size_t bytes) override {
+    blocks.erase(static_cast<char*>(memory));
+    HostAllocator()->Free(memory, bytes);
+  }
+  void CommitSoon(void* memory, size_t bytes) override {
+    char* const begin = static_cast<char*>(memory);
+    const auto block = --blocks.upper_bound(begin);
+    within_a_block &= begin >= block->first && begin + bytes <= block->first + block->second;
+    for (size_t done = 0; done < bytes; done += kHugePage) twice |= !pages.insert(begin + done).second;
+  }
+
+  std::map<char*, size_t> blocks;
+  std::set<char*> pages;
+  bool within_a_block = true;
+  bool twice = false;
+};
+
+// Refuses whole huge pages, as only those are that are asked for ahead.
+class AtMost final : public MemoryProbe {
+ public:
+  bool Grant(int64_t bytes, int64_t* left) override {
+    *left = 0;
+    return !refuse_whole_pages || bytes % static_cast<int64_t>(kHugePage) != 0;
+  }
+  bool refuse_whole_pages = false;
+};
+
+}  // namespace
+
+// A batch asks for the huge pages that the next one will touch first, each once and none of other blocks; not where
+// memory is scarce.
+TEST(PagesAreAskedForBeforeTheyAreTouched) {
+  constexpr int64_t kRows = 100000, kBatch = 5000;  // 48 MB of rows.
+  const std::vector<int64_t> keys = MakeKeys(Pattern::kRandom, kRows);
+  std::vector<float> out(kBatch * 120);
+  SerialFor pf;
+  for (const bool granted : {true, false}) {
+    AskedMemory asked;
+    AtMost memory;
+    CpuTableConfig config;
+    config.allocator = &asked;
+    config.memory = &memory;
+    std::unique_ptr<HashTable> table;
+    EXPECT_OK(NewCpuTable(OneField(120, 0), &table, config));
+    for (int64_t begin = 0; begin < kRows; begin += kBatch) {
+      const size_t before = asked.pages.size();
+      memory.refuse_whole_pages = !granted;
+      EXPECT_OK(table->FindOrInsert({keys.data() + begin, nullptr, kBatch}, out.data(), pf));
+      EXPECT_TRUE((asked.pages.size() - before) * kHugePage <= kBatch * 512 + 2 * kHugePage);
+    }
+    EXPECT_TRUE(asked.within_a_block);
+    EXPECT_FALSE(asked.twice);
+    // Of 24 pages all but the first ones of each slab.
+    EXPECT_TRUE(granted ? asked.pages.size() >= 14 && asked.pages.size() <= 26 : asked.pages.empty());
+  }
 }
 
 }  // namespace tf_booster::contract

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <new>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -187,6 +188,7 @@ void Insertion::Publish(RoomLock* room, ParallelFor& pf) {
   pf.Run(kStripes, static_cast<int64_t>(keys_.size()) * 4, [&](int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; ++s) PublishStripe(static_cast<int>(s), room);
   });
+  AskForNextPages();
   {
     RoomGuard guard(*room, RoomLock::kWriting);
     state_->readable_end = state_->rows.end();
@@ -197,6 +199,17 @@ void Insertion::Publish(RoomLock* room, ParallelFor& pf) {
   for (uint32_t i = 0; i < keys_.size(); ++i) {
     const NewKey& key = keys_[i];
     if (IsFirst(i) && IsRow(key.state)) state_->fields[key.field].queue.Push(key.key, {key.frequency, key.last_step});
+  }
+}
+
+void Insertion::AskForNextPages() {
+  const auto granted = [&](int64_t bytes) {
+    int64_t left = 0;
+    return memory_->Grant(bytes, &left);
+  };
+  try {
+    state_->rows.CommitAhead(int64_t{state_->rows.end()} - state_->readable_end, granted);
+  } catch (const std::bad_alloc&) {  // From reading how much is left; the batch is in the table all the same.
   }
 }
 

@@ -90,6 +90,8 @@ class Insertion {
   // Rows of the new keys [begin, end); kDim: DispatchDim's.
   template <int64_t kDim>
   void FillSomeRows(const RowSource* sources, int64_t per_id, int64_t begin, int64_t end);
+  // Before readable_end is moved: the next batch brings about as many new rows as this one.
+  void AskForNextPages();
   void PublishStripe(int stripe, RoomLock* room);
 
   bool IsFirst(uint32_t i) const { return keys_[i].original == i; }

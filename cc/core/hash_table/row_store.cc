@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cc/core/base/huge_page_pieces.h"
+
 namespace tf_booster {
 
 bool RowStore::Reserve(int64_t more) {
@@ -33,6 +35,25 @@ int64_t RowStore::CommitBytes(int64_t more) const {
   return std::max<int64_t>(0, more - num_free_) * (layout_.stride_bytes + static_cast<int64_t>(sizeof(RowMeta)));
 }
 
+void RowStore::CommitAhead(int64_t more, FunctionRef<bool(int64_t)> grant) {
+  const int slab = SlabOf(end_);
+  if (more <= 0 || slab >= slabs_) return;
+  const uint64_t stop = std::min(end_ + static_cast<uint64_t>(more), SlabBegin(slab + 1));
+  if (slab != asked_slab_) asked_values_ = asked_metas_ = 0;
+  asked_slab_ = slab;
+  const auto commit = [&](uintptr_t row_zero, uint64_t stride, uintptr_t* asked) {
+    if (SlabBegin(slab) * stride < kHugePage) return;
+    const auto page_from = [&](uint64_t row) { return (row_zero + row * stride + kHugePage - 1) & ~(kHugePage - 1); };
+    const uintptr_t begin = std::max(*asked, page_from(end_));
+    const uintptr_t end = std::min(page_from(stop), begin + kAheadBytes);
+    if (begin >= end || !grant(static_cast<int64_t>(end - begin))) return;
+    allocator_->CommitSoon(reinterpret_cast<void*>(begin), end - begin);
+    *asked = end;
+  };
+  commit(values_[slab], layout_.stride_bytes, &asked_values_);
+  commit(metas_[slab], sizeof(RowMeta), &asked_metas_);
+}
+
 uint32_t RowStore::Take() {
   if (first_free_ == 0) return end_++;
   const uint32_t row = first_free_;
@@ -59,6 +80,7 @@ void RowStore::Clear() {
     allocator_->Free(reinterpret_cast<void*>(metas_[k] + rows * sizeof(RowMeta)), rows * sizeof(RowMeta));
   }
   slabs_ = 0;
+  asked_slab_ = -1;
   end_ = kFirstRow;
   first_free_ = 0;
   num_free_ = 0;

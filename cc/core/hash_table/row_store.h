@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cc/core/base/allocator.h"
+#include "cc/core/base/function_ref.h"
 #include "cc/core/hash_table/count_pool.h"
 #include "cc/core/hash_table/row_layout.h"
 #include "cc/core/hash_table/table_layout.h"
@@ -54,6 +55,10 @@ class RowStore {
   // Bytes that `more` new rows will commit: rows that were used before are committed already.
   int64_t CommitBytes(int64_t more) const;
 
+  // Asks for the memory of the next `more` new rows, as many as a batch just brought, to be committed while nobody
+  // waits for it: huge pages that were not asked for before, kAheadBytes at most, if grant(bytes) says so.
+  void CommitAhead(int64_t more, FunctionRef<bool(int64_t bytes)> grant);
+
   // One row, reserved before: the one freed last, or else the next new one. Its values are whatever they were, its
   // counts 0.
   uint32_t Take();
@@ -73,12 +78,15 @@ class RowStore {
   }
 
   static constexpr int kSlabs = 27;  // Rows 16 … 2^31 - 1.
+  static constexpr uint64_t kAheadBytes = uint64_t{8} << 20;
 
   Allocator* const allocator_;
   const RowLayout layout_;
   std::array<uintptr_t, kSlabs> values_{};
   std::array<uintptr_t, kSlabs> metas_{};
   int slabs_ = 0;
+  uintptr_t asked_values_ = 0, asked_metas_ = 0;  // Up to where CommitAhead has asked,
+  int asked_slab_ = -1;                           // in this slab.
   uint32_t end_ = kFirstRow;
   uint32_t first_free_ = 0;  // 0: none.
   int64_t num_free_ = 0;
