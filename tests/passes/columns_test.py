@@ -69,6 +69,33 @@ def test_what_is_left(built):
         assert not report.passes[0].modified and graph.as_graph_def() == before
 
 
+@pytest.mark.parametrize("batch", [ROWS, 0, None])
+@pytest.mark.parametrize("axis", [1, -2])
+def test_a_stack_and_its_gradient(axis, batch):
+    def build():
+        values = v1.get_variable("v", [ROWS, 5], initializer=v1.random_normal_initializer(seed=1), use_resource=True)
+        fed = v1.placeholder_with_default(values[: ROWS if batch is None else batch], [batch, 5])
+        stacked = tf.stack([tf.sin(fed * i) for i in range(7)], axis)
+        loss = tf.reduce_sum(stacked * tf.cumsum(tf.ones_like(stacked), 1))
+        return [loss, tf.identity(stacked), v1.train.GradientDescentOptimizer(0.01).minimize(loss)]
+
+    outcome = check_same(build, [Columns()])
+    counts = live(outcome)
+    assert counts["TfBoosterConcatColumns"] == counts["TfBoosterSplitColumns"] == 1
+    assert counts["Unpack"] == 0 and not [op for op in outcome.graph.get_operations() if op.type == "Pack" and
+                                          op.outputs[0].shape.rank == 3 and op.outputs[0].consumers()]  # fmt: skip
+    assert outcome.report.passes[0].changes == ["1 Pack, 1 Unpack: columns copied by kernels for narrow parts"]
+
+
+@pytest.mark.parametrize("axis", [0, 2])
+def test_stacks_along_other_axes_are_left(axis):
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder_with_default(np.ones((4, 6), np.float32), [None, 6])
+        for part in tf.unstack(tf.ensure_shape(tf.stack([x * i for i in range(6)], axis), [None] * 3), 6, axis):
+            tf.exp(part)
+        assert not pipelines.rewrite(graph, Options(), only=[Columns()]).passes[0].modified
+
+
 def test_an_axis_that_is_fed_is_left():
     def build():
         axis = v1.placeholder_with_default(1, [])

@@ -64,6 +64,24 @@ def test_safe_lookups(combiner, dtype):
     check_fused(check_same(program), 3)
 
 
+def test_the_same_ids_are_prepared_once():
+    def program():
+        ids, others = sparse_input(ragged_ids(1, 30, 9)), sparse_input(ragged_ids(2, 30, 9))
+        return minimized(
+            [
+                safe(variable("wide", 9, 1), ids),
+                safe(variable("deep", 9, 4), ids, combiner="sum"),
+                safe(variable("filled", 9, 2), ids, default_id=3),
+                safe(variable("others", 9, 3), others),
+            ]
+        )
+
+    outcome = check_same(program)
+    assert lookups_of(outcome).skipped == []
+    (prepare,) = [op for op in outcome.graph.get_operations() if op.type == "TfBoosterPrepareLookups"]
+    assert prepare.get_attr("N") == 3 and list(prepare.get_attr("default_ids")) == [0, 3, 0]
+
+
 @pytest.mark.parametrize("combiner", COMBINERS)
 def test_weights_below_zero_nan_and_zero(combiner):
     def weighted(seed, rows, ids):

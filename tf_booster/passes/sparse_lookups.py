@@ -201,10 +201,13 @@ def _units(view: GraphView, lookup: _Lookup) -> List[Unit]:
 
 def _prepare(view: GraphView, units: List[Unit]) -> None:
     lookups = [unit.payload[1] for unit in units]
-    fronts = [lookup.front for lookup in lookups]
+    # A wide and a deep part, or several towers, look the same ids up in Variables of their own: they are prepared once.
+    prepared: Dict[Tuple, int] = {}
+    places = [prepared.setdefault(_ids_of(lookup.front), len(prepared)) for lookup in lookups]
+    fronts = [lookups[places.index(place)].front for place in range(len(prepared))]
     first = fronts[0]
     fill = first.fill is not None
-    gone = [_swallowed_front(front) for front in fronts]
+    gone = [_swallowed_front(lookup.front) for lookup in lookups]
     with _inserting(view, lookups[0], gone):
         outputs = _native.ops().tf_booster_prepare_lookups(
             values=[front.values for front in fronts],
@@ -222,7 +225,7 @@ def _prepare(view: GraphView, units: List[Unit]) -> None:
             name="tf_booster/prepare_lookups",
         )
     moves: List[Tuple[tf.Tensor, tf.Tensor]] = []
-    for i, lookup in enumerate(lookups):
+    for i, lookup in zip(places, lookups):
         unique = lookup.front.unique
         flags = outputs.row_is_empty[i] if fill else None
         weights = outputs.kept_weights[i] if first.weights is not None else None
@@ -231,8 +234,15 @@ def _prepare(view: GraphView, units: List[Unit]) -> None:
         moves += [(copy, outputs.ids[i]) for copy in copies_of(unique.outputs[0])]
         moves.append((unique.outputs[1], outputs.idx[i]))
     view.redirect_all(moves)
-    chains = [(front.hash_op, front.fill, front.fill_weights, front.unique) for front in fronts]
+    chains = [(k.front.hash_op, k.front.fill, k.front.fill_weights, k.front.unique) for k in lookups]
     view.note_originals(outputs.ids[0].op, [op for chain in chains for op in chain if op is not None])
+
+
+def _ids_of(front: LookupFront) -> Tuple:
+    """What a lookup's ids follow from, beside what all of a group have in common."""
+    tensors = (front.values, front.indices, front.dense_shape, front.weights)
+    same_if = tuple(None if tensor is None else tensor.ref() for tensor in tensors)
+    return (*same_if, front.default_id, front.leading_dims, front.hash_buckets)
 
 
 def _pool(view: GraphView, units: List[Unit]) -> None:

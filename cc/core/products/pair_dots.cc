@@ -197,7 +197,9 @@ struct Fma {
   static void Read(const std::vector<FieldPart<const float>>& parts, int64_t row, int64_t count, int64_t dim,
                    Scratch* s) {
     if (dim % kLanes != 0) return Plain::Read(parts, row, count, dim, s);
+    const int64_t ahead = s->examples * dim;
     ForVectors(parts, row, count, dim, *s, [&](const float* from, float* to) {
+      _mm_prefetch(reinterpret_cast<const char*>(from + ahead), _MM_HINT_T0);
       for (int64_t i = 0; i < dim; i += kLanes) _mm256_storeu_ps(to + i, _mm256_loadu_ps(from + i));
     });
   }
