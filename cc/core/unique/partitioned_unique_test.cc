@@ -15,9 +15,9 @@ namespace tf_booster {
 namespace {
 
 template <class T, class Index, bool kCounts>
-void CheckWith(const std::vector<T>& x, int threads, int64_t first) {
+void CheckWith(const std::vector<T>& x, int64_t likely, int threads, int64_t first) {
   ThreadFor pf(threads);
-  PartitionedUnique<T, kCounts> unique(x.data(), static_cast<int64_t>(x.size()), &pf);
+  PartitionedUnique<T, kCounts> unique(x.data(), static_cast<int64_t>(x.size()), likely, &pf);
   std::vector<T> values(unique.size());
   std::vector<int64_t> counts(unique.size());
   std::vector<Index> idx(x.size(), -7);
@@ -41,9 +41,10 @@ void CheckWith(const std::vector<T>& x, int threads, int64_t first) {
 
 template <class T>
 void Check(const std::vector<T>& x) {
-  CheckWith<T, int32_t, false>(x, 1, 0);
-  CheckWith<T, int32_t, true>(x, 2, 5);
-  CheckWith<T, int64_t, true>(x, 5, (int64_t{3} << 40) + 1);
+  const int64_t n = static_cast<int64_t>(x.size());
+  CheckWith<T, int32_t, false>(x, n, 1, 0);
+  CheckWith<T, int32_t, true>(x, n / 8, 2, 5);
+  CheckWith<T, int64_t, true>(x, 1, 5, (int64_t{3} << 40) + 1);
 }
 
 // Around the end of a line, of a chunk and of two.
@@ -115,7 +116,7 @@ TEST(SameBitsOnAnyNumberOfThreads) {
   std::vector<std::vector<int64_t>> values;
   for (const int threads : {1, 2, 7}) {
     ThreadFor pf(threads);
-    PartitionedUnique<int64_t, false> unique(x.data(), static_cast<int64_t>(x.size()), &pf);
+    PartitionedUnique<int64_t, false> unique(x.data(), static_cast<int64_t>(x.size()), 30000, &pf);
     std::vector<int32_t> idx(x.size());
     unique.Write(0, idx.data(), values.emplace_back(unique.size()).data(), nullptr);
     EXPECT_TRUE(values.back() == values.front());

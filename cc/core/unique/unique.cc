@@ -82,13 +82,14 @@ void UniqueOfPart(const T* x, int64_t n, uint32_t part, int part_bits, Index* id
   }
 }
 
+// How many of many values are distinct, rather too many than too few; 0 for few.
 template <class T>
-bool ManyDistinct(const T* x, int64_t n) {
-  if (n < kManyValues) return false;
+int64_t LikelyDistinct(const T* x, int64_t n) {
+  if (n < kManyValues) return 0;
   DistinctSet<T, false> set(kSample);
   std::vector<int32_t> idx(kSample);
   UniqueOfAll(x, kSample, 0, idx.data(), set);
-  return set.size() > kSampleDistinct;
+  return set.size() > kSampleDistinct ? n / kSample * set.size() : 0;
 }
 
 template <class T, bool kCounts>
@@ -100,9 +101,9 @@ void CopyOut(const DistinctSet<T, kCounts>& set, T* values, int64_t* counts) {
 }
 
 template <class T, class Index, bool kCounts>
-Status UniqueByPartitions(const T* x, int64_t n, int64_t first, Index* idx, UniqueAllocateFn<T> allocate,
-                          ParallelFor& pf) {
-  PartitionedUnique<T, kCounts> unique(x, n, &pf);
+Status UniqueByPartitions(const T* x, int64_t n, int64_t likely, int64_t first, Index* idx,
+                          UniqueAllocateFn<T> allocate, ParallelFor& pf) {
+  PartitionedUnique<T, kCounts> unique(x, n, likely, &pf);
   T* values = nullptr;
   int64_t* counts = nullptr;
   TFB_RETURN_IF_ERROR(allocate(unique.size(), &values, kCounts ? &counts : nullptr));
@@ -168,7 +169,9 @@ Status UniqueImpl(const T* x, int64_t n, const UniqueOptions& options, Index* id
     SerialFor serial;
     return UniqueByParts<T, Index, kCounts>(x, n, options.first, idx, allocate, serial);
   }
-  if (ManyDistinct(x, n)) return UniqueByPartitions<T, Index, kCounts>(x, n, options.first, idx, allocate, pf);
+  if (const int64_t likely = LikelyDistinct(x, n); likely > 0) {
+    return UniqueByPartitions<T, Index, kCounts>(x, n, likely, options.first, idx, allocate, pf);
+  }
   return UniqueByParts<T, Index, kCounts>(x, n, options.first, idx, allocate, pf);
 }
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "cc/core/unique/unique.h"
+#include "cc/tf/kernels/helped_parallel_for.h"
 #include "cc/tf/kernels/status.h"
-#include "cc/tf/kernels/tf_parallel_for.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_booster {
@@ -38,7 +38,7 @@ class UniqueOp : public tensorflow::OpKernel {
       *values = y->flat<T>().data();
       return Status();
     };
-    TfParallelFor parallel_for(ctx);
+    HelpedParallelFor parallel_for(ctx->device()->tensorflow_cpu_worker_threads()->workers);
     UniqueOptions options;
     options.with_counts = kCounts;
     const Status status = Unique<T, Index>(x.flat<T>().data(), x.NumElements(), options, idx->flat<Index>().data(),
