@@ -10,7 +10,9 @@ import tensorflow as tf
 from pipelined import batch, booster, dataset, loss_of, threads, v1
 
 from tf_booster import _compat
+from tf_booster.passes.graph_view import GraphView
 from tf_booster.pipeline import attach, driver, worker
+from tf_booster.pipeline.split import split_of
 
 
 class Steps:
@@ -28,6 +30,9 @@ class Steps:
             v1.set_random_seed(1)
             self.iterator = make_iterator(dataset(steps, noted))
             self.features = self.iterator.get_next()
+            known = tf.debugging.assert_non_negative(self.features["step"], "a step before the first")
+            with tf.control_dependencies([known]):
+                self.features["ids"] = tf.identity(self.features["ids"])
             self.doubled = 2 * self.features["step"]
             self.poison = v1.placeholder_with_default(0.0, [], "poison")
             checked = tf.debugging.check_numerics(loss_of(self.features) + self.poison, "poisoned")
@@ -97,6 +102,29 @@ def test_an_error_of_the_input_comes_at_its_step():
                     seen.append(run(session, steps))
     assert seen == [0, 1, 2]
     assert threads() == []
+
+
+def test_an_error_of_the_embedding_graph_comes_at_its_step():
+    """An assertion that the lookups wait for refuses batch three; the ones before train."""
+
+    def broken(step):
+        return {**batch(step), "step": np.int64(-step if step == 3 else step)}
+
+    with Steps(read=broken) as steps:
+        seen = []
+        with pytest.raises(tf.errors.InvalidArgumentError, match="a step before the first"):
+            with steps.session() as session:
+                assert "If" in ahead_of(steps.graph)
+                while not session.should_stop():
+                    seen.append(run(session, steps))
+    assert seen == [0, 1, 2]
+    assert threads() == []
+
+
+def ahead_of(graph):
+    """The op types of the embedding graph."""
+    index = GraphView(graph).index()
+    return [index.ops[number].type for number in index.upstream([split_of(graph).enqueue])]
 
 
 def test_an_error_of_the_main_graph_is_the_one_that_is_shown():

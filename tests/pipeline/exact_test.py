@@ -8,6 +8,7 @@ from pipelined import (
     Recorder,
     assert_same,
     assert_same_entries,
+    batch,
     booster,
     dataset,
     entries,
@@ -16,6 +17,8 @@ from pipelined import (
     train,
     v1,
 )
+
+from tf_booster.report import report_of
 
 STEPS = 12
 
@@ -58,6 +61,28 @@ def test_a_checkpoint_in_the_middle_goes_on_as_an_uninterrupted_run(off, tmp_pat
     want, checkpoint = off("adagrad")
     assert_same(first + second, want)
     assert_same_entries(entries(tmp_path), checkpoint)
+
+
+def test_a_saved_iterator_goes_on_where_the_checkpoint_was_made(off, tmp_path):
+    """Five steps, then a new session that restores model and iterator, and is given all batches again: it takes those that are left."""
+
+    def records():
+        parts = [batch(step) for step in range(STEPS)]
+        return tf.data.Dataset.from_tensor_slices({name: np.stack([p[name] for p in parts]) for name in parts[0]})
+
+    def part(steps):
+        recorder = Recorder()
+        config = tf.estimator.RunConfig(str(tmp_path), tf_random_seed=7, save_checkpoints_steps=5)
+        with booster("exact"):
+            estimator = tf.estimator.Estimator(model_fn, config=config, params={})
+            hook = tf.data.experimental.CheckpointInputPipelineHook(estimator)
+            estimator.train(records, hooks=[recorder, hook], max_steps=steps)
+        return recorder.seen, report_of(recorder.graph)
+
+    first, _ = part(5)
+    second, report = part(STEPS)
+    assert "saves its input iterator" in pipeline_pass(report)["skipped"][0]["reason"]
+    assert_same(first + second, off("adagrad")[0])
 
 
 def test_train_and_evaluate_in_turns(off, tmp_path):
