@@ -1,5 +1,6 @@
 """What overlaps: how old rows are, that two halves run at once, and when they do not."""
 
+import json
 import threading
 
 import numpy as np
@@ -90,9 +91,9 @@ def test_the_next_batch_is_asked_for_while_the_main_graph_runs(always_ahead):
     assert main_waited == [True, True, True]
 
 
-def clocked(seconds, steps):
+def clocked(seconds, steps, **kwargs):
     """The manners of `steps` steps that take `seconds` each, by their manner."""
-    worth, now, manners = Worth(), 0.0, []
+    worth, now, manners = Worth(**kwargs), 0.0, []
     for step in range(steps):
         manners.append(worth.manner(now))
         now += seconds[manners[-1]] * (1.0 + 0.01 * (step % 3))
@@ -108,3 +109,18 @@ def test_what_is_worth_two_runs():
     assert loses[:10] == 10 * [AHEAD] and loses.count(IN_ONE) > 2400
     assert loses[2040:].count(AHEAD) > 10, "it looks again"
     assert Worth(AHEAD).manner(0.0) is AHEAD
+
+
+def test_ranks_that_measure_otherwise_run_alike():
+    said = []
+
+    def rank_0(mine):
+        said.append(json.dumps(mine))
+        return mine
+
+    wins, loses = {AHEAD: 6, APART: 10, IN_ONE: 9.9}, {AHEAD: 10.5, APART: 10, IN_ONE: 9.9}
+    for mine, other in ((wins, loses), (loses, wins)):
+        want = clocked(mine, 4500, agreed=rank_0)
+        assert want != clocked(other, 4500)
+        assert clocked(other, 4500, agreed=lambda _: json.loads(said.pop(0))) == want
+        assert not said

@@ -11,6 +11,8 @@ import time
 import pytest
 from pipelined import assert_same, assert_same_entries, batch, dataset, entries, pipeline_pass, threads, train, v1
 
+from tf_booster.pipeline.worth import AHEAD, APART, IN_ONE, Worth
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "parallel"))
 import launch  # noqa: E402
 
@@ -67,6 +69,11 @@ def train_on_rank(rank, size, modes, steps, folder):
     # An input function that returns tensors: the iterator in the graph is divided.
     tensors = lambda: v1.data.make_one_shot_iterator(dataset(size * 6)).get_next()
     trained = [train(mode, f"{folder}/{mode} tensors", tensors) for mode in modes[:2]]
+    # Manners that change from step to step, alike on all ranks.
+    same = random.Random(5)
+    measured, Worth.manner = Worth.manner, lambda self, now: same.choice((AHEAD, APART, IN_ONE))
+    trained.append(train("exact", f"{folder}/manners", tensors))
+    Worth.manner = measured
     found["tensors"] = [seen for seen, _ in trained], pipeline_pass(trained[1][1])
     hooks = [StopsAlone()] if rank == size - 1 else []
     found["stopped"] = len(train("exact", f"{folder}/stopped", lambda: dataset(1000), hooks=hooks)[0]), threads()
@@ -86,8 +93,9 @@ def test_ranks_that_are_slow_at_random(size, tmp_path):
         assert_same([step[:3] for step in stale[0]], [step[:3] for step in off[0]])  # The same batches.
         assert exact[1]["modified"] and stale[1]["modified"]
         assert exact[2] == off[2] == stale[2] == {"tables": 3, "dense": 1, "sparse": 1, "other": 0}
-        (off_tensors, exact_tensors), split = rank["tensors"]
+        (off_tensors, exact_tensors, manners), split = rank["tensors"]
         assert len(off_tensors) == 6 and split["modified"]
         assert_same(exact_tensors, off_tensors)
+        assert_same(manners, off_tensors)
         assert rank["stopped"] == (4, [])  # A step later than one process: the others learn of it in the next step.
     assert_same_entries(ranks[0]["exact"][3], ranks[0]["off"][3])

@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_booster import _compat, log
+from tf_booster.parallel.rank_0_says import Rank0Says
 from tf_booster.pipeline.by_hand import RunsByHand
 from tf_booster.pipeline.needs import ByHand, Needs, Run
 from tf_booster.pipeline.split import ASYNC, EXACT, Split
@@ -59,7 +60,7 @@ class Driver:
         self._needs = Needs(session.graph, split)
         self._by_hand = RunsByHand(self._needs, split, do_run)
         # Ranks must agree on how far they are ahead.
-        self._worth = Worth(AHEAD if split.meets_ranks else None)
+        self._worth = Worth(agreed=Rank0Says("how the pipeline runs")) if split.meets_ranks else Worth()
         self._expected = split.expected.ref()
         self._under_way: Set[object] = set()  # Steps that have a batch, and may not have taken it yet.
         self._ends = threading.Condition()
@@ -112,7 +113,9 @@ class Driver:
         targets, expected = run.targets, _ONE
         try:
             with self._lock:
-                manner = AHEAD if self._trace_wanted else self._worth.manner(began)
+                manner = self._worth.manner(began)
+                if self._trace_wanted and not self._split.meets_ranks:
+                    manner = AHEAD
                 if manner is IN_ONE and self._is_queue_empty():
                     targets, expected, seconds = [*run.targets, self._split.enqueue], _NONE, None
                 else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from typing import Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 # The embedding graph of the next step beside the main graph; each half for itself, one after the other; both in one run.
 AHEAD, APART, IN_ONE = "ahead", "apart", "in one"
@@ -20,14 +20,17 @@ _CLEAR = 0.85
 
 
 class Worth:
-    """Says before each step how to run it. `always`: the manner of all steps, whatever it takes.
+    """Says before each step how to run it. `always`: the manner of all steps, whatever it takes. `agreed`: is given each decision, a dict,
+    and returns that which holds: where ranks wait for each other's halves, all run them in the same manner at the same step.
 
     What counts is the time from the begin of a step to that of the next one, so that what a program does between its steps, and
     the wait for its input, weigh as much as they do.
     """
 
-    def __init__(self, always: Optional[str] = None):
-        self._always = always
+    def __init__(
+        self, always: Optional[str] = None, agreed: Callable[[Dict[str, Any]], Dict[str, Any]] = lambda mine: mine
+    ):
+        self._always, self._agreed = always, agreed
         self._manner, self._steps_left = AHEAD, _WARM
         self._open: List[str] = [AHEAD, APART]  # To be measured, in this order.
         self._measuring = False
@@ -63,3 +66,10 @@ class Worth:
         else:
             candidates = [manner for manner in (AHEAD, IN_ONE) if manner in self._found]
             self._manner, self._steps_left = min(candidates, key=self._found.__getitem__), _HOLDS
+        said = self._agreed(
+            {"manner": self._manner, "steps": self._steps_left, "measuring": self._measuring, "open": self._open}
+        )
+        # The manners themselves, which are compared by identity.
+        ours = {manner: manner for manner in (AHEAD, APART, IN_ONE)}
+        self._manner, self._steps_left = ours[said["manner"]], said["steps"]
+        self._measuring, self._open = said["measuring"], [ours[manner] for manner in said["open"]]
