@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import tf_booster
 from benchmarks import end_to_end_models as models
-from benchmarks import graph_models, peers
+from benchmarks import graph_models, peers, sessions
 from benchmarks.graph_rewrite_bench import TABLES, tfra_lookup
 from benchmarks.harness import OURS, Result, contest
 
@@ -56,7 +56,7 @@ def contest_of(model: str, batch: int, threads: int) -> Result:
         losses[name], reached[name] = _epoch(session, fetches, data["label"])
     np.testing.assert_allclose(losses[OURS], losses["TensorFlow"], rtol=1e-4)
     np.testing.assert_allclose(reached[OURS], reached["TensorFlow"], atol=1e-4)
-    runners = {name: _steps(session, fetches[:2]) for name, (session, fetches) in made.items()}
+    runners = {name: sessions.turn_of(session, list(fetches[:2]), STEPS) for name, (session, fetches) in made.items()}
     rates = contest(runners, STEPS * batch, seconds=4.0)
     facts = {"batch": batch, "tables": models.FIELDS, "reachable AUC": f"{reachable:.4f}"}
     facts.update({f"AUC of {name}": f"{value:.4f}" for name, value in reached.items()})
@@ -90,12 +90,7 @@ def _session(
         fetches = models.build(model, features, lookup, wrap)
         if rewritten:
             tf_booster.rewrite_graph(graph)
-        init = tf.group(v1.global_variables_initializer(), v1.tables_initializer())
-        session = v1.Session(
-            config=v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
-        )
-        session.run(init)
-        return session, fetches
+        return sessions.initialized(threads), fetches
 
 
 def _epoch(session: v1.Session, fetches: Tuple, labels: np.ndarray) -> Tuple[np.ndarray, float]:
@@ -104,13 +99,3 @@ def _epoch(session: v1.Session, fetches: Tuple, labels: np.ndarray) -> Tuple[np.
     _, losses, logits = zip(*[run_step() for _ in range(len(labels))])
     half = len(labels) // 2
     return np.array(losses), auc(np.concatenate(logits[half:])[:, 0], labels[half:].reshape(-1))
-
-
-def _steps(session: v1.Session, fetches: Tuple) -> Any:
-    run_step = session.make_callable(list(fetches))
-
-    def turn(_: int) -> None:
-        for _ in range(STEPS):
-            run_step()
-
-    return turn

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_booster
-from benchmarks import graph_models, peers
+from benchmarks import graph_models, peers, sessions
 from benchmarks.graph_models import Shape
 from benchmarks.harness import OURS, Result, contest
 from tf_booster.passes.fetches import executed
@@ -19,7 +19,7 @@ from tf_booster.passes.graph_view import GraphView
 
 v1 = tf.compat.v1
 SHAPE = Shape(tables=38, variables=100)
-STEPS = 20  # In one turn: a single step of two milliseconds would measure the clock.
+STEPS = 20  # In one turn.
 TABLES = f"{OURS} tables"
 
 
@@ -49,7 +49,7 @@ def contest_of(optimizer: str, batch: int, threads: int) -> Result:
         made["TFRA"] = _session(data, tfra_lookup(tfra), wrapped, threads)
     losses = {name: [session.run(fetches)[1] for _ in range(STEPS)] for name, (session, fetches, _) in made.items()}
     np.testing.assert_allclose(losses[OURS], losses["TensorFlow"], rtol=1e-5)
-    runners = {name: _steps(session, fetches) for name, (session, fetches, _) in made.items()}
+    runners = {name: sessions.turn_of(session, list(fetches), STEPS) for name, (session, fetches, _) in made.items()}
     rates = contest(runners, STEPS * batch, seconds=4.0)
     ops = {f"ops of {name}": count for name, (_, _, count) in made.items()}
     fewer = 1 - ops[f"ops of {OURS}"] / ops["ops of TensorFlow"]
@@ -68,22 +68,8 @@ def _session(data: Any, lookup: Any, optimizer: Any, threads: int, rewritten: bo
         fetches = graph_models.build(SHAPE, graph_models.input_of(data), lookup, optimizer)
         if rewritten:
             tf_booster.rewrite_graph(graph)
-        init = tf.group(v1.global_variables_initializer(), v1.tables_initializer())
-        session = v1.Session(
-            config=v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
-        )
-        session.run(init)
+        session = sessions.initialized(threads)
         return session, fetches, len(executed(GraphView(graph), [fetches[0].name, fetches[1].op.name]))
-
-
-def _steps(session: v1.Session, fetches: Tuple) -> Any:
-    run_step = session.make_callable(list(fetches))
-
-    def turn(_: int) -> None:
-        for _ in range(STEPS):
-            run_step()
-
-    return turn
 
 
 def tfra_lookup(tfra: Any) -> graph_models.Lookup:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Tuple
+from typing import Any, Iterator, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 import tf_booster
+from benchmarks import sessions
 from benchmarks.harness import OURS, Result, contest
 from tf_booster.options import Options
 from tf_booster.passes import pipelines
@@ -28,7 +29,8 @@ def contest_of(batch: int, threads: int) -> Result:
     for _ in range(3):
         losses = [sess.run([loss, train])[0] for sess, loss, train in (fused, apart)]
         assert losses[0] == losses[1], losses
-    runners = {OURS: _steps(*fused), "not fused": _steps(*apart)}
+    both = {OURS: fused, "not fused": apart}
+    runners = {name: sessions.turn_of(sess, train, STEPS) for name, (sess, _, train) in both.items()}
     rates = contest(runners, STEPS * 1e6, seconds=3.0)
     facts = {"tables": TABLES, "batch": batch}
     return Result("table_fusion", f"batch {batch} adagrad", 16, "zipf", threads, "steps/s", rates, facts)
@@ -45,18 +47,4 @@ def session(batch: int, fuse: bool, threads: int) -> Tuple[Any, Any, Any]:
         loss = tf.reduce_mean(tf.square(tf.concat(values, 1)))
         train = v1.train.AdagradOptimizer(0.01).minimize(loss)
         pipelines.rewrite(graph, Options(fuse_tables=fuse))
-        config = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
-        sess = v1.Session(graph=graph, config=config)
-        sess.run(v1.global_variables_initializer())
-        return sess, loss, train
-
-
-def _steps(sess: Any, loss: Any, train: Any) -> Callable[[int], None]:
-    del loss
-    call = sess.make_callable(train)
-
-    def run_steps(_: int) -> None:
-        for _ in range(STEPS):
-            call()
-
-    return run_steps
+        return sessions.initialized(threads), loss, train

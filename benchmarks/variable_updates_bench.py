@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 import numpy as np
 import tensorflow as tf
 
+from benchmarks import sessions
 from benchmarks.harness import OURS, Result, contest
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.variable_updates import VariableUpdates
@@ -42,7 +43,8 @@ def contest_of(what: str, optimizer: str, shapes: List[Tuple[int, ...]], rows: i
         sess.run(train)
     for want, have in zip(plain[0].run(plain[2]), fused[0].run(fused[2])):
         np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-7)
-    runners = {OURS: steps(*fused[:2]), "TensorFlow": steps(*plain[:2])}
+    both = {OURS: fused, "TensorFlow": plain}
+    runners = {name: sessions.turn_of(sess, train, STEPS) for name, (sess, train, _) in both.items()}
     facts = {"Variables": len(shapes), "rows with a gradient": rows or "all"}
     rates = contest(runners, STEPS * 1e6, seconds=3.0)
     return Result("variable_updates", f"{what} {optimizer}", shapes[0][-1], "uniform", threads, "steps/s", rates, facts)
@@ -66,14 +68,3 @@ def session(optimizer: Any, shapes: List[Tuple[int, ...]], rows: int, fuse: bool
         sess = v1.Session(graph=graph)
         sess.run(v1.global_variables_initializer())
         return sess, train, variables
-
-
-def steps(sess: Any, train: Any) -> Callable[[int], None]:
-    """What does STEPS steps, without TensorFlow's own lookups of what to run."""
-    step = sess.make_callable(train)
-
-    def run_steps(_: int) -> None:
-        for _ in range(STEPS):
-            step()
-
-    return run_steps

@@ -44,6 +44,7 @@ PASSES = (
     "small_matmuls",
     "pair_dots",
     "columns",
+    "joined_layers",
     "input_pipeline",
     "embedding_pipeline",
 )

@@ -1,4 +1,4 @@
-"""TfBoosterMultiMatMul and TfBoosterMultiBiasGrad against TensorFlow's ops; the sums themselves are tested in cc/core/products."""
+"""TfBoosterMultiMatMul, TfBoosterJoinedMultiMatMul and TfBoosterMultiBiasGrad against TensorFlow's ops; the sums themselves are tested in cc/core/products."""
 
 import numpy as np
 import pytest
@@ -83,5 +83,66 @@ def test_relu_of_another_shape():
         made, _ = _native.ops().tf_booster_multi_bias_grad(upstream=[unknown[0]], relu=[unknown[1]])
         with pytest.raises(
             tf.errors.InvalidArgumentError, match=r"relu\[0\] has shape \[3,3\], wanted that of upstream"
+        ):
+            evaluate(made)
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 2, 0, 3, 1]])
+@pytest.mark.parametrize("rows", [0, 1, 70])
+def test_joined_products(rows, order):
+    with tf.Graph().as_default():
+        a = [tf.constant(normal(rows, k)) for k in (8, 3, 5)]
+        b = [tf.constant(normal(k, n)) for k, n in ((8, 8), (3, 1), (5, 20))]
+        bias = [tf.constant(normal(n)) for n in (8, 1, 20)]
+        others = [tf.constant(normal(rows, n)) for n in (13, 0)]
+        made = _native.ops().tf_booster_joined_multi_mat_mul(a=a, b=b, bias=bias, others=others, order=order, relu=True)
+        parts = [*_native.ops().tf_booster_multi_mat_mul(a=a, b=b, bias=bias, relu=True), *others]
+        assert made.shape.as_list() == [rows, 42]
+        mine, theirs = evaluate(made, tf.concat([parts[i] for i in order], 1))
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_joined_products_of_other_rows():
+    with tf.Graph().as_default():
+        a = [tf.zeros([4, 2]), v1.placeholder_with_default(tf.zeros([5, 2]), None)]
+        b = [tf.zeros([2, 3])] * 2
+        made = _native.ops().tf_booster_joined_multi_mat_mul(a=a, b=b, bias=[], others=[], order=[0, 1])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="product 1 has 5 rows, but product 0 has 4"):
+            evaluate(made)
+
+
+@pytest.mark.parametrize("order", [[0], [0, 0], [0, 2], [-1, 0]])
+def test_joined_products_in_an_order_that_has_not_all(order):
+    with tf.Graph().as_default():
+        made = _native.ops().tf_booster_joined_multi_mat_mul(
+            a=[tf.zeros([4, 2])], b=[tf.zeros([2, 3])], bias=[], others=[tf.zeros([4, 1])], order=order
+        )
+        with pytest.raises(tf.errors.InvalidArgumentError, match="order must have each of 0 to 1 once"):
+            evaluate(made)
+
+
+def test_gradients_of_biases_that_are_columns():
+    widths, rows = (8, 1, 17, 0, 3), 70
+    with tf.Graph().as_default():
+        upstream, relu = tf.constant(normal(rows, 30)), tf.nn.relu(tf.constant(normal(rows, 29)))
+        read = {"upstream_column": [2, 10, 11, 28, 27], "relu_column": [0, 12, 11, 3, 26], "columns": widths}
+        biases, gradients = _native.ops().tf_booster_multi_bias_grad(upstream=[upstream] * 5, relu=[relu] * 5, **read)
+        assert [t.shape.as_list() for t in gradients] == [[rows, n] for n in widths]
+        want_biases, want = _native.ops().tf_booster_multi_bias_grad(
+            upstream=[upstream[:, c : c + n] for c, n in zip(read["upstream_column"], widths)],
+            relu=[relu[:, c : c + n] for c, n in zip(read["relu_column"], widths)],
+        )
+        for mine, theirs in zip(*evaluate([*biases, *gradients], [*want_biases, *want])):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("first", [-1, 2])
+def test_gradients_of_columns_that_are_not_there(first):
+    with tf.Graph().as_default():
+        made, _ = _native.ops().tf_booster_multi_bias_grad(
+            upstream=[tf.zeros([4, 4])], relu=[], columns=[3], upstream_column=[first], relu_column=[]
+        )
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=r"upstream\[0\] has shape \[4,4\], which has no columns"
         ):
             evaluate(made)

@@ -42,8 +42,12 @@ class Columns(Pass):
             _replace(view, [op], [(op.outputs[0], new)])
         for op in splits:
             with view.inserting(op.device, op.control_inputs):
+                widths = _widths_of(op.inputs[1])
+                sizes = op.inputs[1]
+                if widths is not None:
+                    sizes = tf.constant(widths, tf.int64, name="tf_booster/split/sizes")
                 parts = _native.ops().tf_booster_split_columns(
-                    value=op.inputs[0], size_splits=op.inputs[1], num_split=len(op.outputs), name="tf_booster/split"
+                    value=op.inputs[0], size_splits=sizes, num_split=len(op.outputs), name="tf_booster/split"
                 )
             _replace(view, [op], list(zip(op.outputs, parts)))
         for ops, widths in slices:
@@ -145,6 +149,24 @@ def _slices(view: GraphView) -> List[Tuple[List[tf.Operation], List[int]]]:
         if _are_narrow(widths) and _is_last(offsets.inputs[0], rank):
             whole.append(([ops[i] for i in range(len(ops))], widths))
     return whole
+
+
+def _widths_of(sizes: tf.Tensor) -> Optional[List[int]]:
+    """The columns of a join's parts, where its gradient takes them from all shapes at once; None if they are not known or it does not.
+
+    It stacks the shapes beside each other and takes a row, which is that of the last axis, along which it splits.
+    """
+    chain = []
+    for op_type in ("Squeeze", "Slice", "Pack"):
+        op = chain[-1].inputs[0].op if chain else sizes.op
+        if op.type != op_type:
+            return None
+        chain.append(op)
+    shapes = chain[-1]
+    if shapes.get_attr("axis") != 1:
+        return None
+    widths = [_last_of(shape) for shape in shapes.inputs]
+    return None if None in widths else widths  # type: ignore[return-value]
 
 
 def _last_of(sizes: tf.Tensor) -> Optional[int]:

@@ -28,11 +28,11 @@ def swallowed(ends: Iterable[tf.Operation], inputs: Iterable[tf.Tensor]) -> Swal
                 found[op] = None
                 work.append(op)
     waits = dict.fromkeys(other for op in found for other in op.control_inputs)
-    kept = [op for op in waits if op not in found and not _is_pure_barrier(op)]
+    kept = [op for op in waits if op not in found and not is_pure_barrier(op)]
     return Swallowed(tuple(found), tuple(kept))
 
 
-def _is_pure_barrier(op: tf.Operation) -> bool:
+def is_pure_barrier(op: tf.Operation) -> bool:
     """Whether `op` only makes the gradients of one op wait for each other, as tf.gradients does: leaving it out is not seen."""
     if op.type != "NoOp" or not op.name.endswith("tuple/group_deps"):
         return False

@@ -71,6 +71,10 @@ void JoinColumns(const std::vector<Columns<const char>>& parts, int64_t rows, ch
             });
 }
 
+void PutColumns(const Columns<const char>& part, int64_t begin, int64_t end, char* wide, int64_t step) {
+  CopyPieces(part.data + begin * part.width, part.width, wide + begin * step, step, end - begin, part.width);
+}
+
 void SplitColumns(const char* wide, int64_t rows, const std::vector<Columns<char>>& parts, ParallelFor& pf) {
   ForBlocks(parts, rows, pf, [&](const Columns<char>& part, int64_t at, int64_t row, int64_t count, int64_t step) {
     CopyPieces(wide + at, step, part.data + row * part.width, part.width, count, part.width);

@@ -22,7 +22,10 @@ struct Columns {
 // Writes the rows of `parts`, one part beside the other, to `wide`: [rows, sum of the widths], packed.
 void JoinColumns(const std::vector<Columns<const char>>& parts, int64_t rows, char* wide, ParallelFor& pf);
 
-// The other way round.
+// Writes some of the columns of `wide`, whose rows are `step` bytes apart: rows [begin, end) of `part`.
+void PutColumns(const Columns<const char>& part, int64_t begin, int64_t end, char* wide, int64_t step);
+
+// JoinColumns the other way round.
 void SplitColumns(const char* wide, int64_t rows, const std::vector<Columns<char>>& parts, ParallelFor& pf);
 
 }  // namespace tf_booster

@@ -53,5 +53,12 @@ TEST(FewColumnsAndManyRows) {
   Check({1 << 16, 8}, 5);
 }
 
+TEST(SomeColumnsOfSomeRows) {
+  const std::string part = "aaaabbbbccccdddd";
+  std::string wide(4 * 7, '.');
+  PutColumns({part.data(), 4}, 1, 3, wide.data() + 2, 7);
+  EXPECT_TRUE(wide == ".........bbbb...cccc........");
+}
+
 }  // namespace
 }  // namespace tf_booster

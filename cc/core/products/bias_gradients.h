@@ -9,13 +9,15 @@
 
 namespace tf_booster {
 
-// bias [columns]: sums over rows of `gradient` = upstream * (relu > 0). All matrices are packed, [rows, columns].
+// bias [columns]: sums over rows of `gradient` = upstream * (relu > 0). Matrices are [rows, columns], packed,
+// but upstream and relu may be some columns of wider ones.
 struct BiasGradient {
   int64_t rows = 0, columns = 0;
   const float* upstream = nullptr;
   const float* relu = nullptr;  // The Relu's result; null without a Relu: then `gradient` is upstream, and not written.
   float* gradient = nullptr;
   float* bias = nullptr;
+  int64_t upstream_step = 0, relu_step = 0;  // From a row to the next, in floats; 0: columns.
 };
 
 // A sum takes its rows four at a time, in blocks of 512 that are added up: the same bits on any number of threads.

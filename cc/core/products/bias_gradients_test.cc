@@ -53,5 +53,33 @@ TEST(GradientsOfAllShapes) {
   }
 }
 
+TEST(ColumnsOfWiderMatrices) {
+  constexpr int64_t kRows = 700, kWide = 60;
+  std::vector<Case> wide;
+  wide.emplace_back(kRows, kWide, true);
+  for (const int64_t columns : {1, 7, 8, 17, 40}) {
+    for (const bool with_relu : {false, true}) {
+      Case packed(kRows, columns, with_relu);
+      for (int64_t r = 0; r < kRows; ++r) {
+        for (int64_t j = 0; j < columns; ++j) {
+          packed.upstream[r * columns + j] = wide[0].upstream[r * kWide + 3 + j];
+          packed.relu[r * columns + j] = wide[0].relu[r * kWide + 20 + j];
+        }
+      }
+      Case where_it_lies(kRows, columns, with_relu);
+      BiasGradient job = where_it_lies.job;
+      job.upstream = wide[0].upstream.data() + 3;
+      job.upstream_step = kWide;
+      if (with_relu) job.relu = wide[0].relu.data() + 20;
+      job.relu_step = kWide;
+      SerialFor serial;
+      SumBiasGradients({packed.job}, serial);
+      SumBiasGradients({job}, serial);
+      EXPECT_TRUE(where_it_lies.bias == packed.bias);
+      EXPECT_TRUE(where_it_lies.gradient == packed.gradient);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tf_booster

@@ -13,7 +13,8 @@
 
 namespace tf_booster {
 
-// c [m, n] = left [m, k] times right [k, n], plus bias. All matrices are packed, row by row.
+// c [m, n] = left [m, k] times right [k, n], plus bias. Matrices are packed, row by row, but c may be some columns of a
+// wider one.
 struct Product {
   int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;  // The left matrix, or its transpose.
@@ -22,9 +23,14 @@ struct Product {
   const float* bias = nullptr;  // [n], or null.
   bool relu = false;            // Elements below 0 become 0; NaN stays.
   float* c = nullptr;
+  int64_t c_step = 0;  // From a row of c to the next, in floats; 0: n.
 };
 
 void Multiply(const std::vector<Product>& products, ParallelFor& pf);
+
+// The same for products of one `m`, some rows of all of them at a time: where their results lie beside each other, each
+// of which is half a cache line. Calls also(begin, end) on the same rows.
+void MultiplyByRows(const std::vector<Product>& products, ParallelFor& pf, FunctionRef<void(int64_t, int64_t)> also);
 
 // The same by loops that any processor runs: what Multiply does without FMA. For tests.
 void MultiplyPlainly(const std::vector<Product>& products);

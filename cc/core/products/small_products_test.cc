@@ -92,6 +92,41 @@ TEST(BitsDoNotDependOnThreadsOrOnTheOthers) {
   for (size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(alone[i].c == together[i].c);
 }
 
+TEST(ProductsSideBySide) {
+  std::vector<Case> apart, joined;
+  for (const int64_t n : {8, 1, 0, 17, 16, 3}) {
+    apart.emplace_back(static_cast<int>(n), 21, n, 6, false, false, true, true);
+    joined.push_back(apart.back());
+  }
+  ThreadFor threads(3);
+  Multiply(Products(apart), threads);
+  for (const bool plain : {false, true}) {
+    std::vector<float> wide(21 * 45 + 1, -7.0f);
+    std::vector<Product> products = Products(joined);
+    int64_t first = 0;
+    for (Product& p : products) {
+      p.c = wide.data() + first;
+      p.c_step = 45;
+      first += p.n;
+    }
+    std::vector<int> seen(21);
+    const auto see = [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) ++seen[r];
+    };
+    plain ? MultiplyPlainly(products) : MultiplyByRows(products, threads, see);
+    EXPECT_TRUE(plain || seen == std::vector<int>(21, 1));
+    EXPECT_EQ(wide.back(), -7.0f);
+    for (size_t i = 0; i < apart.size(); ++i) {
+      const Product& p = products[i];
+      for (int64_t r = 0; r < p.m; ++r) {
+        for (int64_t j = 0; j < p.n; ++j) {
+          EXPECT_TRUE(std::abs(p.c[r * 45 + j] - apart[i].c[r * p.n + j]) <= (plain ? 1e-5 : 0));
+        }
+      }
+    }
+  }
+}
+
 TEST(NanGoesThroughReluAndStaysInItsRow) {
   Case with_nan(1, 9, 9, 5, false, false, true, true);
   with_nan.a[2 * 5 + 1] = std::numeric_limits<float>::quiet_NaN();
