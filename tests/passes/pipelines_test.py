@@ -207,7 +207,11 @@ def build_model():
         distinct, places = tf.unique(ids)
         by_hand = v1.get_variable(f"by_hand_{i}", [9, 4], use_resource=True)
         rows.append(tf.gather(tf.nn.embedding_lookup(by_hand, distinct), places))
-    rows += [row @ v1.get_variable(f"tower_{i}", [4, 4], use_resource=True) for i, row in enumerate(rows[:4])]
+    for i, row in enumerate([rows[0], rows[4], rows[8], rows[0]]):  # All by one op.
+        kernel, bias = (
+            v1.get_variable(f"{n}_{i}", shape, use_resource=True) for n, shape in (("tower", [4, 4]), ("bias", [4]))
+        )
+        rows.append(tf.nn.relu(tf.nn.bias_add(row @ kernel, bias)))
     vectors = tf.stack(rows[:3], 1)
     pairs = tf.gather(tf.reshape(tf.matmul(vectors, vectors, transpose_b=True), [-1, 9]), [3, 6, 7], axis=1)
     x = tf.concat([*rows, pairs], 1) @ v1.get_variable("w", [4 * len(rows) + 3, 1], use_resource=True)
