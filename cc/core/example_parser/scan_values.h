@@ -39,7 +39,7 @@ inline bool StoreVarints(const ExpectedFeature& expected, size_t row, const uint
                          const uint8_t* readable) {
   size_t capacity, count;
   int64_t* out = RoomForVarints(expected, row, p, size, &capacity);
-  if (!DecodeVarints(p, size, readable, out, capacity, &count)) return false;
+  if (!DecodeList(p, size, readable, out, capacity, &count)) return false;
   PrefetchNext(out + count, count);
   return Commit<int64_t>(expected, row, count);
 }

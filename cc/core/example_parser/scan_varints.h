@@ -26,6 +26,18 @@ bool DecodeVarints(const uint8_t* p, size_t size, const uint8_t* readable, int64
   return true;
 }
 
+// The same, where most lists are short: a level that reads nothing behind the end decodes up to 64 bytes at once, here
+// in place. Of 26 lists of 20 ids, in the cache, the call and the loop took 50 of 407 ns.
+inline bool DecodeList(const uint8_t* p, size_t size, const uint8_t* readable, int64_t* out, size_t capacity,
+                       size_t* count) {
+  if (kReach > 0 || size == 0 || size > 64) return DecodeVarints(p, size, readable, out, capacity, count);
+  int64_t* const first = out;
+  // Short of the end: the last one is cut off.
+  if (DecodeBlock(p, p + size, &out, out + capacity) != p + size) return false;
+  *count = static_cast<size_t>(out - first);
+  return true;
+}
+
 // One varint that fills [p, p + size) and is more than 10 bytes behind the record's first, so that words may be loaded
 // that end with it and begin before it.
 inline bool DecodeSingle(const uint8_t* p, size_t size, int64_t* out) {

@@ -162,6 +162,18 @@ TEST(Lists) {
   EXPECT_EQ(Batch(Int64List("a", Field(0x0a, std::string(10, '\xff') + "\x01"))), "a: bad list");
 }
 
+// Behind 0 to 130 bytes of whole varints of one or three bytes comes the begin of one more: no list.
+TEST(TheLastVarintIsCutOff) {
+  for (int64_t value : {1, 100000}) {
+    std::vector<int64_t> values;
+    for (; PackedVarints(values).size() <= 130; values.push_back(value)) {
+      const std::string cut = Field(kLengthTag3, Field(kLengthTag1, PackedVarints(values) + "\x80"));
+      EXPECT_EQ(Show(Example({Entry("v", cut)}), Semantics::kBatch), "v: bad list");
+      EXPECT_EQ(Show(Example({Entry("a", Int64Feature({1})), Entry("v", cut)}), Semantics::kBatch), "v: bad list");
+    }
+  }
+}
+
 TEST(Floats) {
   EXPECT_EQ(Batch(FloatList("f", Field(0x0a, kOne + kOne))), "f=1,1, ");
   EXPECT_EQ(Batch(FloatList("f", Field(0x0a, kOne))), "f: wrong count");

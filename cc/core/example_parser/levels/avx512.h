@@ -71,7 +71,7 @@ inline void JoinNarrow(__m512i block, __m512i at, size_t count, int64_t* out) {
     const __m512i second = _mm512_srli_epi64(values, 32);
     if (count < 16) {
       _mm512_mask_storeu_epi64(out, FirstLanes(count), first);
-      _mm512_mask_storeu_epi64(out + 8, FirstLanes(count > 8 ? count - 8 : 0), second);
+      if (count > 8) _mm512_mask_storeu_epi64(out + 8, FirstLanes(count - 8), second);
       return;
     }
     _mm512_storeu_si512(out, first);
