@@ -26,6 +26,8 @@ v1 = tf.compat.v1
 EXAMPLES = 1 << 17
 STDDEV = 0.02  # Of what embeddings begin with.
 STEPS = 10  # In one turn.
+# Steps whose losses are compared closely. Later a Relu's input that lies within rounding of 0 may change sides: so DLRM's at batch 512, step 60.
+SAME = 32
 
 
 def run(threads: int) -> Iterator[Result]:
@@ -54,7 +56,8 @@ def contest_of(model: str, batch: int, threads: int) -> Result:
     losses, reached = {}, {}
     for name, (session, fetches) in made.items():
         losses[name], reached[name] = _epoch(session, fetches, data["label"])
-    np.testing.assert_allclose(losses[OURS], losses["TensorFlow"], rtol=1e-4)
+    np.testing.assert_allclose(losses[OURS][:SAME], losses["TensorFlow"][:SAME], rtol=1e-5)
+    np.testing.assert_allclose(losses[OURS], losses["TensorFlow"], rtol=1e-3)
     np.testing.assert_allclose(reached[OURS], reached["TensorFlow"], atol=1e-4)
     runners = {name: sessions.turn_of(session, list(fetches[:2]), STEPS) for name, (session, fetches) in made.items()}
     rates = contest(runners, STEPS * batch, seconds=4.0)
