@@ -31,9 +31,13 @@ PageCommitter::~PageCommitter() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool PageCommitter::IsMine() const { return process_ == getpid(); }
+bool PageCommitter::IsAnothers() const {
+  const pid_t process = process_;
+  return process != 0 && process != getpid();
+}
 
 void PageCommitter::Ask(void* memory, size_t bytes) {
+  if (IsAnothers()) return;
   std::lock_guard<std::mutex> lock(mutex_);
   if (process_ == 0) {
     // Signals are for the program's own threads.
@@ -47,7 +51,7 @@ void PageCommitter::Ask(void* memory, size_t bytes) {
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
-  if (!IsMine()) return;
+  if (process_ == 0) return;
   // In pieces, so that Forget waits for one of them only.
   try {
     for (size_t done = 0; done < bytes && asked_.size() < kMostPieces; done += kHugePage) {
@@ -59,8 +63,8 @@ void PageCommitter::Ask(void* memory, size_t bytes) {
 }
 
 void PageCommitter::Forget(void* memory, size_t bytes) {
+  if (IsAnothers()) return;
   std::unique_lock<std::mutex> lock(mutex_);
-  if (!IsMine()) return;
   const char* begin = static_cast<const char*>(memory);
   asked_.erase(std::remove_if(asked_.begin(), asked_.end(), [&](const Piece& p) { return p.Overlaps(begin, bytes); }),
                asked_.end());

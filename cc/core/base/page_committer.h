@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -41,7 +42,7 @@ class PageCommitter {
   };
 
   void Work();
-  bool IsMine() const;  // Not in a forked process.
+  bool IsAnothers() const;  // In a forked process.
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -49,7 +50,8 @@ class PageCommitter {
   Piece current_;  // What the thread is at; no bytes: nothing.
   bool ends_ = false;
   std::thread thread_;
-  pid_t process_ = 0;
+  // Whose the thread is. Read without the lock, which in a forked process nobody may ever let go of.
+  std::atomic<pid_t> process_{0};
 };
 
 }  // namespace tf_booster
