@@ -31,11 +31,16 @@ class Result:
 
 
 def contest(
-    contestants: Dict[str, Callable[[int], Any]], units: float, seconds: float = 1.0, rounds: Optional[int] = None
+    contestants: Dict[str, Callable[[int], Any]],
+    units: float,
+    seconds: float = 1.0,
+    rounds: Optional[int] = None,
+    own_clock: bool = False,
 ):
     """Median millions of units per second of each contestant. contestants[name](round) does `units` units.
 
-    Round 0 warms up and is not timed. There are at least 5 rounds more, or exactly `rounds`.
+    Round 0 warms up and is not timed. There are at least 5 rounds more, or exactly `rounds`. With `own_clock` contestants
+    return the seconds that `units` units took.
     """
     for run in contestants.values():
         run(0)
@@ -45,8 +50,8 @@ def contest(
         done += 1
         for name, run in contestants.items():
             start = clock()
-            run(done)
-            times[name].append(clock() - start)
+            took = run(done)
+            times[name].append(took if own_clock else clock() - start)
     return {name: units / statistics.median(t) / 1e6 for name, t in times.items()}
 
 
