@@ -37,7 +37,7 @@ void* HugePagePieces::Take(size_t bytes) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     for (Page& page : pages_) {
-      for (int at = 0; piece == nullptr && units << at >> at == units; ++at) {
+      for (int at = 0; piece == nullptr && at < 64 && units << at >> at == units; ++at) {
         if ((page.used & units << at) != 0) continue;
         page.used |= units << at;
         piece = page.begin + at * kUnit;

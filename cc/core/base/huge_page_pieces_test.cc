@@ -35,6 +35,18 @@ TEST(PiecesShareAPage) {
   EXPECT_EQ(pieces.pages(), 0u);
 }
 
+// A page without a unit left is passed by, by the smallest pieces too.
+TEST(FullPagesArePassedBy) {
+  HugePagePieces pieces;
+  std::vector<void*> units;
+  for (int i = 0; i < 130; ++i) units.push_back(pieces.Take(HugePagePieces::kUnit));
+  EXPECT_EQ(pieces.pages(), 3u);
+  pieces.Give(units[70], HugePagePieces::kUnit);
+  EXPECT_TRUE(pieces.Take(1) == units[70]);
+  for (void* unit : units) pieces.Give(unit, HugePagePieces::kUnit);
+  EXPECT_EQ(pieces.pages(), 0u);
+}
+
 // Random sizes come and go in several threads; no piece is another's, and each is zero at first.
 TEST(PiecesAreZeroAndTheirOwners) {
   HugePagePieces pieces;
