@@ -144,4 +144,5 @@ def test_digits_are_hashed_on_the_host_and_strings_prepared_there(gpu):
     assert [t.op.type for t in op.inputs[:2]] == ["StringToHashBucketFast"] * 2
     graph, result = sparse_lookups(tf.string)
     (op,) = prepared(graph)
-    assert not result.skipped and op.get_attr("hash_buckets") == [9, 9] and op.get_attr("T") == tf.string
+    # Both lookups are of the same words, which are prepared once.
+    assert not result.skipped and op.get_attr("hash_buckets") == [9] and op.get_attr("T") == tf.string
