@@ -55,3 +55,10 @@ class Pass:
     def ensures(self, view: GraphView) -> None:
         """Raises RewriteError if the rewritten graph still holds what this pass removes."""
         raise TypeError(f"{type(self).__name__} does not define ensures()")
+
+
+def check_read(view: GraphView, *op_types: str) -> None:
+    """Raises RewriteError if nothing reads an op of these types, which a pass has made."""
+    for op in view.ops(*op_types):
+        if not any(output.consumers() for output in op.outputs):
+            raise RewriteError(f"Op '{op.name}' computes what nothing reads.")

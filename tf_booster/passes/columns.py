@@ -11,9 +11,9 @@ from typing import Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
-from tf_booster import _compat, _native
+from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, RewriteError
-from tf_booster.passes.graph_view import GraphView, is_marked_for_compilation
+from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import integer_value
 
 FEWEST = 4  # Parts. Fewer are copied by TensorFlow as fast.
@@ -203,8 +203,7 @@ def _is_live(op: tf.Operation) -> bool:
 
 
 def _is_ours(view: GraphView, op: tf.Operation) -> bool:
-    on_cpu = not is_marked_for_compilation(op) and view.runs_on_cpu(op)
-    return on_cpu and op.outputs[0].dtype in _DTYPES and not _compat.in_control_flow(op)
+    return view.is_plain_on_cpu(op) and op.outputs[0].dtype in _DTYPES
 
 
 def _replace(view: GraphView, old: List[tf.Operation], moves: List[Tuple[tf.Tensor, tf.Tensor]]) -> None:

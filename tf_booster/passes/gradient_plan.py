@@ -11,7 +11,7 @@ from tf_booster.parallel.collectives import is_users_collective
 from tf_booster.parallel.raw_gradients import RawGradient, raw_gradients
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.fetches import UPDATE, fetches_of, updating_calls
-from tf_booster.passes.graph_index import GraphIndex
+from tf_booster.passes.graph_index import GraphIndex, reached
 from tf_booster.passes.graph_view import GraphView, removed_variables
 from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.sources import Sources, called_functions
@@ -117,7 +117,7 @@ def _keys(view: GraphView, marks: Sequence[tf.Operation]) -> Dict[tf.Operation, 
                 needed[op].add(root)
     for op, roots in needed.items():
         if not roots:  # A hook runs its update, as GANs' do: with whatever else has the same ends.
-            roots.update(number for number in _downstream(after, [index.number[op]]) if not after[number])
+            roots.update(number for number in reached([index.number[op]], after) if not after[number])
     return {op: frozenset(roots) for op, roots in needed.items()}
 
 
@@ -129,7 +129,7 @@ def _roots(view: GraphView) -> List[int]:
     if fetches.said_by.startswith("the Estimator"):
         return [index.number[op] for op in named]
     after = index.after()
-    ends = _downstream(after, [index.number[op] for op in named])
+    ends = reached([index.number[op] for op in named], after)
     ends = [
         number for number in ends if not after[number] and index.ops[number].type not in ("ReadVariableOp", "Identity")
     ]
@@ -138,12 +138,12 @@ def _roots(view: GraphView) -> List[int]:
 
 def _unmarked(view: GraphView, updates: Iterable[int], marks: Set[int], by_user: Set[int]) -> List[tf.Operation]:
     index, sources = view.index(), Sources(view.graph)
-    reached = _downstream(index.after(), marks | by_user)
+    behind = reached(marks | by_user, index.after())
     gone = set(removed_variables(view.graph))
     found = []
     for number in updates:
         op = index.ops[number]
-        if number not in reached and op.type.startswith(_APPLY) and op.inputs[0].op.name not in gone:
+        if number not in behind and op.type.startswith(_APPLY) and op.inputs[0].op.name not in gone:
             if any(sources.is_source(index.ops[other]) for other in index.upstream([op]) if other != number):
                 found.append(op)
     return found
@@ -180,17 +180,6 @@ def _users_collectives(view: GraphView, numbers: Iterable[int]) -> List[tf.Opera
     functions = view.functions_with(*USERS_REDUCTIONS)
     ops = [index.ops[number] for number in numbers]
     return [op for op in ops if is_users_collective(op) or not functions.keys().isdisjoint(called_functions(op))]
-
-
-def _downstream(after: List[List[int]], starts: Iterable[int]) -> Set[int]:
-    seen: Set[int] = set()
-    stack = list(starts)
-    while stack:
-        number = stack.pop()
-        if number not in seen:
-            seen.add(number)
-            stack.extend(after[number])
-    return seen
 
 
 def distinct_indices(indices: tf.Tensor) -> bool:

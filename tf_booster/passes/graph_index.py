@@ -68,17 +68,22 @@ class GraphIndex:
 
     def upstream(self, ops: Iterable[tf.Operation]) -> Set[int]:
         """The numbers of `ops` and of all that runs before them."""
-        seen: Set[int] = set()
-        stack = [self.number[op] for op in ops]
-        while stack:
-            number = stack.pop()
-            if number not in seen:
-                seen.add(number)
-                stack.extend(self.before[number])
-        return seen
+        return reached((self.number[op] for op in ops), self.before)
 
     def _read(self, op: tf.Operation) -> Tuple[int, ...]:
         number = self.number
         before = [number[tensor.op] for tensor in op.inputs]
         before += [number[other] for other in op.control_inputs]
         return tuple(dict.fromkeys(before)) if len(before) > 1 else tuple(before)
+
+
+def reached(starts: Iterable[int], edges: Sequence[Sequence[int]]) -> Set[int]:
+    """`starts` and all numbers that lead on from them; edges: for each number those that follow."""
+    seen: Set[int] = set()
+    stack = list(starts)
+    while stack:
+        number = stack.pop()
+        if number not in seen:
+            seen.add(number)
+            stack.extend(edges[number])
+    return seen

@@ -83,6 +83,10 @@ class GraphView:
             self._handle_ops[name] = len(items), {variable_handle_op(item) for item in items}
         return handle_op in self._handle_ops[name][1]
 
+    def is_plain_on_cpu(self, op: tf.Operation) -> bool:
+        """Whether `op` runs on the CPU as it stands: XLA does not compile it, and it is not inside of control flow."""
+        return not is_marked_for_compilation(op) and self.runs_on_cpu(op) and not _compat.in_control_flow(op)
+
     @staticmethod
     def downstream(ops: Iterable[tf.Operation]) -> Set[tf.Operation]:
         """`ops` and all that follows from them over data and control edges."""

@@ -7,13 +7,14 @@ columns where they lie.
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _native
-from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.base import Pass, PassResult, check_read
 from tf_booster.passes.fetches import executed, fetches_of
+from tf_booster.passes.graph_index import reached
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.merging import Unit, merge_groups
@@ -66,9 +67,7 @@ class JoinedLayers(Pass):
 
     def ensures(self, view: GraphView) -> None:
         """Nothing that the pass made is left without use."""
-        for op in view.ops(_MADE):
-            if not op.outputs[0].consumers():
-                raise RewriteError(f"Op '{op.name}' computes what nothing reads.")
+        check_read(view, _MADE)
 
 
 def _splits(view: GraphView) -> Tuple[List[tf.Operation], Set[int]]:
@@ -90,7 +89,7 @@ def _splits(view: GraphView) -> Tuple[List[tf.Operation], Set[int]]:
     for op in splits:
         before[index.number[op]] = (index.number[op.inputs[0].op],)
     read = {other for number in live for other in index.before[number]}
-    return splits, _upstream(live - read, before)
+    return splits, reached(live - read, before)
 
 
 def _readers(tensor: tf.Tensor) -> Iterator[tf.Operation]:
@@ -100,17 +99,6 @@ def _readers(tensor: tf.Tensor) -> Iterator[tf.Operation]:
             yield from _readers(op.outputs[0])
         else:
             yield op
-
-
-def _upstream(roots: Iterable[int], before: Sequence[Sequence[int]]) -> Set[int]:
-    seen: Set[int] = set()
-    stack = list(roots)
-    while stack:
-        number = stack.pop()
-        if number not in seen:
-            seen.add(number)
-            stack.extend(before[number])
-    return seen
 
 
 def _joins(view: GraphView, live: Set[int]) -> List[Tuple[tf.Operation, tf.Operation]]:

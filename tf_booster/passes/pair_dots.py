@@ -13,9 +13,9 @@ from typing import Dict, List, Optional, Tuple
 import numpy as np
 import tensorflow as tf
 
-from tf_booster import _compat, _native
-from tf_booster.passes.base import Pass, PassResult, RewriteError
-from tf_booster.passes.graph_view import GraphView, is_marked_for_compilation
+from tf_booster import _native
+from tf_booster.passes.base import Pass, PassResult, check_read
+from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import integer_value, same, skip_identity
 from tf_booster.passes.static_integers import static_integers
 from tf_booster.passes.swallowed import swallowed
@@ -76,9 +76,7 @@ class PairDots(Pass):
 
     def ensures(self, view: GraphView) -> None:
         """Nothing that the pass made is left without use."""
-        for op in view.ops(*_MADE):
-            if not any(output.consumers() for output in op.outputs):
-                raise RewriteError(f"Op '{op.name}' computes what nothing reads.")
+        check_read(view, *_MADE)
 
 
 def _match(view: GraphView, gather: tf.Operation) -> Optional[_Dots]:
@@ -209,8 +207,7 @@ def _turned(matmul: tf.Operation) -> Tuple[bool, bool]:
 
 
 def _is_ours(view: GraphView, op: tf.Operation) -> bool:
-    on_cpu = not is_marked_for_compilation(op) and view.runs_on_cpu(op)
-    return on_cpu and op.outputs[0].dtype == tf.float32 and not _compat.in_control_flow(op)
+    return view.is_plain_on_cpu(op) and op.outputs[0].dtype == tf.float32
 
 
 def _replace(view: GraphView, dots: _Dots) -> None:

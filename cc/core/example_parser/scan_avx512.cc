@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cc/core/example_parser/levels/target.h"
+#include "cc/core/base/target.h"
 #include "cc/core/example_parser/scan.h"
 #include "cc/core/example_parser/slice_state.h"
 #include "cc/core/example_parser/wire.h"

@@ -5,14 +5,14 @@
 #include <algorithm>
 
 #include "cc/core/base/cpu_features.h"
-#include "cc/core/example_parser/levels/target.h"
+#include "cc/core/base/target.h"
 
 namespace tf_booster {
 namespace {
 
 constexpr int64_t kLanes = 8;
-constexpr int64_t kRows =
-    4;  // With two vectors of columns eight sums, which hide that a multiply-add takes four cycles.
+// With two vectors of columns eight sums, which hide that a multiply-add takes four cycles.
+constexpr int64_t kRows = 4;
 
 int64_t Padded(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cc/core/base/cpu_features.h"
-#include "cc/core/example_parser/levels/target.h"
+#include "cc/core/base/target.h"
 #include "cc/core/pooling/job_ranges.h"
 
 namespace tf_booster {

@@ -25,9 +25,14 @@ class PairOp : public tensorflow::OpKernel {
   }
 
  protected:
-  // The parts and the rows that all of them have. InvalidArgument: parts of other shapes, pairs of other fields.
-  TfStatus ReadParts(OpKernelContext* ctx, std::vector<FieldPart<const float>>* parts, int64_t* rows,
-                     std::unique_ptr<PairPlan>* plan) const {
+  struct Vectors {
+    int64_t rows = 0;  // That all parts have.
+    std::vector<FieldPart<const float>> parts;
+    std::unique_ptr<PairPlan> plan;
+  };
+
+  // InvalidArgument: parts of other shapes, pairs of other fields.
+  TfStatus ReadVectors(OpKernelContext* ctx, Vectors* vectors) const {
     std::vector<const Tensor*> tensors;
     TF_RETURN_IF_ERROR(TensorsOf(ctx, "parts", -1, &tensors));
     int64_t fields = 0;
@@ -40,10 +45,10 @@ class PairOp : public tensorflow::OpKernel {
                                        ", wanted as many rows as parts[0] has, ", tensors[0]->shape().DebugString(),
                                        ", of whole vectors of ", dim_);
       }
-      parts->push_back({tensors[i]->flat<float>().data(), width / dim_});
+      vectors->parts.push_back({tensors[i]->flat<float>().data(), width / dim_});
       fields += width / dim_;
     }
-    *rows = tensors[0]->dim_size(0);
+    vectors->rows = tensors[0]->dim_size(0);
     std::vector<bool> seen(fields * fields, false);
     for (const int64_t pair : pairs_) {
       if (pair < 0 || pair >= fields * fields || seen[pair]) {
@@ -52,7 +57,7 @@ class PairOp : public tensorflow::OpKernel {
       }
       seen[pair] = true;
     }
-    *plan = std::make_unique<PairPlan>(fields, pairs_);
+    vectors->plan = std::make_unique<PairPlan>(fields, pairs_);
     return tensorflow::OkStatus();
   }
 
@@ -67,14 +72,12 @@ class PairDotsOp final : public PairOp {
   using PairOp::PairOp;
 
   void Compute(OpKernelContext* ctx) override {
-    std::vector<FieldPart<const float>> parts;
-    int64_t rows;
-    std::unique_ptr<PairPlan> plan;
-    OP_REQUIRES_OK(ctx, ReadParts(ctx, &parts, &rows, &plan));
+    Vectors in;
+    OP_REQUIRES_OK(ctx, ReadVectors(ctx, &in));
     Tensor* dots = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {rows, plan->size()}, &dots));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {in.rows, in.plan->size()}, &dots));
     TfParallelFor pf(ctx);
-    DotPairs(*plan, rows, dim_, parts, dots->flat<float>().data(), pf);
+    DotPairs(*in.plan, in.rows, dim_, in.parts, dots->flat<float>().data(), pf);
   }
 };
 
@@ -83,23 +86,22 @@ class PairDotsGradOp final : public PairOp {
   using PairOp::PairOp;
 
   void Compute(OpKernelContext* ctx) override {
-    std::vector<FieldPart<const float>> parts;
-    int64_t rows;
-    std::unique_ptr<PairPlan> plan;
-    OP_REQUIRES_OK(ctx, ReadParts(ctx, &parts, &rows, &plan));
+    Vectors in;
+    OP_REQUIRES_OK(ctx, ReadVectors(ctx, &in));
     const Tensor& gradient = ctx->input(0);
-    OP_REQUIRES(ctx, gradient.shape() == tensorflow::TensorShape({rows, plan->size()}),
-                errors::InvalidArgument(type_string(), " '", name(), "': gradient has shape ",
-                                        gradient.shape().DebugString(), ", wanted [", rows, ",", plan->size(), "]"));
+    OP_REQUIRES(
+        ctx, gradient.shape() == tensorflow::TensorShape({in.rows, in.plan->size()}),
+        errors::InvalidArgument(type_string(), " '", name(), "': gradient has shape ", gradient.shape().DebugString(),
+                                ", wanted [", in.rows, ",", in.plan->size(), "]"));
     std::vector<FieldPart<float>> gradients;
-    for (size_t i = 0; i < parts.size(); ++i) {
+    for (size_t i = 0; i < in.parts.size(); ++i) {
       Tensor* out = nullptr;
       const int index = static_cast<int>(i);
       OP_REQUIRES_OK(ctx, ctx->allocate_output(index, ctx->input(1 + index).shape(), &out));
-      gradients.push_back({out->flat<float>().data(), parts[i].fields});
+      gradients.push_back({out->flat<float>().data(), in.parts[i].fields});
     }
     TfParallelFor pf(ctx);
-    DotPairsGradient(*plan, rows, dim_, gradient.flat<float>().data(), parts, gradients, pf);
+    DotPairsGradient(*in.plan, in.rows, dim_, gradient.flat<float>().data(), in.parts, gradients, pf);
   }
 };
 

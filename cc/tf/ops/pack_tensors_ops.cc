@@ -1,3 +1,4 @@
+#include "cc/tf/ops/declared_shapes.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -26,17 +27,7 @@ REGISTER_OP("TfBoosterUnpackTensors")
     .Output("tensors: T")
     .Attr("T: list(type) >= 1")
     .Attr("shapes: list(shape)")
-    .SetShapeFn([](shape_inference::InferenceContext* c) {
-      std::vector<PartialTensorShape> shapes;
-      TF_RETURN_IF_ERROR(c->GetAttr("shapes", &shapes));
-      if (shapes.size() != c->num_outputs()) return errors::InvalidArgument("UnpackTensors: a shape for each tensor");
-      for (int i = 0; i < c->num_outputs(); ++i) {
-        shape_inference::ShapeHandle shape;
-        TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shapes[i], &shape));
-        c->set_output(i, shape);
-      }
-      return OkStatus();
-    })
+    .SetShapeFn(DeclaredShapes)
     .Doc(
         "The tensors that PackTensors put into `packed`. They are parts of it: nothing is copied. shapes: what is "
         "known of them.");

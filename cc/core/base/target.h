@@ -1,7 +1,7 @@
 // Compiles what stands between the two macros for an instruction set that the machine may lack. All headers come
 // before: an inline function of theirs, compiled in between, could be the copy that the linker keeps for everyone.
-#ifndef TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_LEVELS_TARGET_H_
-#define TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_LEVELS_TARGET_H_
+#ifndef TF_BOOSTER_CC_CORE_BASE_TARGET_H_
+#define TF_BOOSTER_CC_CORE_BASE_TARGET_H_
 
 #define TFB_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
@@ -13,4 +13,4 @@
 #define TFB_END_TARGET TFB_PRAGMA(GCC pop_options)
 #endif
 
-#endif  // TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_LEVELS_TARGET_H_
+#endif  // TF_BOOSTER_CC_CORE_BASE_TARGET_H_
