@@ -59,41 +59,47 @@ inline __m256i Mask(int64_t lanes) {
 }
 
 // kRows rows from row i on, kVectors vectors of columns from column j on; kMasked: the last of them is not full.
-template <int kRows, int kVectors, bool kMasked>
+//
+// Unrolled by hand, so to speak: otherwise GCC 12 keeps the sums in memory, and a layer of 8 by 8 takes half as long
+// again.
+template <int kRows, int kVectors, bool kMasked, bool kManyBlocks>
 inline void Tile(const Operands& p, int64_t i, int64_t j) {
   const __m256i mask = Mask(p.n - j - (kVectors - 1) * kLanes);
   const auto load = [&](const float* from, int v) {
     return kMasked && v == kVectors - 1 ? _mm256_maskload_ps(from + v * kLanes, mask)
                                         : _mm256_loadu_ps(from + v * kLanes);
   };
-  __m256 total[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) total[r][v] = _mm256_setzero_ps();
-  }
+  __m256 total[kRows * kVectors];
+#pragma GCC unroll 8
+  for (__m256& t : total) t = _mm256_setzero_ps();
   const float* a = p.a + i * p.row;
   const float* b = p.b + j;
-  for (int64_t start = 0; start < p.k; start += kBlock) {
-    __m256 sum[kRows][kVectors];
-    for (int r = 0; r < kRows; ++r) {
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm256_setzero_ps();
-    }
-    const int64_t end = std::min(p.k, start + kBlock);
-    for (int64_t k = start; k < end; ++k, a += p.column, b += p.n) {
+  int64_t left = p.k;
+  do {
+    __m256 sum[kRows * kVectors];
+#pragma GCC unroll 8
+    for (__m256& s : sum) s = _mm256_setzero_ps();
+    for (int64_t k = std::min(left, kBlock); k > 0; --k, a += p.column, b += p.n) {
       __m256 right[kVectors];
+#pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) right[v] = load(b, v);
-      for (int r = 0; r < kRows; ++r) {
-        const __m256 left = _mm256_broadcast_ss(a + r * p.row);
-        for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm256_fmadd_ps(left, right[v], sum[r][v]);
+#pragma GCC unroll 8
+      for (int s = 0; s < kRows * kVectors; ++s) {
+        const __m256 element = _mm256_broadcast_ss(a + s / kVectors * p.row);
+        sum[s] = _mm256_fmadd_ps(element, right[s % kVectors], sum[s]);
       }
     }
-    for (int r = 0; r < kRows; ++r) {
-      for (int v = 0; v < kVectors; ++v) total[r][v] = _mm256_add_ps(total[r][v], sum[r][v]);
-    }
-  }
+#pragma GCC unroll 8
+    for (int s = 0; s < kRows * kVectors; ++s) total[s] = _mm256_add_ps(total[s], sum[s]);
+    left -= kBlock;
+  } while (kManyBlocks && left > 0);
+#pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
     const __m256 bias = p.bias == nullptr ? _mm256_setzero_ps() : load(p.bias + j, v);
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      __m256 value = p.bias == nullptr ? total[r][v] : _mm256_add_ps(total[r][v], bias);
+      __m256 value = total[r * kVectors + v];
+      if (p.bias != nullptr) value = _mm256_add_ps(value, bias);
       // Of two numbers one of which is NaN, max gives the second.
       if (p.relu) value = _mm256_max_ps(_mm256_setzero_ps(), value);
       float* const c = p.c + (i + r) * p.step + j + v * kLanes;
@@ -107,12 +113,21 @@ inline void Tile(const Operands& p, int64_t i, int64_t j) {
 }
 
 // Eight sums at a time, as many as hide that a multiply-add takes four cycles and two begin in each.
-template <int kVectors, bool kMasked>
-inline void Columns(const Operands& p, int64_t begin, int64_t end, int64_t j) {
+template <int kVectors, bool kMasked, bool kManyBlocks>
+inline void ColumnsOf(const Operands& p, int64_t begin, int64_t end, int64_t j) {
   constexpr int kRows = 8 / kVectors;
   int64_t i = begin;
-  for (; i + kRows <= end; i += kRows) Tile<kRows, kVectors, kMasked>(p, i, j);
-  for (; i < end; ++i) Tile<1, kVectors, kMasked>(p, i, j);
+  for (; i + kRows <= end; i += kRows) Tile<kRows, kVectors, kMasked, kManyBlocks>(p, i, j);
+  for (; i < end; ++i) Tile<1, kVectors, kMasked, kManyBlocks>(p, i, j);
+}
+
+template <int kVectors, bool kMasked>
+inline void Columns(const Operands& p, int64_t begin, int64_t end, int64_t j) {
+  if (p.k <= kBlock) {
+    ColumnsOf<kVectors, kMasked, false>(p, begin, end, j);
+  } else {
+    ColumnsOf<kVectors, kMasked, true>(p, begin, end, j);
+  }
 }
 
 void FmaRows(const Operands& p, int64_t begin, int64_t end) {
@@ -135,9 +150,18 @@ RowsFunction BestRows() {
   return best;
 }
 
-// Rows of all products in turn, where results share cache lines. With 64 a layer [2048, 8] x [8, 8] takes 13 us, with
-// 512 10.
-constexpr int64_t kTogether = 512;
+// Rows of all products in turn, where results share cache lines. No prefetcher of the processor follows as many
+// matrices as there are layers, so the next rows are fetched while these are computed. 38 layers [2048, 8 or 16] x
+// [., 8] from the last-level cache take 0.40 ms so, 0.55 ms with 512 rows at a time and nothing fetched.
+constexpr int64_t kTogether = 16;
+
+// Some rows of a product's left matrix and its result. Inlined always: GCC 12 drops calls that only prefetch.
+__attribute__((always_inline)) inline void FetchRows(const Operands& p, int64_t begin, int64_t end) {
+  if (p.column == 1) {
+    for (const float* a = p.a + begin * p.row; a < p.a + end * p.row; a += 16) __builtin_prefetch(a);
+  }
+  for (int64_t i = begin; i < end; ++i) __builtin_prefetch(p.c + i * p.step, 1);
+}
 
 // The products as their loops want them, and about how long all of them take.
 struct Plan {
@@ -189,7 +213,11 @@ void MultiplyByRows(const std::vector<Product>& products, ParallelFor& pf, Funct
   pf.Run(m, plan.total_ns / std::max<int64_t>(1, m) + 1, [&](int64_t begin, int64_t end) {
     for (int64_t first = begin; first < end; first += kTogether) {
       const int64_t last = std::min(first + kTogether, end);
-      for (const Operands& o : plan.operands) rows(o, first, last);
+      const int64_t next = std::min(last + kTogether, end);
+      for (const Operands& o : plan.operands) {
+        FetchRows(o, last, next);
+        rows(o, first, last);
+      }
       also(first, last);
     }
   });

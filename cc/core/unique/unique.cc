@@ -9,6 +9,7 @@
 
 #include "cc/core/unique/distinct_set.h"
 #include "cc/core/unique/few_values.h"
+#include "cc/core/unique/narrow_values.h"
 #include "cc/core/unique/partitioned_unique.h"
 
 namespace tf_booster {
@@ -151,20 +152,26 @@ Status UniqueByParts(const T* x, int64_t n, int64_t first, Index* idx, UniqueAll
   return Status();
 }
 
-template <class T, class Index, bool kCounts>
-Status UniqueOfFew(const T* x, int64_t n, int64_t first, Index* idx, UniqueAllocateFn<T> allocate) {
-  const FewValues<T, kCounts> few(x, n, first, idx);
+// FewValues or NarrowValues, as they were made.
+template <class T, class Found>
+Status Written(const Found& found, bool with_counts, UniqueAllocateFn<T> allocate) {
   T* values = nullptr;
   int64_t* counts = nullptr;
-  TFB_RETURN_IF_ERROR(allocate(few.size(), &values, kCounts ? &counts : nullptr));
-  few.CopyTo(values, counts);
+  TFB_RETURN_IF_ERROR(allocate(found.size(), &values, with_counts ? &counts : nullptr));
+  found.CopyTo(values, counts);
   return Status();
 }
 
 template <class T, class Index, bool kCounts>
 Status UniqueImpl(const T* x, int64_t n, const UniqueOptions& options, Index* idx, UniqueAllocateFn<T> allocate,
                   ParallelFor& pf) {
-  if (n <= kFewValues) return UniqueOfFew<T, Index, kCounts>(x, n, options.first, idx, allocate);
+  if (n <= kFewValues) return Written<T>(FewValues<T, kCounts>(x, n, options.first, idx), kCounts, allocate);
+  // Beyond that the array would leave the second-level cache, and several threads are faster.
+  if (n < 2 * kValuesPerPart) {
+    if (const NarrowRange<T> range = NarrowRangeOf(x, n); range.size > 0) {
+      return Written<T>(NarrowValues<T, kCounts>(x, n, range, options.first, idx), kCounts, allocate);
+    }
+  }
   if (options.in_order) {
     SerialFor serial;
     return UniqueByParts<T, Index, kCounts>(x, n, options.first, idx, allocate, serial);

@@ -154,6 +154,36 @@ TEST(RandomAgainstMap) {
   }
 }
 
+// Values close together are numbered by an array, those eight times as far apart as there are values are not.
+TEST(ValuesCloseTogether) {
+  std::mt19937_64 random(3);
+  for (const int64_t n : {257, 300, 5000, 32767}) {
+    for (const int64_t range : {int64_t{1}, n / 3, 8 * n - 1, 8 * n, 8 * n + 1}) {
+      for (const int64_t least : {int64_t{0}, -range / 2, std::numeric_limits<int64_t>::min(),
+                                  std::numeric_limits<int64_t>::max() - range + 1}) {
+        std::vector<int64_t> x = {least, least + range - 1};
+        while (static_cast<int64_t>(x.size()) < n) x.push_back(least + static_cast<int64_t>(random() % range));
+        const auto result = Run<int64_t, int32_t>(x, true, 1, 5);
+        std::map<int64_t, int64_t> place, count;
+        std::vector<int64_t> values;
+        int64_t wrong = 0;
+        for (size_t i = 0; i < x.size(); ++i) {
+          if (place.emplace(x[i], static_cast<int64_t>(values.size())).second) values.push_back(x[i]);
+          wrong += result.idx[i] != 5 + place[x[i]];
+          ++count[x[i]];
+        }
+        EXPECT_EQ(wrong, 0);
+        EXPECT_TRUE(result.values == values);
+        for (size_t k = 0; k < values.size(); ++k) wrong += result.counts[k] != count[values[k]];
+        EXPECT_EQ(wrong, 0);
+      }
+    }
+  }
+  std::vector<int32_t> x(1000);
+  for (int32_t& v : x) v = std::numeric_limits<int32_t>::min() + static_cast<int32_t>(random() % 2000);
+  Check<int32_t, int64_t>(x);
+}
+
 // Mostly duplicates at first, then only new values: the size that was likely is far too small.
 TEST(LateNewValues) {
   std::vector<int64_t> x(60000, 3);
