@@ -53,8 +53,8 @@ CUDA_DEFINES := -DTF_BOOSTER_CUDA=1
 endif
 endif
 endif
-NVCCFLAGS := -std=c++17 -O3 -Xcompiler=-fPIC,-mavx,-ffp-contract=off,-fno-math-errno --fmad=false --expt-relaxed-constexpr \
-  -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=[sm_90,compute_90]
+CUDA_TARGETS ?= -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=[sm_90,compute_90]
+NVCCFLAGS := -std=c++17 -O3 -Xcompiler=-fPIC,-mavx,-ffp-contract=off,-fno-math-errno --fmad=false --expt-relaxed-constexpr $(CUDA_TARGETS)
 
 # -mavx, which TensorFlow's wheels need too. No contraction to fused multiply-add: updates must equal TensorFlow's own within
 # 4 ulp and themselves on every compiler. -g1: a sanitizer tells lines, and compiles a third faster than with -g. -DNDEBUG as TensorFlow was built. -fno-semantic-interposition lets gcc inline across functions in spite of -fPIC.

@@ -1,32 +1,91 @@
 #!/bin/bash
-# The checks that need a card.
+# The checks that need a card. They need no network and no package registry.
 #
-#   tools/gpu_check.sh           nvcc alone, no TensorFlow: the CUDA tests, again under compute-sanitizer (memcheck,
-#                                racecheck), the benchmark; ends with a section for docs/gpu.md, also in build/gpu/report.md
-#   tools/gpu_check.sh python    under the TensorFlow of $PYTHON (or .venv): the Python tests marked `gpu`, and the demo, which trains
-#                                on plain TensorFlow and boosted in turns on the card; the section is in build/gpu/python.md too.
-#                                What follows goes to pytest
+#   tools/gpu_check.sh [STEP…]   nvcc alone, no TensorFlow. Steps, by default all of them in this order:
+#                                  build     the CUDA tests and benchmarks, for this card alone
+#                                  tests     the CUDA tests, the contract suite of tables among them
+#                                  bench     the benchmarks, with shares of copy bandwidth
+#                                  sanitize  the tests under compute-sanitizer: memcheck, racecheck, synccheck
+#   tools/gpu_check.sh python …  under the TensorFlow of $PYTHON (or .venv): the Python tests marked `gpu`, and the demo, which
+#                                trains on plain TensorFlow and boosted in turns on the card. What follows goes to pytest
+#
+# A step that fails or takes too long is reported, and the next one runs. $OUT (build/gpu) gets all logs and the section for
+# docs/gpu.md: report.md, or python.md. It is brought up to date after each program, so that it is there if the machine goes.
+# $SECONDS_LEFT (3600): when all must be over; programs for which no time is left are reported as such.
 #
 # Without a card it says so in one line and ends with status 2.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+OUT=${OUT:-build/gpu}
 BUILD=build/gpu
+deadline=$((SECONDS + ${SECONDS_LEFT:-3600}))
 failed=0
+rows=
+
+if ! nvidia-smi -L 2> /dev/null | grep -q GPU; then
+  echo "gpu_check: no card here (nvidia-smi finds none); nothing was checked" >&2
+  exit 2
+fi
+PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
+mkdir -p "$OUT"
 
 # heading COMMAND: the first lines of a section for docs/gpu.md.
 heading() {
   echo "### $(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1), $(date -u +%F)"
   echo
   echo "Driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)," \
-    "$("$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)" --version 2> /dev/null | sed -n 's/.*release \([0-9.]*\).*/CUDA \1,/p')" \
-    "commit $(git rev-parse --short HEAD 2> /dev/null || echo unknown). \`$1\`:"
+    "$(nvcc --version 2> /dev/null | sed -n 's/.*release \([0-9.]*\).*/CUDA \1,/p')" \
+    "commit $(git describe --always --dirty 2> /dev/null || echo unknown). \`$1\`:"
   echo
 }
 
-if ! nvidia-smi -L 2> /dev/null | grep -q GPU; then
-  echo "gpu_check: no card here (nvidia-smi finds none); nothing was checked" >&2
-  exit 2
-fi
+# check LIMIT NAME COMMAND…: a row of the report, and the end of the output if it failed. LIMIT: in seconds.
+check() {
+  local limit=$1 name=$2 log=$OUT/${2//[ \/]/-}.log left=$((deadline - SECONDS)) begin=$SECONDS status result
+  shift 2
+  if [ $left -lt 5 ]; then
+    rows+="| $name | not run: no time was left | |"$'\n'
+    failed=$((failed + 1))
+    "$report"
+    return 1
+  fi
+  [ "$limit" -lt $left ] || limit=$left
+  timeout -k 5 "$limit" "$@" > "$log" 2>&1
+  status=$?
+  case $status in
+    0) result="passed" ;;
+    124 | 137) result="**stopped after $limit s**" ;;
+    *) result="**failed**, status $status" ;;
+  esac
+  result+=$(sed -n 's/^\([0-9]* passed\), \([0-9]*\) failed$/: \1, \2 failed/p' "$log" | tail -n 1)
+  rows+="| $name | $result | $((SECONDS - begin)) |"$'\n'
+  echo "$name: $result ($((SECONDS - begin)) s)"
+  "$report"
+  [ $status -eq 0 ] && return
+  failed=$((failed + 1))
+  echo "the end of $log:"
+  tail -n 30 "$log"
+  return 1
+}
+
+results() {
+  echo "| check | result | seconds |"
+  echo "|---|---|---|"
+  printf '%s' "$rows"
+}
+
+python_report() {
+  {
+    heading "tools/gpu_check.sh python"
+    results
+    echo
+    echo "TensorFlow $tensorflow; tests/gpu: $(tail -n 1 "$OUT/tests-gpu.log" 2> /dev/null | tr -d =). The demo:"
+    echo
+    echo '```'
+    cat "$OUT/demo.log" 2> /dev/null
+    echo '```'
+  } > "$OUT/python.md"
+}
 
 if [ "${1:-}" = python ]; then
   PYTHON=${PYTHON:-.venv/bin/python}
@@ -34,69 +93,88 @@ if [ "${1:-}" = python ]; then
     echo "gpu_check: TensorFlow of $PYTHON sees no GPU; install tensorflow[and-cuda] (make build does where nvidia-smi answers)" >&2
     exit 2
   }
-  mkdir -p $BUILD
+  tensorflow=$("$PYTHON" -c 'import tensorflow as tf; print(tf.__version__)' 2> /dev/null)
+  report=python_report
   # Each process of the demo would take the whole card.
   export TF_FORCE_GPU_ALLOW_GROWTH=true
-  "$PYTHON" -m pytest -o addopts= -m gpu tests/gpu/*.py "${@:2}" 2>&1 | tee $BUILD/pytest.log
-  [ "${PIPESTATUS[0]}" -eq 0 ] || failed=1
-  "$PYTHON" examples/demo.py --out $BUILD/demo 2> $BUILD/demo.err | tee $BUILD/demo.log
-  [ "${PIPESTATUS[0]}" -eq 0 ] || { failed=1; tail -n 20 $BUILD/demo.err; }
-  {
-    heading "tools/gpu_check.sh python"
-    echo "TensorFlow $("$PYTHON" -c 'import tensorflow as tf; print(tf.__version__)' 2> /dev/null)," \
-      "tests/gpu: $(tail -n 1 $BUILD/pytest.log | tr -d =). The demo:"
-    echo
-    echo '```'
-    cat $BUILD/demo.log
-    echo '```'
-  } > $BUILD/python.md
-  cat $BUILD/python.md
-  exit $failed
+  check 1200 "tests gpu" "$PYTHON" -m pytest -o addopts= -m gpu tests/gpu/*.py "${@:2}"
+  check 900 demo bash -c '"$0" examples/demo.py --out "$1" 2> "$1.err"' "$PYTHON" "$OUT/demo" || tail -n 20 "$OUT/demo.err"
+  cat "$OUT/python.md"
+  exit $((failed > 0))
 fi
-[ $# -eq 0 ] || { echo "gpu_check: unknown argument '$1'; wanted none, or python" >&2; exit 1; }
 
-mkdir -p $BUILD
-make --no-print-directory -f cc/native.mk NO_TENSORFLOW=1 BUILD=$BUILD -j"${JOBS:-$(nproc)}" cuda-programs || exit 1
-tests=$(find $BUILD -name '*_test_cuda' | sort)
+native_report() {
+  local log
+  {
+    heading tools/gpu_check.sh
+    results
+    for log in "$OUT"/*_bench.log; do
+      [ -f "$log" ] || continue
+      echo
+      echo "\`$(basename "$log" .log)\`:"
+      echo
+      echo '```'
+      cat "$log"
+      echo '```'
+    done
+  } > "$OUT/report.md"
+}
+report=native_report
 
-# check NAME COMMAND…: one line of the report, and the end of the output if it failed.
-check() {
-  local name=$1 log=$BUILD/${1// /-}.log
-  shift
-  if "$@" > "$log" 2>&1; then
-    rows+="| $name | passed |"$'\n'
-  else
-    rows+="| $name | **failed** |"$'\n'
-    failed=$((failed + 1))
-    echo "$name failed; the end of $log:"
-    tail -n 30 "$log"
-  fi
+build() {
+  local missing=
+  for tool in nvcc make g++; do
+    command -v $tool > /dev/null || missing+=" $tool"
+  done
+  [ -z "$missing" ] || { echo "gpu_check: there is no$missing here; build where it is, and run the other steps here" >&2; return 1; }
+  # Machine code for this card alone: a third of the time.
+  local sm
+  sm=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+  # With -k the other programs are made where one does not compile; what did not is in the file `failed`.
+  check 900 build bash -c "make --no-print-directory -k -f cc/native.mk NO_TENSORFLOW=1 BUILD=$BUILD \
+    ${sm:+CUDA_TARGETS=-gencode=arch=compute_$sm,code=sm_$sm} -j${JOBS:-$(nproc)} cuda-programs && test ! -s $BUILD/failed"
 }
 
-rows=
-for test in $tests; do
-  name=$(basename "$test" _cuda)
-  check "$name" "$test"
-  for tool in memcheck racecheck; do
-    if command -v compute-sanitizer > /dev/null; then
-      check "$name under $tool" compute-sanitizer --tool $tool --error-exitcode 1 "$test"
-    else
-      rows+="| $name under $tool | not run: no compute-sanitizer |"$'\n'
-      failed=$((failed + 1))
-    fi
-  done
-done
-bench=$(find $BUILD -name '*_bench_cuda' | sort | while read -r program; do "$program" || echo "$program FAILED"; done)
-case $bench in *FAILED*) failed=$((failed + 1)) ;; esac
+programs() { find $BUILD -name "*_$1_cuda" | sort; }
 
-{
-  heading tools/gpu_check.sh
-  echo "| check | result |"
-  echo "|---|---|"
-  printf '%s' "$rows"
-  echo
-  echo '```'
-  echo "$bench"
-  echo '```'
-} | tee $BUILD/report.md
+tests() {
+  for program in $(programs test); do check 180 "$(basename "$program" _cuda)" "$program"; done
+}
+
+bench() {
+  rm -f "$OUT"/*_bench.log
+  for program in $(programs bench); do check 240 "$(basename "$program" _cuda)" "$program"; done
+}
+
+# Racecheck looks at memory that a block shares, which CUB's sort and sum use; synccheck at the masks of ballots and shuffles.
+sanitize() {
+  for tool in memcheck synccheck racecheck; do
+    for program in $(programs test); do
+      check 300 "$(basename "$program" _cuda) under $tool" compute-sanitizer --tool $tool --error-exitcode 1 "$program"
+    done
+  done
+}
+
+[ $# -gt 0 ] || set -- build tests bench sanitize
+for step in "$@"; do
+  case $step in
+    build | tests | bench | sanitize) ;;
+    *) echo "gpu_check: unknown step '$step'; wanted build, tests, bench, sanitize, or python alone" >&2; exit 1 ;;
+  esac
+done
+for step in "$@"; do
+  if [ "$step" = sanitize ] && ! command -v compute-sanitizer > /dev/null; then
+    rows+="| compute-sanitizer | not run: it is not here | |"$'\n'
+    failed=$((failed + 1))
+    native_report
+    continue
+  fi
+  if [ "$step" != build ] && [ -z "$(programs test)$(programs bench)" ]; then
+    echo "gpu_check: nothing is built under $BUILD; run tools/gpu_check.sh build" >&2
+    failed=$((failed + 1))
+    continue
+  fi
+  $step || true
+done
+cat "$OUT/report.md" 2> /dev/null
 exit $((failed > 0))

@@ -59,6 +59,22 @@ TFB_HOST_DEVICE uint64_t AtomicAdd(uint64_t* word, uint64_t value) {
 #endif
 }
 
+TFB_HOST_DEVICE int32_t AtomicAdd(int32_t* word, int32_t value) {
+#if defined(__CUDA_ARCH__)
+  return atomicAdd(word, value);
+#else
+  return __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+#endif
+}
+
+TFB_HOST_DEVICE void AtomicOr(uint64_t* word, uint64_t bits) {
+#if defined(__CUDA_ARCH__)
+  atomicOr(reinterpret_cast<unsigned long long*>(word), bits);
+#else
+  __atomic_fetch_or(word, bits, __ATOMIC_RELAXED);
+#endif
+}
+
 // A value that other threads may be changing: never from a first-level cache, which would not see that.
 template <class T>
 TFB_HOST_DEVICE T LoadRelaxed(const T* word) {
@@ -90,15 +106,16 @@ TFB_HOST_DEVICE void RaiseTo(uint64_t* word, uint64_t value) {
 
 // counters[i] += delta, which is the same for all threads that are here together. A warp's threads with one counter
 // make one addition: a million new keys of one field would otherwise queue at one address for half a millisecond.
-TFB_HOST_DEVICE void CountAt(uint64_t* counters, int64_t i, int64_t delta) {
+template <class T>
+TFB_HOST_DEVICE void CountAt(T* counters, int64_t i, int64_t delta) {
 #if defined(__CUDA_ARCH__)
   const unsigned active = __activemask();
   const unsigned same = __match_any_sync(active, reinterpret_cast<unsigned long long>(counters + i));
   unsigned lane;
   asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-  if (lane == __ffs(same) - 1) AtomicAdd(counters + i, static_cast<uint64_t>(delta * __popc(same)));
+  if (lane == __ffs(same) - 1) AtomicAdd(counters + i, static_cast<T>(delta * __popc(same)));
 #else
-  AtomicAdd(counters + i, static_cast<uint64_t>(delta));
+  AtomicAdd(counters + i, static_cast<T>(delta));
 #endif
 }
 

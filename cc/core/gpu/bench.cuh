@@ -26,6 +26,13 @@ T* OnCard(int64_t n) {
   return static_cast<T*>(memory);
 }
 
+template <class T>
+T* OnCard(const std::vector<T>& values) {
+  T* memory = OnCard<T>(static_cast<int64_t>(values.size()));
+  if (cudaMemcpy(memory, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice) != cudaSuccess) std::exit(1);
+  return memory;
+}
+
 // Median seconds of a run.
 template <class Run>
 double Seconds(const Run& run) {
@@ -57,6 +64,14 @@ void Report(const char* name, double bytes, const Run& run) {
   const double rate = bytes / Seconds(run) / 1e9;
   if (copy_rate == 0) copy_rate = rate;
   std::printf("%-28s %8.0f GB/s %5.2f of the copy\n", name, rate, rate / copy_rate);
+}
+
+// The same of what works on keys, as others report it.
+template <class Run>
+void ReportKeys(const char* name, double keys, double bytes_per_key, const Run& run) {
+  const double seconds = Seconds(run), rate = keys * bytes_per_key / seconds / 1e9;
+  std::printf("%-28s %8.0f GB/s %5.2f of the copy, %7.2f G keys/s\n", name, rate, rate / copy_rate,
+              keys / seconds / 1e9);
 }
 
 // Of what is no stream of bytes.

@@ -70,6 +70,54 @@ class CudaQueue {
     if (error_ == nullptr) Check(cudaStreamSynchronize(stream_));
   }
 
+  // A value that comes to the host while other things are done: one at a time, in pinned memory.
+  template <class T>
+  class Echo {
+   public:
+    Echo() = default;
+    Echo(const Echo&) = delete;
+    Echo& operator=(const Echo&) = delete;
+    ~Echo() {
+      if (arrived_ != nullptr) cudaEventSynchronize(arrived_);
+      if (arrived_ != nullptr) cudaEventDestroy(arrived_);
+      if (value_ != nullptr) cudaFreeHost(value_);
+    }
+
+    // Sends *from as it is when all is done that was started so far. False while one is under way, or where there is no
+    // pinned memory: then nothing ever comes.
+    bool Send(CudaQueue& queue, const T* from) {
+      if (under_way_ || failed_ || queue.error_ != nullptr) return false;
+      if (arrived_ == nullptr) {
+        void* memory = nullptr;
+        failed_ = cudaMallocHost(&memory, sizeof(T)) != cudaSuccess ||
+                  cudaEventCreateWithFlags(&arrived_, cudaEventDisableTiming) != cudaSuccess;
+        value_ = static_cast<T*>(memory);
+        if (failed_) cudaGetLastError();  // Or the next launch would report it.
+        if (failed_) return false;
+      }
+      queue.Check(cudaMemcpyAsync(value_, from, sizeof(T), cudaMemcpyDeviceToHost, queue.stream_));
+      queue.Check(cudaEventRecord(arrived_, queue.stream_));
+      under_way_ = queue.error_ == nullptr;
+      return under_way_;
+    }
+    // Whether it has come in since the last time.
+    bool Take(T* value) {
+      if (!under_way_) return false;
+      if (cudaEventQuery(arrived_) != cudaSuccess) {
+        cudaGetLastError();  // "Not ready" is no error of the next launch.
+        return false;
+      }
+      *value = *value_;
+      under_way_ = false;
+      return true;
+    }
+
+   private:
+    T* value_ = nullptr;
+    cudaEvent_t arrived_ = nullptr;
+    bool under_way_ = false, failed_ = false;
+  };
+
  private:
   void Check(cudaError_t error) {
     if (error != cudaSuccess) error_ = cudaGetErrorString(error);

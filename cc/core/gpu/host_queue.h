@@ -4,6 +4,7 @@
 #define TF_BOOSTER_CC_CORE_GPU_HOST_QUEUE_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <numeric>
@@ -21,6 +22,8 @@ class HostQueue {
 
   const char* error() const { return nullptr; }
   int64_t launches() const { return launches_; }
+  // How often all queues of the program waited for the card, if there were one.
+  static int64_t waits() { return waits_.load(); }
 
   template <class Kernel>
   void Run(int64_t chunks, const Kernel& kernel) {
@@ -56,6 +59,27 @@ class HostQueue {
     std::partial_sum(values, values + n, sums);
   }
 
+  // As CudaQueue's. It comes in with the second look, as what a card sends does.
+  template <class T>
+  class Echo {
+   public:
+    bool Send(HostQueue&, const T* from) {
+      if (looks_ > 0) return false;
+      value_ = *from;
+      looks_ = 2;
+      return true;
+    }
+    bool Take(T* value) {
+      if (looks_ == 0 || --looks_ > 0) return false;
+      *value = value_;
+      return true;
+    }
+
+   private:
+    T value_;
+    int looks_ = 0;
+  };
+
   template <class T>
   void FromHost(const T* host, int64_t n, T* values) {
     std::copy(host, host + n, values);
@@ -63,6 +87,8 @@ class HostQueue {
 
   template <class T>
   void ToHost(const T* values, int64_t n, T* host) {
+    if (n <= 0) return;
+    ++waits_;
     std::copy(values, values + n, host);
   }
 
@@ -70,6 +96,7 @@ class HostQueue {
   ThreadFor threads_;
   int64_t lanes_;
   int64_t launches_ = 0;
+  inline static std::atomic<int64_t> waits_{0};
 };
 
 }  // namespace gpu

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cc/core/gpu/bench.cuh"
-#include "cc/core/gpu/managed_array.cuh"
 #include "cc/core/gpu/multi_gather_gpu.h"
 #include "cc/core/hash_table/hash.h"
 #include "cc/core/optimizer/element_steps.h"
@@ -28,9 +27,9 @@ void Benchmarks(int64_t elements) {
   const double size = static_cast<double>(elements) * sizeof(float);
   float *value = OnCard<float>(elements), *m = OnCard<float>(elements), *v = OnCard<float>(elements);
   float* grad = OnCard<float>(elements);
-  const ManagedArray<float> scalars = {0.9f, 0.999f, 0.001f, 0.9f, 0.999f, 1e-8f};
+  const float* const scalars = OnCard<float>({0.9f, 0.999f, 0.001f, 0.9f, 0.999f, 1e-8f});
   StepInputs<float> inputs = {};
-  for (int i = 0; i < 6; ++i) inputs.scalars[i] = &scalars[i];
+  for (int i = 0; i < 6; ++i) inputs.scalars[i] = scalars + i;
   Report("copy", 2 * size, [&] {
     const cudaError_t error = cudaMemcpyAsync(value, grad, elements * sizeof(float), cudaMemcpyDeviceToDevice);
     return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
@@ -54,11 +53,12 @@ void Benchmarks(int64_t elements) {
 
   // A quarter of the rows, drawn with duplicates.
   const int64_t rows = elements / kDim, picked = rows / 4;
-  ManagedArray<int64_t> indices(picked);
-  for (int64_t i = 0; i < picked; ++i) indices[i] = static_cast<int64_t>(Mix64(i) % rows);
+  std::vector<int64_t> host_indices(picked);
+  for (int64_t i = 0; i < picked; ++i) host_indices[i] = static_cast<int64_t>(Mix64(i) % rows);
+  const int64_t* const indices = OnCard(host_indices);
   const double picked_bytes = static_cast<double>(picked * kDim) * sizeof(float);
   GatherJob<int64_t> gather;
-  gather.indices = indices.data();
+  gather.indices = indices;
   gather.size = picked;
   gather.params = reinterpret_cast<const char*>(value);
   gather.rows = rows;
@@ -72,20 +72,20 @@ void Benchmarks(int64_t elements) {
   job.arrays[1] = m;
   job.grads = grad;
   job.dim = kDim;
-  const std::vector<RowNumbers<int64_t>> numbers = {{indices.data(), picked, rows}};
+  const std::vector<RowNumbers<int64_t>> numbers = {{indices, picked, rows}};
   const SparseRule rule;
   char* scratch = OnCard<char>(SparseScratchBytes<Adagrad>({job}, numbers, rule));
   Report("sparse Adagrad, dim 32", 5 * picked_bytes,
          [&] { return MultiSparseApplyAsync<Adagrad>({job}, numbers, inputs, rule, scratch, nullptr); });
 
-  ManagedArray<int32_t> splits(picked / 8 + 1), idx(picked / 8 * 8);
+  std::vector<int32_t> splits(picked / 8 + 1), idx(picked / 8 * 8);
   for (size_t r = 0; r < splits.size(); ++r) splits[r] = static_cast<int32_t>(8 * r);
   for (size_t i = 0; i < idx.size(); ++i) idx[i] = static_cast<int32_t>(Mix64(i) % picked);
   PoolJob<float> pool;
   pool.segments.combiner = Combiner::kMean;
   pool.segments.rows = static_cast<int64_t>(splits.size()) - 1;
-  pool.segments.row_splits = splits.data();
-  pool.segments.idx = idx.data();
+  pool.segments.row_splits = OnCard(splits);
+  pool.segments.idx = OnCard(idx);
   pool.segments.distinct = picked;
   pool.segments.dim = kDim;
   pool.ids = static_cast<int64_t>(idx.size());

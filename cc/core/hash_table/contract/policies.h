@@ -152,6 +152,59 @@ inline void EvictsDownToMaxRows(const TableMaker& make) {
   }
 }
 
+// Rows that differ late in (score, hash) only: many of one step or frequency with hashes that begin alike, and scores
+// of all sizes.
+inline void EvictsAmongTies(const TableMaker& make) {
+  for (const EvictionOrder order : {EvictionOrder::kLru, EvictionOrder::kLfu}) {
+    TableOptions options = OneField(1);
+    options.fields[0].eviction = {0, 200, order};
+    std::unique_ptr<HashTable> table = make(options);
+    TableModel model(options);
+    ThreadFor pf(2);
+    for (uint64_t step = 0; step < 14; ++step) {
+      Batch batch;
+      std::vector<int64_t> counts;
+      for (uint64_t i = 0; i < 130; ++i) {
+        const uint64_t random = Mix64(step * 64 + i);
+        const uint64_t hash = i % 5 == 0 ? random : (i % 2 ? 0x123456789Aull : 0xFEDCBA9876ull) << 24 | random >> 40;
+        batch.Add({0, KeyOfHash(hash, 0)});
+        counts.push_back((step % 2 == 0 ? int64_t{1} : int64_t{1} << random % 50) + static_cast<int64_t>(random % 3));
+      }
+      Step(table.get(), &model, batch, counts, pf);
+    }
+    EXPECT_EQ(table->FieldSize(0), 200);
+    // Last-use steps that are far apart come by imports alone.
+    TableContents contents = ExportAll(*table, pf);
+    contents.steps[0] = int64_t{1} << 60;
+    for (size_t i = 0; i < contents.last_steps.size(); ++i) {
+      const uint64_t random = Mix64(i);
+      contents.last_steps[i] = static_cast<int64_t>(random >> (4 + random % 56));
+    }
+    EXPECT_OK(table->Import(Borrow(contents), pf));
+    for (uint64_t step = 0; step < 5; ++step) {
+      const TableContents before = ExportAll(*table, pf);
+      using Order = std::pair<int64_t, uint64_t>;
+      std::vector<Order> orders;
+      for (size_t i = 0; i < before.keys.size(); ++i) {
+        orders.emplace_back(order == EvictionOrder::kLru ? before.last_steps[i] : before.frequencies[i],
+                            HashKey(before.keys[i], 0));
+      }
+      std::sort(orders.begin(), orders.end());
+      Batch batch;
+      const int64_t more = 7 + 10 * static_cast<int64_t>(step);
+      for (int64_t i = 0; i < more; ++i) batch.Add({0, static_cast<int64_t>(Mix64(1000 * step + i) >> 1)});
+      const std::vector<int64_t> often(more, INT64_MAX);  // New rows stay.
+      Step(table.get(), nullptr, batch, often, pf);
+      for (int64_t i = 0; i < 200; ++i) {
+        std::vector<uint8_t> found(1);
+        std::vector<float> row(1);
+        EXPECT_OK(table->Find(Batch({KeyOfHash(orders[i].second, 0)}).ref(), row.data(), found.data(), pf));
+        EXPECT_EQ(found[0] != 0, i >= more);
+      }
+    }
+  }
+}
+
 // Key by key erased and inserted again for ever: a queue must not grow by it.
 inline void EvictionForgetsErasedRows(const TableMaker& make) {
   TableOptions options = OneField(2);

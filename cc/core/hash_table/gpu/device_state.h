@@ -75,6 +75,8 @@ struct DeviceCounters {
   uint64_t listed;     // Pending keys that the batch claimed.
   uint64_t duplicate;  // Of a batch whose keys must be distinct: 1 + a place whose key came before.
   uint64_t bad_code;   // 1 + a code of a gather that names no key.
+  uint64_t outgrown;   // `used` of the index that was outgrown last.
+  uint64_t epoch;      // Of handles, which have its lower half: another one since rows were freed.
 };
 
 // By id of the field. Each field has two ids, as on the host (table_state.h).
@@ -94,6 +96,8 @@ struct DeviceState {
   uint64_t* field_rows = nullptr;    // Admitted.
   uint64_t* field_pending = nullptr;
   uint64_t* batch_rows = nullptr;  // New rows of the batch that is under way.
+  uint64_t* field_evicted = nullptr;
+  uint64_t* lowest_scores = nullptr;  // No row has a lower one, where eviction goes by last use.
   uint32_t num_fields = 0;
 };
 
@@ -116,19 +120,36 @@ struct DeviceKeys {
 // Handles as on the host: epoch and row (cpu_table_impl.h).
 struct DeviceHandles {
   const RowHandle* handles = nullptr;  // Null: probe.
-  uint32_t epoch = 0;
 
   // The row, or 0 if the key must be probed for.
   TFB_HOST_DEVICE uint32_t FreshRow(const DeviceState& state, int64_t i) const {
     if (handles == nullptr) return 0;
     const RowHandle handle = handles[i];
     const uint32_t row = static_cast<uint32_t>(handle) & kMaxRow;
-    const bool fresh = handle >= 0 && static_cast<uint32_t>(handle >> 31) == epoch;
+    const bool fresh =
+        handle >= 0 && static_cast<uint32_t>(handle >> 31) == static_cast<uint32_t>(state.counters->epoch);
     return fresh && row >= kFirstRow && row < state.counters->end ? row : 0;
   }
 };
-TFB_HOST_DEVICE RowHandle HandleOf(uint32_t row, uint32_t epoch) {
-  return row == 0 ? kNoRow : static_cast<RowHandle>(uint64_t{epoch} << 31 | row);
+TFB_HOST_DEVICE RowHandle HandleOf(const DeviceState& state, uint32_t row) {
+  const uint64_t epoch = static_cast<uint32_t>(state.counters->epoch);
+  return row == 0 ? kNoRow : static_cast<RowHandle>(epoch << 31 | row);
+}
+
+// The number of the only bit.
+TFB_HOST_DEVICE int BitNumber(uint64_t bit) {
+#if defined(__CUDA_ARCH__)
+  return __ffsll(static_cast<long long>(bit)) - 1;
+#else
+  return __builtin_ctzll(bit);
+#endif
+}
+TFB_HOST_DEVICE int BitCount(uint64_t bits) {
+#if defined(__CUDA_ARCH__)
+  return __popcll(bits);
+#else
+  return __builtin_popcountll(bits);
+#endif
 }
 
 // The row of key i, or 0.

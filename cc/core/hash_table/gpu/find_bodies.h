@@ -37,13 +37,12 @@ struct FindRows {
 struct FindRowHandles {
   DeviceState state;
   DeviceKeys keys;
-  uint32_t epoch;
   RowHandle* handles;
 
   TFB_HOST_DEVICE void operator()(int64_t i) const {
     const Group group;
     const uint32_t row = RowOf(group, state, keys, DeviceHandles(), i);
-    group.Once([&] { handles[i] = HandleOf(row, epoch); });
+    group.Once([&] { handles[i] = HandleOf(state, row); });
   }
 };
 

@@ -42,8 +42,8 @@ class GpuTable : public HashTable {
   // A code that names no key gives zeros.
   virtual Status GatherAsync(const gpu::DeviceKeys& keys, const RowHandle* handles,
                              const std::vector<GatherPart>& parts) const = 0;
-  // As HashTable::Update. It waits for the card where its bounds say that memory may not suffice, where a field has
-  // max_rows, and where eviction may hit something.
+  // As HashTable::Update. It waits for the card where its bounds say that memory may not suffice, or that a field comes
+  // to its max_rows.
   virtual Status UpdateAsync(const DeviceUpdate& batch, DeviceRowsFn update) = 0;
 };
 

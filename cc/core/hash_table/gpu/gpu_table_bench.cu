@@ -1,6 +1,6 @@
 // The table on the card, beside a copy: bytes are what must move, as `find: 8 + 64 + 8 * dim a key`.
 //
-//   gpu_table_bench_cuda [rows = 8388608]
+//   gpu_table_bench_cuda [rows]      a power of two; without it 8388608, or what two thirds of the card hold
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -19,10 +19,24 @@ namespace {
 
 constexpr int64_t kBatch = 1 << 20;
 
+// Keys of numbers first, first + 1, …
 struct FillKeys {
   int64_t* keys;
-  int64_t first, step;
-  TFB_HOST_DEVICE void operator()(int64_t i) const { keys[i] = static_cast<int64_t>(Mix64(first + i * step)); }
+  int64_t first;
+  TFB_HOST_DEVICE void operator()(int64_t i) const { keys[i] = static_cast<int64_t>(Mix64(first + i)); }
+};
+
+// Distinct keys of numbers below `rows`, a power of two, all over the rows: in order of insertion rows would be read in
+// order of addresses. Of each hundred the first `fresh` are new ones, of numbers from `first` on.
+struct DrawKeys {
+  int64_t* keys;
+  uint64_t rows;
+  int64_t fresh = 0, first = 0;
+  TFB_HOST_DEVICE void operator()(int64_t i) const {
+    const bool is_new = i % 100 < fresh;
+    const uint64_t drawn = static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15u & (rows - 1);
+    keys[i] = static_cast<int64_t>(Mix64(is_new ? static_cast<uint64_t>(first + i / 100 * fresh + i % 100) : drawn));
+  }
 };
 
 [[noreturn]] void Stop(const Status& status) {
@@ -129,43 +143,59 @@ void Benchmarks(int64_t rows, int64_t dim) {
   float *out = OnCard<float>(kBatch * dim), *scalars = OnCard<float>(6);
   const float adam[] = {0.9f, 0.999f, 0.001f, 0.9f, 0.999f, 1e-8f};
   queue.FromHost(adam, 6, scalars);
-  const auto nothing = [](const DeviceState&, const uint32_t*) { return Status(); };
-  for (int64_t first = 0; first < rows; first += kBatch) {
-    ForEach(queue, kBatch, FillKeys{keys, first, 1});
-    Checked(table->UpdateAsync({{keys, nullptr, kBatch}, nullptr, nullptr, {}}, nothing));
+  const DeviceKeys batch = {keys, nullptr, kBatch};
+  const auto insert = [&] {
+    return table->UpdateAsync({batch, nullptr, nullptr, {}},
+                              [](const DeviceState&, const uint32_t*) { return Status(); });
+  };
+  int64_t inserted = 0;
+  for (; inserted < rows; inserted += kBatch) {
+    ForEach(queue, kBatch, FillKeys{keys, inserted});
+    Checked(insert());
   }
-  ForEach(queue, kBatch, FillKeys{keys, 0, rows / kBatch});
+  ForEach(queue, kBatch, DrawKeys{keys, static_cast<uint64_t>(rows)});
   std::vector<int64_t> order(kBatch);
   for (int64_t i = 0; i < kBatch; ++i) order[i] = i + 1;
   queue.FromHost(order.data(), kBatch, codes);
-  const DeviceKeys batch = {keys, nullptr, kBatch};
-  const double n = static_cast<double>(kBatch), row = 4.0 * static_cast<double>(dim);
+  const double row = 4.0 * static_cast<double>(dim);
   char name[64];
   const auto report = [&](const char* what, double bytes, auto run) {
     std::snprintf(name, sizeof(name), "%s, dim %lld", what, static_cast<long long>(dim));
-    Report(name, bytes, [&] { return Checked(run()); });
+    ReportKeys(name, static_cast<double>(kBatch), bytes, [&] { return Checked(run()); });
   };
-  report("find", n * (8 + 64 + 2 * row), [&] { return table->FindAsync(batch, out, nullptr); });
-  report("handles", n * (8 + 64 + 8), [&] { return table->FindHandlesAsync(batch, handles); });
-  report("gather by handles", n * (16 + 2 * row), [&] {
-    return table->GatherAsync(batch, handles, {{codes, kBatch, out}});
-  });
+  report("find", 8 + 64 + 2 * row, [&] { return table->FindAsync(batch, out, nullptr); });
+  report("handles", 8 + 64 + 8, [&] { return table->FindHandlesAsync(batch, handles); });
+  report("gather by handles", 16 + 2 * row, [&] { return table->GatherAsync(batch, handles, {{codes, kBatch, out}}); });
   SparseApplyBatch step;
   step.probes = {{keys, nullptr, nullptr, handles, kBatch}};
   step.gradients = {{codes, out, kBatch}};
   step.grad_dim = dim;
   StepInputs<float> inputs = {};
   for (int i = 0; i < 6; ++i) inputs.scalars[i] = scalars + i;
-  report("Adam", n * 7 * row,
+  report("Adam", 7 * row,
          [&] { return TableApplyAsync<table_step::Adam>(*table, step, inputs, CudaAllocator(), nullptr); });
   TrainingStep(table.get(), rows, dim, inputs).Run();
-  // The last: the table grows. A tenth of each batch is new, and a key is inserted by no second run.
-  int64_t fresh = rows;
-  report("find_or_insert, 10 % new", n * (8 + 2 * 64), [&] {
-    ForEach(queue, kBatch / 10, FillKeys{keys, fresh, 1});
-    fresh += kBatch / 10;
-    return table->UpdateAsync({{keys, nullptr, kBatch}, nullptr, nullptr, {}}, nothing);
-  });
+  // The last: the table grows. Two of a hundred keys are new, and a key is inserted by no second run.
+  const auto load = [&] {
+    const TableStats stats = table->Stats();
+    return static_cast<double>(stats.rows) / static_cast<double>(stats.index_capacity);
+  };
+  const auto find_or_insert = [&] {
+    char what[64];
+    std::snprintf(what, sizeof(what), "find_or_insert at load %.2f", load());
+    report(what, 8 + 64, [&] {
+      ForEach(queue, kBatch, DrawKeys{keys, static_cast<uint64_t>(rows), 2, inserted});
+      inserted += kBatch / 100 * 2 + 2;
+      return insert();
+    });
+  };
+  find_or_insert();
+  while (load() < 0.65) {
+    ForEach(queue, kBatch, FillKeys{keys, inserted});
+    inserted += kBatch;
+    Checked(insert());
+  }
+  find_or_insert();
   for (void* memory : {static_cast<void*>(keys), static_cast<void*>(codes), static_cast<void*>(handles),
                        static_cast<void*>(out), static_cast<void*>(scalars)}) {
     cudaFree(memory);
@@ -189,6 +219,11 @@ void Copy() {
 
 int main(int argc, char** argv) {
   tf_booster::gpu::Copy();
-  const int64_t rows = argc > 1 ? std::atoll(argv[1]) : int64_t{1} << 23;
+  int64_t rows = argc > 1 ? std::atoll(argv[1]) : int64_t{1} << 23;
+  size_t left = 0, all = 0;
+  if (cudaMemGetInfo(&left, &all) != cudaSuccess) return 1;
+  // Rows of 3 * 128 floats, up to 1.6 times as many as `rows` in the end, in an index of 2.3 entries a row.
+  while (argc <= 1 && static_cast<double>(rows) * 1.6 * (3 * 128 * 4 + 80) > static_cast<double>(left) / 3 * 2)
+    rows /= 2;
   for (const int64_t dim : {16, 64, 128}) tf_booster::gpu::Benchmarks(rows, dim);
 }

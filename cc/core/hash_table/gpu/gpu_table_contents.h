@@ -185,11 +185,10 @@ Status GpuTableOn<Queue>::Import(const std::vector<ContentsIn>& contents, Parall
     std::vector<uint32_t> ids;
     if (fields.size() == state_->num_fields) {  // Into a new state: what the table had is given back.
       std::unique_ptr<State> state;
-      TFB_RETURN_IF_ERROR(NewState(&state));
+      TFB_RETURN_IF_ERROR(NextState(&state));
       for (const uint32_t field : fields) ids.push_back(state->active[field]);
       TFB_RETURN_IF_ERROR(Enter(contents, ids, state.get()));
       state_ = std::move(state);
-      ++epoch_;
       return Done();
     }
     for (const uint32_t field : fields) ids.push_back(state_->OtherId(state_->active[field]));
@@ -206,10 +205,12 @@ template <class Queue>
 Status GpuTableOn<Queue>::Enter(const std::vector<ContentsIn>& contents, const std::vector<uint32_t>& ids,
                                 State* state) {
   int64_t rows = 0, pending = 0;
+  const std::vector<int64_t> evicted = state_->ReadById(queue_, state_->view.field_evicted);
   for (size_t c = 0; c < contents.size(); ++c) {
     const ContentsIn& in = contents[c];
-    const GpuFieldState& before = state_->fields[state_->active[in.field]];
-    state->fields[ids[c]].Start(in.seed.value_or(before.seed), in.step, before.evicted);
+    const uint32_t before = state_->active[in.field];
+    state->fields[ids[c]].Start(in.seed.value_or(state_->fields[before].seed), in.step);
+    state->WriteEvicted(queue_, ids[c], evicted[before]);
     rows += in.rows;
     pending += in.pending;
   }
@@ -288,7 +289,7 @@ Status GpuTableOn<Queue>::Exchange(const std::vector<uint32_t>& fields, const Pu
   State& state = *state_;
   for (const uint32_t field : fields) state.active[field] = state.OtherId(state.active[field]);
   state.WriteActive(queue_);
-  ++epoch_;  // Handles would lead to the old rows.
+  ForEach(queue_, 1, NextEpoch{state.view.counters});
   return Purge(arrays);
 }
 
@@ -305,7 +306,7 @@ Status GpuTableOn<Queue>::Purge(const PurgeArrays& arrays) {
     ForEach(queue_, n, FlagOld{state.view, arrays.is_old, first, arrays.flags});
     queue_.InclusiveSum(arrays.flags, arrays.ranks, n, arrays.sum_scratch);
     ForEach(queue_, n, FreeOld{state.view, first, arrays.flags, arrays.ranks});
-    ForEach(queue_, 1, CommitFreed{state.view.counters, arrays.ranks + n - 1, 0});
+    ForEach(queue_, 1, CommitFreed{state.view.counters, arrays.ranks + n - 1});
   }
   return Done();
 }
@@ -317,18 +318,19 @@ Status GpuTableOn<Queue>::Clear(uint32_t field) {
     State& state = *state_;
     if (state.num_fields == 1) {
       std::unique_ptr<State> empty;
-      TFB_RETURN_IF_ERROR(NewState(&empty));
-      empty->fields[0].Start(state.fields[0].seed, state.fields[0].step, state.fields[0].evicted);
+      TFB_RETURN_IF_ERROR(NextState(&empty));
+      empty->fields[0].Start(state.fields[0].seed, state.fields[0].step);
+      empty->WriteEvicted(queue_, 0, state.ReadById(queue_, state.view.field_evicted)[0]);
       empty->WriteFields(queue_);
       empty->WriteSteps(queue_);
       state_ = std::move(empty);
-      ++epoch_;
       return Done();
     }
     PurgeArrays arrays;
     TFB_RETURN_IF_ERROR(TakePurgeArrays(&arrays));
-    const GpuFieldState& before = state.fields[state.active[field]];
-    state.fields[state.OtherId(state.active[field])].Start(before.seed, before.step, before.evicted);
+    const uint32_t before = state.active[field], other = state.OtherId(before);
+    state.fields[other].Start(state.fields[before].seed, state.fields[before].step);
+    state.WriteEvicted(queue_, other, state.ReadById(queue_, state.view.field_evicted)[before]);
     state.WriteFields(queue_);
     state.WriteSteps(queue_);
     return Exchange({field}, arrays);

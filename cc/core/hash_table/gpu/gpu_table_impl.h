@@ -28,7 +28,7 @@ class GpuTableOn final : public GpuTable {
   using State = GpuTableState<Queue>;
 
   GpuTableOn(TableOptions options, const GpuTableConfig& config, Queue queue)
-      : options_(std::move(options)), config_(config), queue_(std::move(queue)), epoch_(FirstEpoch()) {}
+      : options_(std::move(options)), config_(config), queue_(std::move(queue)) {}
   Status Init();
 
   const TableOptions& options() const override { return options_; }
@@ -76,7 +76,7 @@ class GpuTableOn final : public GpuTable {
     DeviceBlock old_index;  // The one that was outgrown, until it is clear that the batch stays.
     DeviceIndex old_view;
     bool grown = false;
-    int64_t old_used_bound = 0;  // Exact: growth reads the counters first.
+    int64_t old_used_bound = 0;
   };
   void TakeInsertArrays(const State& state, int64_t n, Scratch* scratch, InsertArrays* arrays) const;
   // Inserts the keys that have no row. wait: errors of the batch itself (limits, duplicates) are looked for. On error
@@ -90,23 +90,17 @@ class GpuTableOn final : public GpuTable {
   Status Rebuild(State* state, int64_t live, int64_t more, Insertion* insertion);
   void Refill(State* state, DeviceIndex old_view, DeviceBlock block, int64_t buckets, int64_t live);
 
+  void MakeRoomAhead(State* state, int64_t n);
   // Memory for so many more rows and keys.
   Status MakeRoom(State* state, int64_t more_rows, int64_t more_keys);
 
   Status UpdateLocked(const DeviceUpdate& batch, bool wait, DeviceRowsFn update);
-  // What an eviction works with. It is taken before the step, which cannot fail afterwards.
-  struct EvictionArrays {
-    DeviceBlock block;
-    ScoreRange* range = nullptr;
-    uint64_t *counts = nullptr, *hashes = nullptr, *scores = nullptr, *sorted = nullptr;
-    int32_t *rows = nullptr, *by_hash = nullptr;
-    char* sort_scratch = nullptr;
-  };
   // Whether a step may evict rows of a field, as far as the host knows.
   bool MayEvict(uint32_t id, int64_t step, int64_t most_rows) const;
-  Status TakeEvictionArrays(int64_t rows, EvictionArrays* arrays) const;
-  Status Evict(const std::vector<uint32_t>& ids, const EvictionArrays& arrays);
-  Status EvictField(uint32_t id, int64_t field_rows, int64_t end, const EvictionArrays& arrays);
+  // Taken before the step, which cannot fail afterwards.
+  Status TakeEvictionArrays(int64_t rows, EvictionArrays* arrays, DeviceBlock* block) const;
+  void EvictField(uint32_t id, const EvictionArrays& arrays);
+  void BoundLiveRows(const std::vector<uint32_t>& stepped);
   Status FreeByRank(const DeviceKeys& keys, int64_t* erased);
 
   Status Enter(const std::vector<ContentsIn>& contents, const std::vector<uint32_t>& ids, State* state);
@@ -122,7 +116,9 @@ class GpuTableOn final : public GpuTable {
   Status TakePurgeArrays(PurgeArrays* arrays) const;
   Status Purge(const PurgeArrays& arrays);
   Status Exchange(const std::vector<uint32_t>& fields, const PurgeArrays& arrays);
-  Status NewState(std::unique_ptr<State>* state) const;
+  // Empty; what stands for another has a later epoch than that.
+  Status NewState(uint64_t epoch, std::unique_ptr<State>* state) const;
+  Status NextState(std::unique_ptr<State>* state) const;
 
   // Rows [first, first + n) of the table that are of `id` (kNoField: all), on the host; `out` gets what it has room
   // for.
@@ -178,7 +174,6 @@ class GpuTableOn final : public GpuTable {
   mutable std::mutex mutex_;
   mutable Queue queue_;
   std::unique_ptr<State> state_;
-  uint32_t epoch_;  // Changes when rows are freed: handles are of an epoch.
 };
 
 template <class Queue>

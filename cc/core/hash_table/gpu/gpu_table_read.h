@@ -13,13 +13,19 @@ namespace gpu {
 
 template <class Queue>
 Status GpuTableOn<Queue>::Init() {
-  return NewState(&state_);
+  return NewState(FirstEpoch(), &state_);
 }
 
 template <class Queue>
-Status GpuTableOn<Queue>::NewState(std::unique_ptr<State>* state) const {
+Status GpuTableOn<Queue>::NextState(std::unique_ptr<State>* state) const {
+  return NewState(state_->ReadCounters(queue_).epoch + 1, state);
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::NewState(uint64_t epoch, std::unique_ptr<State>* state) const {
   *state = std::make_unique<State>(options_, config_.allocator);
-  if (!(*state)->Init(queue_)) return Exhausted(static_cast<int64_t>(sizeof(DeviceCounters)), -1, "its counters");
+  if (!(*state)->Init(queue_, epoch))
+    return Exhausted(static_cast<int64_t>(sizeof(DeviceCounters)), -1, "its counters");
   return Done();
 }
 
@@ -76,7 +82,7 @@ Status GpuTableOn<Queue>::FindAsync(const DeviceKeys& keys, float* out, uint8_t*
 template <class Queue>
 Status GpuTableOn<Queue>::FindHandlesAsync(const DeviceKeys& keys, RowHandle* handles) const {
   return Guarded([&] {
-    ForEach<kGroupLanes>(queue_, keys.size, FindRowHandles{state_->view, keys, epoch_, handles});
+    ForEach<kGroupLanes>(queue_, keys.size, FindRowHandles{state_->view, keys, handles});
     return Done();
   });
 }
@@ -89,7 +95,7 @@ Status GpuTableOn<Queue>::GatherAsync(const DeviceKeys& keys, const RowHandle* h
     for (const GatherPart& part : parts) {
       jobs.push_back({part.codes, part.out, FloatCopy(options_.dim, part.out), part.size});
     }
-    ForEachUnit<kGroupLanes>(queue_, jobs, GatherRows{state_->view, keys, {handles, epoch_}});
+    ForEachUnit<kGroupLanes>(queue_, jobs, GatherRows{state_->view, keys, {handles}});
     return Done();
   });
 }
@@ -115,7 +121,7 @@ Status GpuTableOn<Queue>::FindHandles(const KeyBatch& keys, RowHandle* handles, 
   return Guarded([&] {
     Staged staged;
     TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
-    ForEach<kGroupLanes>(queue_, keys.size, FindRowHandles{state_->view, staged.keys, epoch_, staged.handles});
+    ForEach<kGroupLanes>(queue_, keys.size, FindRowHandles{state_->view, staged.keys, staged.handles});
     queue_.ToHost(staged.handles, keys.size, handles);
     return Done();
   });
@@ -143,7 +149,7 @@ Status GpuTableOn<Queue>::Gather(const KeyBatch& keys, const RowHandle* handles,
       queue_.FromHost(parts[p].codes, parts[p].size, const_cast<int64_t*>(jobs[p].codes));
     }
     queue_.Zero(&state_->view.counters->bad_code, sizeof(uint64_t));
-    ForEachUnit<kGroupLanes>(queue_, jobs, GatherRows{state_->view, staged.keys, {staged.handles, epoch_}});
+    ForEachUnit<kGroupLanes>(queue_, jobs, GatherRows{state_->view, staged.keys, {staged.handles}});
     const uint64_t bad = state_->ReadCounters(queue_).bad_code;
     TFB_RETURN_IF_ERROR(Done());
     if (bad != 0) {
@@ -169,8 +175,9 @@ TableStats GpuTableOn<Queue>::Stats() const {
   stats.pending = std::accumulate(pending.begin(), pending.end(), int64_t{0});
   stats.index_capacity = state_->view.index.capacity();
   stats.bytes = state_->bytes();
+  const std::vector<int64_t> evicted = state_->ReadById(queue_, state_->view.field_evicted);
   for (const uint32_t id : state_->active) {
-    stats.evicted += state_->fields[id].evicted;
+    stats.evicted += evicted[id];
     stats.step = std::max(stats.step, state_->fields[id].step);
   }
   return stats;
@@ -185,7 +192,7 @@ Status GpuTableOn<Queue>::FieldStats(uint32_t field, TableStats* stats) const {
     const uint32_t id = state_->active[field];
     stats->rows = rows[id];
     stats->pending = pending[id];
-    stats->evicted = state_->fields[id].evicted;
+    stats->evicted = state_->ReadById(queue_, state_->view.field_evicted)[id];
     stats->step = state_->fields[id].step;
     const double keys = static_cast<double>(std::accumulate(rows.begin(), rows.end(), int64_t{0}) +
                                             std::accumulate(pending.begin(), pending.end(), int64_t{0}));

@@ -66,19 +66,26 @@ struct GpuFieldState {
   const FieldOptions* options = nullptr;
   uint64_t seed = 0;
   int64_t step = 0;
-  int64_t evicted = 0;
-  uint64_t lowest_score = 0;  // No row of the field has a lower one.
+  bool over = false;  // May have more rows than its eviction leaves after a step.
 
-  void Start(uint64_t new_seed, int64_t new_step, int64_t evicted_so_far) {
+  void Start(uint64_t new_seed, int64_t new_step) {
     seed = new_seed;
     step = new_step;
-    evicted = evicted_so_far;
-    lowest_score = 0;
+    over = true;
   }
   DeviceField OnDevice() const {
     return {MakeRowInitializer(options->initializer, options->name, seed), options->min_frequency};
   }
 };
+
+// Entries that are not empty, at most; and how full a new index is, at most. As on the host: at 4/5 a hit reads 1.1
+// buckets on average. An entry is 16 bytes, rows are hundreds.
+inline int64_t MaxUsed(int64_t capacity) { return capacity / 5 * 4; }
+inline int64_t BucketsFor(int64_t live) {
+  int64_t buckets = 16;
+  while (buckets * kBucket / 10 * 7 < live) buckets *= 2;
+  return buckets;
+}
 
 // Slab sizes: doubling until one is some 64 MiB.
 inline int CapBits(int64_t stride_bytes) {
@@ -99,16 +106,20 @@ class GpuTableState {
     fields.resize(num_ids);
     for (uint32_t id = 0; id < num_ids; ++id) {
       fields[id].options = &options.fields[FieldOf(id)];
-      fields[id].Start(fields[id].options->seed, 0, 0);
+      fields[id].Start(fields[id].options->seed, 0);
+      fields[id].over = false;
     }
     for (uint32_t f = 0; f < num_fields; ++f) active.push_back(f);
+    for (const FieldOptions& field : options.fields) {
+      if (field.max_rows > 0) row_limit = std::min(row_limit, field.max_rows);
+    }
   }
 
   uint32_t FieldOf(uint32_t id) const { return id < num_fields ? id : id - num_fields; }
   uint32_t OtherId(uint32_t id) const { return id < num_fields ? id + num_fields : id - num_fields; }
 
-  // The small arrays; false where there is no memory.
-  bool Init(Queue& queue) {
+  // The small arrays; false where there is no memory. epoch: the first one of its handles.
+  bool Init(Queue& queue, uint64_t epoch) {
     Scratch measure(nullptr);
     TakeControl(&measure);
     control_ = DeviceBlock(allocator_, measure.used());
@@ -118,6 +129,7 @@ class GpuTableState {
     queue.Zero(control_.get(), control_.bytes());
     const uint64_t end = kFirstRow;
     Write(queue, &end, 1, &view.counters->end);
+    Write(queue, &epoch, 1, &view.counters->epoch);
     Write(queue, options_.slot_initial_values.data(), layout.slots, const_cast<float*>(view.slot_initial_values));
     view.num_fields = num_fields;
     view.rows.dim = layout.dim;
@@ -140,6 +152,13 @@ class GpuTableState {
     std::vector<int64_t> values;
     for (const GpuFieldState& field : fields) values.push_back(field.step);
     Write(queue, values.data(), num_ids, const_cast<int64_t*>(view.steps));
+  }
+
+  // What starts anew with a field that came in, or was cleared, under this id.
+  void WriteEvicted(Queue& queue, uint32_t id, int64_t evicted_so_far) {
+    const uint64_t evicted = static_cast<uint64_t>(evicted_so_far), lowest = 0;
+    Write(queue, &evicted, 1, view.field_evicted + id);
+    Write(queue, &lowest, 1, view.lowest_scores + id);
   }
 
   // Waits for the card.
@@ -205,9 +224,42 @@ class GpuTableState {
   DeviceState view;
   DeviceBlock index;
   bool may_have_pending = false;
-  // Upper bounds of the counters of the same names.
+  // Upper bounds of the counters of the same names, and of rows that are taken now.
   int64_t used_bound = 0;
   int64_t end_bound = kFirstRow;
+  int64_t live_bound = 0;
+  int64_t row_limit = INT64_MAX;  // No field has a lower limit of rows that is an error.
+
+  // The bound of `end` behind a batch of n keys: new rows take free ones first, so there are never more than lived at
+  // once.
+  int64_t EndAfter(int64_t n) const { return std::max(end_bound, std::min(end_bound + n, kFirstRow + live_bound + n)); }
+
+  // Bounds by what the card told last, if that has come in; nobody waits for it.
+  void Listen() {
+    DeviceCounters then = {};
+    if (!echo_.Take(&then)) return;
+    heard_ = true;
+    const int64_t live = static_cast<int64_t>(then.end - then.free) - kFirstRow + keys_since_;
+    used_bound = std::min(used_bound, static_cast<int64_t>(then.used) + keys_since_);
+    live_bound = std::min(live_bound, live);
+    end_bound = std::min(end_bound, std::max(static_cast<int64_t>(then.end), kFirstRow + live));
+  }
+  // Whether the bounds are those of the card but for the keys of a few batches of n.
+  bool HeardLately(int64_t n) const { return heard_ && keys_since_ <= kStepsAhead * n; }
+  // n keys came that may all have been new.
+  void CountKeys(int64_t n) {
+    used_bound += n;
+    keys_since_ += n;
+  }
+  // After a step on n keys: asks the card for its counters where a few more of them might reach a bound.
+  void Ask(Queue& queue, int64_t n) {
+    const int64_t soon = kStepsAhead * n;
+    const bool near = used_bound + soon > MaxUsed(view.index.capacity()) || EndAfter(soon) > slab_end_ ||
+                      live_bound > row_limit - soon;
+    if (!near || !echo_.Send(queue, view.counters)) return;
+    keys_since_ = 0;
+    heard_ = false;
+  }
 
  private:
   void TakeControl(Scratch* scratch) {
@@ -219,6 +271,8 @@ class GpuTableState {
     view.field_rows = scratch->Take<uint64_t>(num_ids);
     view.field_pending = scratch->Take<uint64_t>(num_ids);
     view.batch_rows = scratch->Take<uint64_t>(num_ids);
+    view.field_evicted = scratch->Take<uint64_t>(num_ids);
+    view.lowest_scores = scratch->Take<uint64_t>(num_ids);
   }
 
   // Values first, so that they start where the allocator aligned them.
@@ -238,8 +292,13 @@ class GpuTableState {
     return true;
   }
 
+  static constexpr int64_t kStepsAhead = 8;
+
   const TableOptions& options_;
   Allocator* const allocator_;
+  typename Queue::template Echo<DeviceCounters> echo_;
+  int64_t keys_since_ = 0;  // Since the echo was sent.
+  bool heard_ = false;      // And came in.
   DeviceBlock control_;
   DeviceBlock table_;  // SlabRef of each slab.
   int table_capacity_ = 0;

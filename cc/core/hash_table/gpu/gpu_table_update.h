@@ -23,18 +23,20 @@ Status GpuTableOn<Queue>::UpdateLocked(const DeviceUpdate& batch, bool wait, Dev
   for (const FieldOptions& field : options_.fields) filters |= field.min_frequency > 1;
   std::vector<uint32_t> stepping = batch.fields;
   for (uint32_t f = 0; batch.fields.empty() && f < state.num_fields; ++f) stepping.push_back(f);
-  const int64_t most_rows = state.end_bound - kFirstRow + batch.keys.size;
-  bool may_evict = false;
+  state.Listen();
+  const int64_t most_rows = state.EndAfter(batch.keys.size) - kFirstRow;
+  std::vector<uint32_t> evicting;
   for (uint32_t& field : stepping) {
     field = state.active[field];
-    may_evict |= MayEvict(field, state.fields[field].step + 1, most_rows);
+    if (MayEvict(field, state.fields[field].step + 1, most_rows)) evicting.push_back(field);
   }
   EvictionArrays eviction;
-  if (may_evict) TFB_RETURN_IF_ERROR(TakeEvictionArrays(most_rows, &eviction));
+  DeviceBlock eviction_block;
+  if (!evicting.empty()) TFB_RETURN_IF_ERROR(TakeEvictionArrays(most_rows, &eviction, &eviction_block));
   const bool had_pending = state.may_have_pending;
   state.may_have_pending |= filters;
   Insertion insertion;
-  const Status status = Insert(&state, batch.keys, {batch.handles, epoch_}, rule, DeviceRowSource(), wait, &insertion);
+  const Status status = Insert(&state, batch.keys, {batch.handles}, rule, DeviceRowSource(), wait, &insertion);
   if (!status.ok()) {
     state.may_have_pending = had_pending;
     return status;
@@ -43,7 +45,25 @@ Status GpuTableOn<Queue>::UpdateLocked(const DeviceUpdate& batch, bool wait, Dev
   state.WriteSteps(queue_);
   ForEach(queue_, batch.keys.size, CountSightings{state.view, insertion.arrays.rows, batch.counts});
   TFB_RETURN_IF_ERROR(update(state.view, insertion.arrays.rows));
-  return may_evict ? Evict(stepping, eviction) : Done();
+  for (const uint32_t id : evicting) EvictField(id, eviction);
+  BoundLiveRows(stepping);
+  state.Ask(queue_, batch.keys.size);
+  return Done();
+}
+
+// Where every field leaves a step with at most its eviction's rows, that is a bound for all of them.
+template <class Queue>
+void GpuTableOn<Queue>::BoundLiveRows(const std::vector<uint32_t>& stepped) {
+  State& state = *state_;
+  for (const uint32_t id : state.active) state.fields[id].over = true;
+  for (const uint32_t id : stepped) state.fields[id].over = false;
+  int64_t most = 0;
+  for (const uint32_t id : state.active) {
+    const int64_t max_rows = state.fields[id].options->eviction.max_rows;
+    if (max_rows == 0 || state.fields[id].over) return;
+    most += max_rows;
+  }
+  state.live_bound = std::min(state.live_bound, most);
 }
 
 template <class Queue>
@@ -95,90 +115,65 @@ Status GpuTableOn<Queue>::Update(const UpdateBatch& batch, RowUpdateFn update, P
 
 template <class Queue>
 bool GpuTableOn<Queue>::MayEvict(uint32_t id, int64_t step, int64_t most_rows) const {
-  const GpuFieldState& field = state_->fields[id];
-  const EvictionOptions& eviction = field.options->eviction;
-  if (eviction.max_idle_steps > 0) return static_cast<int64_t>(field.lowest_score) <= step - eviction.max_idle_steps;
+  const EvictionOptions& eviction = state_->fields[id].options->eviction;
+  if (eviction.max_idle_steps > 0) return step >= eviction.max_idle_steps;
   return eviction.max_rows > 0 && most_rows > eviction.max_rows;
 }
 
 template <class Queue>
-Status GpuTableOn<Queue>::TakeEvictionArrays(int64_t rows, EvictionArrays* arrays) const {
-  const int64_t sort_bytes = Queue::SortBytes(rows);
+Status GpuTableOn<Queue>::TakeEvictionArrays(int64_t rows, EvictionArrays* arrays, DeviceBlock* block) const {
+  const int64_t words = CeilDiv(rows, kRowsOfWord);
+  const int64_t sum_bytes = std::max(Queue::SumBytes(words), Queue::SumBytes(kDigits));
   const auto take = [&](Scratch* scratch) {
-    arrays->range = scratch->Take<ScoreRange>(1);
-    arrays->counts = scratch->Take<uint64_t>(kScoreBins);
-    arrays->hashes = scratch->Take<uint64_t>(rows);
-    arrays->scores = scratch->Take<uint64_t>(rows);
-    arrays->sorted = scratch->Take<uint64_t>(rows);
-    arrays->rows = scratch->Take<int32_t>(rows);
-    arrays->by_hash = scratch->Take<int32_t>(rows);
-    arrays->sort_scratch = scratch->Take<char>(sort_bytes);
+    arrays->choices = scratch->Take<Choice>(kLevels);
+    arrays->not_lowest = scratch->Take<uint64_t>(1);
+    arrays->ties = scratch->Take<uint64_t>(1);
+    arrays->counts = scratch->Take<int32_t>(kLevels * kDigits);
+    arrays->victims = scratch->Take<uint64_t>(words);
+    arrays->candidates = scratch->Take<uint64_t>(words);
+    arrays->sums = scratch->Take<int32_t>(kDigits);
+    arrays->freed = scratch->Take<int32_t>(words);
+    arrays->ranks = scratch->Take<int32_t>(words);
+    arrays->sum_scratch = scratch->Take<char>(sum_bytes);
   };
-  return TakeArrays(take, &arrays->block);
+  return TakeArrays(take, block);
 }
 
+// Rows that have not been taken yet are passed over: the host knows a bound of their number alone.
 template <class Queue>
-Status GpuTableOn<Queue>::Evict(const std::vector<uint32_t>& ids, const EvictionArrays& arrays) {
-  State& state = *state_;
-  const std::vector<int64_t> rows = state.ReadById(queue_, state.view.field_rows);
-  const int64_t end = static_cast<int64_t>(state.ReadCounters(queue_).end);
-  TFB_RETURN_IF_ERROR(Done());
-  for (const uint32_t id : ids) {
-    if (rows[id] > 0 && MayEvict(id, state.fields[id].step, rows[id])) {
-      TFB_RETURN_IF_ERROR(EvictField(id, rows[id], end, arrays));
+void GpuTableOn<Queue>::EvictField(uint32_t id, const EvictionArrays& arrays) {
+  const State& state = *state_;
+  const EvictionOptions& eviction = state.fields[id].options->eviction;
+  const int64_t rows = state.end_bound - kFirstRow, words = CeilDiv(rows, kRowsOfWord);
+  if (rows == 0) return;
+  const EvictionBody body = {state.view,
+                             arrays,
+                             id,
+                             eviction.order == EvictionOrder::kLfu,
+                             eviction.max_rows,
+                             state.fields[id].step - eviction.max_idle_steps};
+  char* const zeros = reinterpret_cast<char*>(arrays.choices);
+  queue_.Zero(zeros, reinterpret_cast<char*>(arrays.sums) - zeros);
+  if (eviction.max_rows > 0) {
+    const auto choose = [&](int level) {
+      queue_.InclusiveSum(arrays.counts + level * kDigits, arrays.sums, kDigits, arrays.sum_scratch);
+      ForEach(queue_, kDigits, Choose(body, level));
+    };
+    ForEach(queue_, rows, CountScores(body));
+    choose(0);
+    ForEach(queue_, rows, SiftRows(body));
+    for (int level = 1; level < kLevels; ++level) {
+      choose(level);
+      ForEach(queue_, words, SiftCandidates(body, level));
     }
-  }
-  return Done();
-}
-
-template <class Queue>
-Status GpuTableOn<Queue>::EvictField(uint32_t id, int64_t field_rows, int64_t end, const EvictionArrays& arrays) {
-  State& state = *state_;
-  GpuFieldState& field = state.fields[id];
-  const EvictionOptions& eviction = field.options->eviction;
-  const int64_t all = end - kFirstRow;
-  const ScoreBody body = {state.view, id, eviction.order == EvictionOrder::kLfu};
-  queue_.Zero(arrays.range, sizeof(ScoreRange));
-  ForEach(queue_, all, FindScoreRange(body, arrays.range));
-  ScoreRange found = {};
-  queue_.ToHost(arrays.range, 1, &found);
-  TFB_RETURN_IF_ERROR(Done());
-  field.lowest_score = ~found.not_lowest;
-
-  // How many rows leave, if that is known, and the highest score among them.
-  int64_t wanted = -1;
-  uint64_t last = 0;
-  if (eviction.max_idle_steps > 0) {
-    last = static_cast<uint64_t>(field.step - eviction.max_idle_steps);
-    if (field.lowest_score > last) return Status();
-    field.lowest_score = last + 1;
+    ForEach(queue_, rows, RankTies(body));
   } else {
-    wanted = field_rows - eviction.max_rows;
-    const ScoreBins bins = {field.lowest_score, (found.greatest - field.lowest_score) / kScoreBins + 1};
-    queue_.Zero(arrays.counts, kScoreBins * static_cast<int64_t>(sizeof(uint64_t)));
-    ForEach(queue_, all, CountScores(body, bins, arrays.counts));
-    std::vector<uint64_t> in_bins(kScoreBins);
-    queue_.ToHost(arrays.counts, kScoreBins, in_bins.data());
-    TFB_RETURN_IF_ERROR(Done());
-    uint64_t bin = 0;
-    for (int64_t sum = static_cast<int64_t>(in_bins[0]); sum < wanted; sum += static_cast<int64_t>(in_bins[++bin])) {
-    }
-    last = bins.lowest + (bin + 1) * bins.width - 1;
+    ForEach(queue_, rows, FindIdle(body));
   }
-
-  ForEach(queue_, all, CollectScores{body, last, arrays.range, arrays.hashes, arrays.rows});
-  queue_.ToHost(arrays.range, 1, &found);
-  TFB_RETURN_IF_ERROR(Done());
-  const int64_t collected = static_cast<int64_t>(found.collected), victims = wanted < 0 ? collected : wanted;
-  queue_.Sort(arrays.hashes, arrays.sorted, arrays.rows, arrays.by_hash, collected, 64, arrays.sort_scratch);
-  ForEach(queue_, collected, ReadScores{body, arrays.by_hash, arrays.scores});
-  queue_.Sort(arrays.scores, arrays.sorted, arrays.by_hash, arrays.rows, collected, 64, arrays.sort_scratch);
-  const auto* leaving = reinterpret_cast<const uint32_t*>(arrays.rows);
-  ForEach<kGroupLanes>(queue_, victims, FreeRows{state.view, leaving, nullptr, nullptr});
-  ForEach(queue_, 1, CommitFreed{state.view.counters, nullptr, victims});
-  field.evicted += victims;
-  ++epoch_;
-  return Done();
+  ForEach(queue_, words, CountVictims(body));
+  queue_.InclusiveSum(arrays.freed, arrays.ranks, words, arrays.sum_scratch);
+  ForEach<kGroupLanes>(queue_, words, FreeVictims(body));
+  ForEach(queue_, 1, CommitEvicted(body, arrays.ranks + words - 1));
 }
 
 }  // namespace gpu

@@ -1,7 +1,8 @@
 // Of gpu_table_impl.h: inserts, growth, assigning, erasing.
 //
-// Whether to grow is decided by upper bounds that the host keeps: a batch of n keys may take n entries and n rows. Only
-// where a bound does not fit are the true counts read, which waits for the card; then the bounds are exact again.
+// Whether to grow is decided by upper bounds that the host keeps: a batch of n keys may take n entries and n rows.
+// Before a bound is reached the card is asked for its counters, which come in while other things are done, and lower
+// the bounds. Only where that does not suffice are they read, which waits for the card.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_WRITE_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_WRITE_H_
 
@@ -12,15 +13,6 @@
 
 namespace tf_booster {
 namespace gpu {
-
-// Entries that are not empty, at most; and how full a new index is, at most. As on the host: at 4/5 a hit reads 1.1
-// buckets on average. An entry is 16 bytes, rows are hundreds.
-inline int64_t MaxUsed(int64_t capacity) { return capacity / 5 * 4; }
-inline int64_t BucketsFor(int64_t live) {
-  int64_t buckets = 16;
-  while (buckets * kBucket / 10 * 7 < live) buckets *= 2;
-  return buckets;
-}
 
 template <class Queue>
 void GpuTableOn<Queue>::TakeInsertArrays(const State& state, int64_t n, Scratch* scratch, InsertArrays* arrays) const {
@@ -34,14 +26,13 @@ void GpuTableOn<Queue>::TakeInsertArrays(const State& state, int64_t n, Scratch*
   arrays->listed_states = scratch->Take<uint32_t>(state.may_have_pending ? n : 0);
 }
 
-// Enters all live entries of `old_view` into an index of `block`, which becomes the table's.
+// Enters all live entries of `old_view`, at most `live` of them, into an index of `block`, which becomes the table's.
 template <class Queue>
 void GpuTableOn<Queue>::Refill(State* state, DeviceIndex old_view, DeviceBlock block, int64_t buckets, int64_t live) {
   state->view.index = State::EmptyIndex(queue_, block, buckets);
-  ForEach(queue_, old_view.capacity(), Rehash{old_view, state->view.index});
+  ForEach(queue_, 1, ExchangeUsed{state->view.counters, false});
+  ForEach(queue_, old_view.capacity(), Rehash{old_view, state->view.index, state->view.counters});
   state->index = std::move(block);
-  const uint64_t used = static_cast<uint64_t>(live);
-  Write(queue_, &used, 1, &state->view.counters->used);
   state->used_bound = live;
 }
 
@@ -66,6 +57,11 @@ Status GpuTableOn<Queue>::GrowIndex(State* state, int64_t more, Insertion* inser
   const int64_t most = MaxUsed(state->view.index.capacity());
   if (state->used_bound + more <= most) return Status();
   if (state->view.index.entries != nullptr) {
+    // What fills it is where keys were, if the bounds are fresh: the same room again, and nobody needs to be asked.
+    const bool same_room = BucketsFor(state->live_bound + more) * kBucket <= state->view.index.capacity();
+    if (same_room && !state->may_have_pending && state->HeardLately(more)) {
+      return Rebuild(state, state->live_bound, more, insertion);
+    }
     state->used_bound = static_cast<int64_t>(state->ReadCounters(queue_).used);
     if (state->used_bound + more <= most) return Done();
   }
@@ -100,10 +96,22 @@ Status GpuTableOn<Queue>::JudgeBatch(State* state, const DeviceKeys& keys, const
   const int64_t reused = std::min<int64_t>(new_rows, static_cast<int64_t>(counters->free));
   const int64_t end = static_cast<int64_t>(counters->end) + new_rows - reused;
   state->end_bound = end;
+  state->live_bound = std::accumulate(rows.begin(), rows.end(), int64_t{new_rows});
   if (end > int64_t{kMaxRow} + 1) return Exhausted(end, -1, "more than 2^31 rows");
   const int64_t bytes = state->SlabBytes(end);
   TFB_RETURN_IF_ERROR(Grant(bytes, "new rows"));
   return state->AddSlabs(queue_, end) ? Done() : Exhausted(bytes, -1, "new rows");
+}
+
+// After slabs were added for a batch of n keys: more of them, so that the next batches fit by their bounds. At most a
+// sixteenth of the rows, for a card's memory is taken when it is allocated; a table of few batches waits, and grows
+// anyway.
+template <class Queue>
+void GpuTableOn<Queue>::MakeRoomAhead(State* state, int64_t n) {
+  const int64_t share = state->live_bound / 32, end = state->end_bound + n + share;
+  if (n > share || end > int64_t{kMaxRow} + 1) return;
+  const int64_t bytes = state->SlabBytes(end);
+  if (Grant(bytes, "rows ahead").ok()) state->AddSlabs(queue_, end);
 }
 
 template <class Queue>
@@ -120,6 +128,7 @@ Status GpuTableOn<Queue>::Insert(State* state, const DeviceKeys& keys, const Dev
   Scratch memory(insertion->block.get());
   TakeInsertArrays(*state, n, &memory, &insertion->arrays);
   char* const sum_scratch = memory.Take<char>(sum_bytes);
+  state->Listen();
   TFB_RETURN_IF_ERROR(GrowIndex(state, n, insertion));
 
   InsertArrays& arrays = insertion->arrays;
@@ -133,10 +142,7 @@ Status GpuTableOn<Queue>::Insert(State* state, const DeviceKeys& keys, const Dev
   queue_.InclusiveSum(arrays.gets_row, arrays.ranks, n, sum_scratch);
 
   const int32_t* const total = arrays.ranks + n - 1;
-  state->used_bound += n;
-  bool limited = false;
-  for (const FieldOptions& field : options_.fields) limited |= field.max_rows > 0;
-  if (wait || limited || state->end_bound + n > state->row_end()) {
+  if (wait || state->live_bound + n > state->row_limit || state->EndAfter(n) > state->row_end()) {
     DeviceCounters counters;
     const Status verdict = JudgeBatch(state, keys, total, &counters);
     if (!verdict.ok()) {
@@ -144,17 +150,18 @@ Status GpuTableOn<Queue>::Insert(State* state, const DeviceKeys& keys, const Dev
         state->index = std::move(insertion->old_index);
         state->view.index = insertion->old_view;
         state->used_bound = insertion->old_used_bound;
-        const uint64_t used = static_cast<uint64_t>(insertion->old_used_bound);
-        Write(queue_, &used, 1, &state->view.counters->used);
+        ForEach(queue_, 1, ExchangeUsed{state->view.counters, true});
       } else {
         ForEach(queue_, n, Unclaim(body));
-        state->used_bound -= n;
       }
       return verdict;
     }
+    if (!wait) MakeRoomAhead(state, n);
   } else {
-    state->end_bound += n;
+    state->end_bound = state->EndAfter(n);
+    state->live_bound += n;
   }
+  state->CountKeys(n);
   const InsertBody publish = {state->view, keys, arrays, rule};  // The slabs' table may be another.
   ForEach(queue_, n, Publish(publish));
   ForEach(queue_, n, Spread(publish));
@@ -169,6 +176,7 @@ Status GpuTableOn<Queue>::FindOrInsert(const KeyBatch& keys, float* out, Paralle
   return Guarded([&] {
     Staged staged;
     Insertion insertion;
+    for (GpuFieldState& field : state_->fields) field.over = true;  // Nobody leaves before a step.
     TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
     TFB_RETURN_IF_ERROR(Insert(state_.get(), staged.keys, {}, {}, {}, true, &insertion));
     ForEach<kGroupLanes>(
@@ -185,6 +193,7 @@ Status GpuTableOn<Queue>::InsertOrAssign(const KeyBatch& keys, const float* valu
   return Guarded([&] {
     Staged staged;
     Insertion insertion;
+    for (GpuFieldState& field : state_->fields) field.over = true;  // Nobody leaves before a step.
     TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
     queue_.FromHost(values, keys.size * options_.dim, staged.values);
     TFB_RETURN_IF_ERROR(Insert(state_.get(), staged.keys, {}, {}, {staged.values, nullptr}, true, &insertion));
@@ -228,8 +237,7 @@ Status GpuTableOn<Queue>::FreeByRank(const DeviceKeys& keys, int64_t* erased) {
   ForEach(queue_, n, FlagChosen(marks, flags));
   queue_.InclusiveSum(flags, ranks, n, sum_scratch);
   ForEach<kGroupLanes>(queue_, n, FreeRows{state_->view, rows, flags, ranks});
-  ForEach(queue_, 1, CommitFreed{state_->view.counters, ranks + n - 1, 0});
-  ++epoch_;
+  ForEach(queue_, 1, CommitFreed{state_->view.counters, ranks + n - 1});
   if (erased != nullptr) {
     int32_t count = 0;
     queue_.ToHost(ranks + n - 1, 1, &count);
@@ -248,6 +256,7 @@ Status GpuTableOn<Queue>::MakeRoom(State* state, int64_t more_rows, int64_t more
   const int64_t live = has + std::accumulate(pending.begin(), pending.end(), int64_t{0});
   state->used_bound = static_cast<int64_t>(counters.used);
   state->end_bound = static_cast<int64_t>(counters.end);
+  state->live_bound = has;
   const int64_t end = state->end_bound + std::max<int64_t>(0, more_rows - static_cast<int64_t>(counters.free));
   const bool grows = state->used_bound + more_keys > MaxUsed(state->view.index.capacity());
   const int64_t buckets = BucketsFor(live + more_keys);

@@ -264,11 +264,24 @@ struct CommitRows {
   }
 };
 
+// One unit, before a Rehash, which counts the entries; or the way back.
+struct ExchangeUsed {
+  DeviceCounters* counters;
+  bool back;
+  TFB_HOST_DEVICE void operator()(int64_t) const {
+    if (!back) counters->outgrown = counters->used;
+    counters->used = back ? counters->outgrown : 0;
+  }
+};
+
 // Unit: an entry of the index that is outgrown.
 struct Rehash {
   DeviceIndex from, to;
+  DeviceCounters* counters;
   TFB_HOST_DEVICE void operator()(int64_t i) const {
-    if (IsLive(StateOf(from.entries[i].tag))) Reenter(to, from.entries[i]);
+    if (!IsLive(StateOf(from.entries[i].tag))) return;
+    Reenter(to, from.entries[i]);
+    CountAt(&counters->used, 0, 1);
   }
 };
 

@@ -106,8 +106,22 @@ struct FlagChosen : MarkRows {
   TFB_HOST_DEVICE void operator()(int64_t i) const { flags[i] = Chosen(i); }
 };
 
-// Unit: a place; a group. Takes a row out of the index and puts it on the stack of free ones, by rank. With null flags
-// every place does, and its rank is its number.
+// Takes a row out of the index and puts it on the stack of free ones.
+TFB_HOST_DEVICE void FreeOne(const Group& group, const DeviceState& state, uint32_t row, uint64_t rank) {
+  DeviceMeta& meta = *state.rows.Meta(row);
+  const int64_t key = meta.key;
+  const uint32_t id = meta.field;
+  const Probe probe = FindEntry(group, state.index, key, id);
+  group.Once([&] {
+    if (Vacate(state.index, probe.entry)) CountAt(&state.counters->used, 0, -1);
+    CountAt(state.field_rows, id, -1);
+    meta.field = kNoField;
+    meta.mark = 0;
+    *state.rows.FreeRow(state.counters->free + rank) = row;
+  });
+}
+
+// Unit: a place; a group. Those that are flagged, by rank.
 struct FreeRows {
   DeviceState state;
   const uint32_t* rows;
@@ -115,31 +129,25 @@ struct FreeRows {
   const int32_t* ranks;
 
   TFB_HOST_DEVICE void operator()(int64_t i) const {
-    if (flags != nullptr && flags[i] == 0) return;
-    const Group group;
-    DeviceMeta& meta = *state.rows.Meta(rows[i]);
-    const int64_t key = meta.key;
-    const uint32_t id = meta.field;
-    const Probe probe = FindEntry(group, state.index, key, id);
-    group.Once([&] {
-      if (Vacate(state.index, probe.entry)) CountAt(&state.counters->used, 0, -1);
-      CountAt(state.field_rows, id, -1);
-      meta.field = kNoField;
-      meta.mark = 0;
-      const uint64_t rank = ranks == nullptr ? static_cast<uint64_t>(i) : static_cast<uint64_t>(ranks[i] - 1);
-      *state.rows.FreeRow(state.counters->free + rank) = rows[i];
-    });
+    if (flags[i] == 0) return;
+    FreeOne(Group(), state, rows[i], static_cast<uint64_t>(ranks[i] - 1));
   }
 };
 
 // One unit.
 struct CommitFreed {
   DeviceCounters* counters;
-  const int32_t* total;  // Null: `known`.
-  int64_t known;
+  const int32_t* total;
   TFB_HOST_DEVICE void operator()(int64_t) const {
-    counters->free += static_cast<uint64_t>(total == nullptr ? known : *total);
+    counters->free += static_cast<uint64_t>(*total);
+    if (*total != 0) ++counters->epoch;
   }
+};
+
+// One unit. Handles that were given out lead to other rows.
+struct NextEpoch {
+  DeviceCounters* counters;
+  TFB_HOST_DEVICE void operator()(int64_t) const { ++counters->epoch; }
 };
 
 // Fields that were exchanged: their old ids leave. Unit: a place of the index. Pending keys go here, entries of rows as
