@@ -1,13 +1,14 @@
-"""find: a batch of keys, all in the table."""
+"""find: batches of keys, all in the table."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Iterator
 
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import data, peers, tables
+from benchmarks import data, floors, peers, tables
 from benchmarks.harness import Result, contest
 
 v1 = tf.compat.v1
@@ -26,19 +27,23 @@ def run(threads: int) -> Iterator[Result]:
             session.run(v1.tables_initializer())
             tables.fill(session, [ours, *theirs], data.keys_of(np.arange(rows)), dim)
             for distribution in data.DISTRIBUTIONS:
-                keys = data.keys_of(data.ranks(distribution, rows, batch, seed=dim))
-                fed = tables.held(keys)
+                ranks = [data.ranks(distribution, rows, batch, seed=dim + i) for i in range(tables.OPS_IN_A_TURN)]
+                batches = [data.keys_of(r) for r in ranks]
+                fed = [tables.held(keys) for keys in batches]
                 session.run(v1.global_variables_initializer())
-                found = {t.name: t.find(fed) for t in [ours, *theirs]}
-                wanted, *others = session.run(list(found.values()))
+                runners = {}
+                for t in [ours, *theirs]:
+                    runners[t.name] = tables.runner(session, tables.chain([partial(t.find, keys) for keys in fed]))
+                wanted, *others = session.run([t.find(fed[0]) for t in [ours, *theirs]])
                 for other in others:
                     np.testing.assert_array_equal(other, wanted)
-                rates = contest({name: tables.runner(session, op) for name, op in found.items()}, batch)
+                runners.update(floors.copy(rows, dim, ranks, threads))
+                rates = contest(runners, batch * len(batches))
                 facts = {
                     "rows": rows,
                     "batch": batch,
                     "hits": "100 %",
                     "load": ours.load_factor(session),
-                    "unique": f"{data.unique_share(keys):.0%}",
+                    "unique": f"{data.unique_share(batches[0]):.0%}",
                 }
                 yield Result("find", "op", dim, distribution, threads, "M keys/s", rates, facts)

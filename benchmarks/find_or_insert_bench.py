@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Iterator
 
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import data, peers, tables
+from benchmarks import data, floors, machine, peers, tables
 from benchmarks.find_bench import OUTPUT_FLOATS, TABLE_BYTES
 from benchmarks.harness import Result, contest
 
@@ -17,8 +18,8 @@ NEW = 0.1
 
 
 def batches(distribution: str, rows: int, batch: int, seed: int):
-    """One more than ROUNDS; every tenth key has not been in a batch before."""
-    for turn in range(ROUNDS + 1):
+    """OPS_IN_A_TURN for each round and one round more; every tenth key has not been in a batch before."""
+    for turn in range((ROUNDS + 1) * tables.OPS_IN_A_TURN):
         ranks = data.ranks(distribution, rows, batch, seed + turn)
         new = np.arange(0, batch, int(1 / NEW))
         ranks[new] = rows * (1 + seed) + turn * batch + new
@@ -36,17 +37,23 @@ def run(threads: int) -> Iterator[Result]:
                     theirs.insert(0, tables.TfraTable(tfra, dim, rows))
                 session.run(v1.tables_initializer())
                 tables.fill(session, [ours, *theirs], data.keys_of(np.arange(rows)), dim)
-                keys = v1.placeholder(tf.int64, [None])
+                keys = [v1.placeholder(tf.int64, [None]) for _ in range(tables.OPS_IN_A_TURN)]
                 values = tables.held(np.zeros([batch, dim], np.float32))
                 session.run(v1.global_variables_initializer())
-                feeds = [{keys: k} for k in batches(distribution, rows, batch, seed=dim)]
-                ops = {ours.name: ours.find_or_insert(keys)}
-                ops.update({t.name + " insert": t.insert(keys, values) for t in theirs})
+                all_batches = list(batches(distribution, rows, batch, seed=dim))
+                turns = [all_batches[i :: ROUNDS + 1] for i in range(ROUNDS + 1)]
+                feeds = [dict(zip(keys, turn)) for turn in turns]
+                ops = {ours.name: tables.chain([partial(ours.find_or_insert, k) for k in keys])}
+                for t in theirs:
+                    ops[t.name + " insert"] = tables.chain([partial(t.insert, k, values) for k in keys])
                 runners = {name: tables.runner(session, op, feeds) for name, op in ops.items()}
-                rates = contest(runners, batch, rounds=ROUNDS)
-                last = feeds[-1][keys]
+                new = len(all_batches) * (batch // int(1 / NEW) + 1)
+                runners.update(floors.find_or_insert(rows, dim, turns, new, threads))
+                memory = machine.TouchedMemory(ROUNDS * len(runners))
+                rates = contest(runners, batch * len(keys), rounds=ROUNDS, before=memory.release)
+                last = feeds[-1][keys[-1]]
                 for t in [ours, *theirs]:
-                    found = session.run(t.find(keys), {keys: last})
+                    found = session.run(t.find(last))
                     np.testing.assert_array_equal(found[:: int(1 / NEW)], 0.0)  # New rows start at zero in every table.
                 facts = {
                     "rows": rows,

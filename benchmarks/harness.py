@@ -36,11 +36,12 @@ def contest(
     seconds: float = 1.0,
     rounds: Optional[int] = None,
     own_clock: bool = False,
+    before: Callable[[], None] = lambda: None,
 ):
     """Median millions of units per second of each contestant. contestants[name](round) does `units` units.
 
     Round 0 warms up and is not timed. There are at least 5 rounds more, or exactly `rounds`. With `own_clock` contestants
-    return the seconds that `units` units took.
+    return the seconds that `units` units took. `before` is called before each turn, and is not timed.
     """
     for run in contestants.values():
         run(0)
@@ -49,6 +50,7 @@ def contest(
     while done < rounds if rounds else (done < 5 or (time.perf_counter() < end and done < 50)):
         done += 1
         for name, run in contestants.items():
+            before()
             start = clock()
             took = run(done)
             times[name].append(took if own_clock else clock() - start)

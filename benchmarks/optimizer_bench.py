@@ -1,19 +1,20 @@
 """Adagrad and Adam.
 
-apply: distinct rows, located already, and a gradient for each. TensorFlow: ResourceSparseApplyAdagrad on a Variable; it has no
-sparse Adam kernel, so there it is lazy Adam written with ops, as people do.
+apply: distinct rows in the order of a batch, located already, and a gradient for each. TensorFlow: ResourceSparseApplyAdagrad
+on a Variable; it has no sparse Adam kernel, so there it is lazy Adam written with ops, as people do, and Adagrad beside it.
 step: ids with duplicates; lookup, and update with the gradient of each occurrence. TensorFlow: the same kernels on a Variable,
 with tf.unique and a segment sum in front. TFRA: its embedding_lookup_unique and DynamicEmbeddingOptimizer.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import data, peers, tables
+from benchmarks import data, floors, peers, tables
 from benchmarks.find_bench import OUTPUT_FLOATS, TABLE_BYTES
 from benchmarks.harness import Result, contest
 
@@ -34,11 +35,15 @@ class Variables:
     def gather(self, which: int, indices):
         return tf.raw_ops.ResourceGather(resource=self.handles[which], indices=indices, dtype=tf.float32)
 
+    def apply_adagrad(self, indices, grad):
+        """TensorFlow's kernel, whatever the last slot was for."""
+        var, accum = self.handles[0], self.handles[-1]
+        return tf.raw_ops.ResourceSparseApplyAdagrad(var=var, accum=accum, lr=LR, grad=grad, indices=indices)
+
     def apply(self, indices, grad):
         """Distinct indices."""
         if self.optimizer == "adagrad":
-            var, accum = self.handles
-            return tf.raw_ops.ResourceSparseApplyAdagrad(var=var, accum=accum, lr=LR, grad=grad, indices=indices)
+            return self.apply_adagrad(indices, grad)
         m = self.gather(1, indices) * BETA1 + grad * (1 - BETA1)
         v = self.gather(2, indices) * BETA2 + grad * grad * (1 - BETA2)
         alpha = np.float32(LR * np.sqrt(1 - BETA2) / (1 - BETA1))
@@ -84,20 +89,40 @@ def check(session: v1.Session, find: Dict[str, Any], ids: np.ndarray) -> None:
         np.testing.assert_allclose(other, wanted, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
-def apply_contest(session, ours, variables, ranks, grad) -> Tuple[Dict[str, float], int]:
-    distinct = np.unique(ranks)
-    keys, count = tables.held(data.keys_of(distinct)), len(distinct)
-    places, rows, grads = tables.held(np.arange(count) + 1), tables.held(distinct), tables.held(grad[:count])
+def distinct_rows(distribution: str, rows: int, batch: int, seed: int) -> np.ndarray:
+    """Those of a batch, in the order of their first occurrence: so a training step's unique ids reach the update."""
+    ranks = data.ranks(distribution, rows, batch, seed)
+    _, first = np.unique(ranks, return_index=True)
+    return ranks[np.sort(first)]
+
+
+def apply_contest(session, ours, variables, distribution, rows, batch, grad, threads) -> Tuple[Dict[str, float], int]:
+    """The rates, and how many rows an op updates: as many as the fewest of a batch, for each op of a turn has its own."""
+    draws = [distinct_rows(distribution, rows, batch, seed=ours.dim + i) for i in range(tables.OPS_IN_A_TURN)]
+    count = min(len(ranks) for ranks in draws)
+    known = len(v1.global_variables())
+    places, grads = tables.held(np.arange(count) + 1), tables.held(grad[:count])
     ones, fields = tables.held(np.ones(count, np.int64)), tables.held(np.zeros(count, np.int32))
-    session.run(v1.global_variables_initializer())
-    handles = tables.held(session.run(ours.probe(keys).handles))  # The probe keeps the order: `keys` are distinct.
-    session.run(v1.variables_initializer(v1.global_variables()[-1:]))
+    indices = [tables.held(ranks[:count]) for ranks in draws]
+    keys = [tables.held(data.keys_of(ranks[:count])) for ranks in draws]
+    session.run(v1.variables_initializer(v1.global_variables()[known:]))
+    known = len(v1.global_variables())
+    handles = [tables.held(session.run(ours.probe(k).handles)) for k in keys]  # In order: the keys are distinct.
+    session.run(v1.variables_initializer(v1.global_variables()[known:]))
+
+    def apply_ours(k, h):
+        return ours.apply(k, fields, ones, h, places, grads, HYPER[ours.optimizer])
+
     ops = {
-        ours.name: ours.apply(keys, fields, ones, handles, places, grads, HYPER[ours.optimizer]),
-        "TensorFlow": variables.apply(rows, grads),
+        ours.name: [partial(apply_ours, k, h) for k, h in zip(keys, handles)],
+        "TensorFlow": [partial(variables.apply, i, grads) for i in indices],
     }
-    rates = contest({name: tables.runner(session, op) for name, op in ops.items()}, count)
-    return rates, count
+    if ours.optimizer == "adam":
+        ops["TF Adagrad"] = [partial(variables.apply_adagrad, i, grads) for i in indices]
+    runners = {name: tables.runner(session, tables.chain(builds)) for name, builds in ops.items()}
+    if ours.optimizer == "adam":
+        runners.update(floors.adam(rows, ours.dim, [ranks[:count] for ranks in draws], grad, threads))
+    return contest(runners, count * len(draws)), count
 
 
 def step_contest(session, steps: Dict[str, Any], find: Dict[str, Callable], ids, batch: int) -> Dict[str, float]:
@@ -135,7 +160,7 @@ def contests(tfra, session, optimizer, dim, distribution, rows, batch, threads) 
     session.run(v1.global_variables_initializer())
     tables.fill(session, [t for t in (ours, theirs) if t], all_keys, dim)
     step_rates = step_contest(session, steps, find, ids, batch)
-    apply_rates, distinct = apply_contest(session, ours, variables, ranks, grad)
+    apply_rates, distinct = apply_contest(session, ours, variables, distribution, rows, batch, grad, threads)
     facts = {"rows": rows, "batch": batch, "unique": f"{distinct / batch:.0%}", "load": ours.load_factor(session)}
     return [
         Result(optimizer, "apply", dim, distribution, threads, "M rows/s", apply_rates, facts),

@@ -23,15 +23,6 @@ SIZES = (1, 16, 64, 256)
 COPIES = 256
 
 
-def chain(build: Callable[[], Any]) -> tf.Operation:
-    """COPIES of an op, each behind the one before."""
-    last: List[tf.Operation] = []
-    for _ in range(COPIES):
-        with tf.control_dependencies(last):
-            last = [tf.group(build())]
-    return last[0]
-
-
 def fill(session: v1.Session, filled: List[Any]) -> np.ndarray:
     """All keys; tables that start alike with ROWS rows."""
     keys = data.keys_of(np.arange(ROWS))
@@ -80,7 +71,8 @@ def run(threads: int) -> Iterator[Result]:
         session.run(v1.global_variables_initializer())
         for size in SIZES:
             for what, builders in contests(session, ours, theirs, variables, size):
-                runners = {name: tables.runner(session, chain(build)) for name, build in builders.items()}
+                chains = {name: tables.chain([build] * COPIES) for name, build in builders.items()}
+                runners = {name: tables.runner(session, op) for name, op in chains.items()}
                 facts = {"ids": size, "rows": ROWS}
                 yield Result(
                     "small_batches", what, DIM, "distinct", threads, "M ops/s", contest(runners, COPIES), facts

@@ -12,4 +12,4 @@ def test_the_contests_run_and_agree(optimizer):
         results = optimizer_bench.contests(None, session, optimizer, 4, "zipf", rows=500, batch=64, threads=1)
     assert [result.what for result in results] == ["apply", "step"]
     for result in results:
-        assert set(result.rates) == {"tf_booster", "TensorFlow"} and min(result.rates.values()) > 0
+        assert list(result.rates)[:2] == ["tf_booster", "TensorFlow"] and min(result.rates.values()) > 0

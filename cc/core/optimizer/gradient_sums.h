@@ -8,6 +8,8 @@
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_GRADIENT_SUMS_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_GRADIENT_SUMS_H_
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -16,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/base/dispatch_dim.h"
+#include "cc/core/base/lines_ahead.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/unique/scratch_array.h"
 
@@ -117,6 +121,7 @@ class GradientSums {
   static constexpr int64_t kFloatsPerPart = 1 << 17;  // Fewer are not worth a thread.
   static constexpr int64_t kBlock = 1024;
   static constexpr int64_t kAhead = 8;
+  static constexpr int64_t kLine = 16;
 
   // The places that end in the part's number.
   struct Part {
@@ -155,31 +160,54 @@ class GradientSums {
     std::memset(part.sources.get(), 0xff, num_places * sizeof(uint32_t));
     uint32_t num_sums = 0;
     const int64_t wrong = ForRowsOfPart(number, place_of, [&](const uint32_t* rows, const uint32_t* places, int64_t n) {
-      for (int64_t k = 0; k < n; ++k) {
+      for (int64_t k = 0; k < n; ++k) {  // Without branches: whether a key was seen before cannot be predicted.
         uint32_t& source = part.sources[places[k]];
-        if (source == kNone) {
-          source = rows[k];
-        } else if (source < kSum) {
-          source = kSum + num_sums++;
-        }
+        const bool first = source == kNone, second = source < kSum;
+        const uint32_t sum = second ? kSum + num_sums : source;
+        num_sums += second;
+        source = first ? rows[k] : sum;
       }
     });
     if (wrong != end_of_rows() || num_sums == 0) return wrong;
     part.sums = ScratchArray<float>(num_sums * dim_);
-    ForRowsOfPart(number, place_of, [&](const uint32_t* rows, const uint32_t* places, int64_t n) {
-      for (int64_t k = 0; k < n; ++k) {
-        if (k + kAhead < n) {
-          const uint32_t ahead = part.sources[places[k + kAhead]];
-          if (ahead >= kSum) __builtin_prefetch(part.sums.data() + (ahead - kSum) * dim_, 1);
-        }
-        const uint32_t source = part.sources[places[k]];
-        if (source < kSum) continue;
-        const float* __restrict grad = GradOf(rows[k]);
-        float* __restrict sum = part.sums.data() + (source - kSum) * dim_;
-        for (int64_t j = 0; j < dim_; ++j) sum[j] += grad[j];
-      }
+    DispatchDim(dim_, [&](auto dim) {
+      ForRowsOfPart(number, place_of, [&](const uint32_t* rows, const uint32_t* places, int64_t n) {
+        AddToSums<dim.value>(part, rows, places, n);
+      });
     });
     return wrong;
+  }
+
+  // Adds the rows whose place has several to its sum. kDim: DispatchDim's.
+  template <int64_t kDim>
+  void AddToSums(const Part& part, const uint32_t* rows, const uint32_t* places, int64_t n) const {
+    const int64_t dim = kDim > 0 ? kDim : dim_;
+    const float* grads[kBlock];
+    float* sums[kBlock];
+    int64_t m = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      const uint32_t source = part.sources[places[k]];
+      grads[m] = GradOf(rows[k]);
+      sums[m] = part.sums.data() + int64_t{source & ~kSum} * dim;
+      m += source >= kSum;
+    }
+    for (int64_t k = 0; k < m; ++k) {
+      const int64_t ahead = std::min(m - 1, k + kAhead);
+      const float* const grad = grads[k];
+      float* const sum = sums[k];
+      int64_t j = 0;
+      for (; j + kLine <= dim; j += kLine) {
+        FetchLine(grads[ahead] + j);
+        FetchLine(sums[ahead] + j);
+        for (int64_t i = j; i < j + kLine; i += 8) {
+          _mm256_storeu_ps(sum + i, _mm256_add_ps(_mm256_loadu_ps(sum + i), _mm256_loadu_ps(grad + i)));
+        }
+      }
+      if (j == dim) continue;
+      FetchLine(grads[ahead] + j);
+      FetchLine(sums[ahead] + j);
+      for (; j < dim; ++j) sum[j] += grad[j];
+    }
   }
 
   int64_t end_of_rows() const { return static_cast<int64_t>(bases_.size()) << kStartBits; }
