@@ -61,6 +61,12 @@ def test_a_seed_shuffles_as_tf_data_does(files, buffer_size, reshuffle):
         assert ids(mine) == ids(theirs)
 
 
+def test_tf_data_optimizes_what_follows_a_shuffle(files, capfd):
+    dataset = ours(files, shuffle=10, seed=1)
+    assert ids(dataset.shard(2, 1)) == ids(ours(files, shuffle=10, seed=1))[1::2]
+    assert "will not be optimized" not in capfd.readouterr().err
+
+
 def test_the_seed_of_the_program_counts(files):
     def both():
         tf.random.set_seed(11)

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cc/tf/datasets/record_shuffle.h"
+#include "cc/tf/datasets/shared_seeds.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_booster {
@@ -18,6 +19,8 @@ namespace {
 
 constexpr int64_t kMaxBlockBytes = 1 << 20, kMinBlockBytes = 64 << 10, kAllBlockBytes = 16 << 20;
 constexpr int64_t kMaxReadThreads = 16;
+// A shuffle in the description of a copy. Arguments: buffer size, number of the shared seeds.
+constexpr char kSharedShuffle[] = "shared_shuffle";
 
 Status CheckStage(const RecordStage& stage) {
   const auto& arguments = stage.arguments;
@@ -60,14 +63,33 @@ Status RecordPipeline::SetStages(const std::vector<std::string>& names, const st
   for (size_t i = 0; i < names.size(); ++i) {
     RecordStage stage{names[i], {}, nullptr};
     std::copy_n(arguments.begin() + kArguments * i, kArguments, stage.arguments.begin());
+    if (stage.name == kSharedShuffle) {
+      stage.seeds = SharedSeeds(stage.arguments[1]);
+      if (stage.seeds == nullptr) {
+        return InvalidArgument("TFRecordExampleDataset: the shuffled dataset of which this is a copy is gone");
+      }
+      const SeedSequence& seeds = *stage.seeds;
+      stage.name = "shuffle";
+      stage.arguments = {stage.arguments[0], seeds.seed(), seeds.seed2(), seeds.reshuffle()};
+    }
     TF_RETURN_IF_ERROR(CheckStage(stage));
-    if (stage.name == "shuffle") {
+    if (stage.name == "shuffle" && stage.seeds == nullptr) {
       stage.seeds =
           std::make_shared<SeedSequence>(stage.arguments[1], stage.arguments[2], /*reshuffle=*/stage.arguments[3] != 0);
     }
     stages.push_back(std::move(stage));
   }
   return OkStatus();
+}
+
+void RecordPipeline::GetStages(bool for_copy, std::vector<std::string>* names, std::vector<int64_t>* arguments) const {
+  for (const RecordStage& stage : stages) {
+    auto all = stage.arguments;
+    const bool shared = for_copy && stage.seeds != nullptr;
+    if (shared) all = {stage.arguments[0], ShareSeeds(stage.seeds)};
+    names->push_back(shared ? kSharedShuffle : stage.name);
+    arguments->insert(arguments->end(), all.begin(), all.end());
+  }
 }
 
 Status RecordPipeline::Check() const {

@@ -33,6 +33,8 @@ struct RecordPipeline {
 
   // The stages of the op's attribute and argument. InvalidArgument names the stage that is wrong.
   tensorflow::Status SetStages(const std::vector<std::string>& names, const std::vector<int64_t>& arguments);
+  // What SetStages makes the same stages of. for_copy: shuffles draw from the seeds of these, in this process.
+  void GetStages(bool for_copy, std::vector<std::string>* names, std::vector<int64_t>* arguments) const;
   // InvalidArgument for a size, count or shard that cannot be.
   tensorflow::Status Check() const;
 

@@ -49,6 +49,10 @@ class SeedSequence {
         seed2_((seed | seed2) == 0 ? tensorflow::random::New64() : seed2),
         reshuffle_(reshuffle) {}
 
+  int64_t seed() const { return seed_; }
+  int64_t seed2() const { return seed2_; }
+  bool reshuffle() const { return reshuffle_; }
+
   std::pair<int64_t, int64_t> Next() {
     if (!reshuffle_) return {seed_, seed2_};
     std::lock_guard<std::mutex> lock(mutex_);

@@ -48,14 +48,7 @@ Status TFRecordExampleDataset::AsGraphDefInternal(SerializationContext* ctx, Dat
   const RecordPipeline& pipeline = options_.pipeline;
   std::vector<std::string> stages;
   std::vector<int64_t> stage_arguments;
-  for (const RecordStage& stage : pipeline.stages) {
-    // A copy would shuffle each epoch as the first; tf.data then goes on with this very dataset, as it offers to.
-    if (stage.seeds != nullptr && ctx->is_graph_rewrite()) {
-      return tensorflow::errors::Unimplemented("a shuffled dataset is not copied for optimization");
-    }
-    stages.push_back(stage.name);
-    stage_arguments.insert(stage_arguments.end(), stage.arguments.begin(), stage.arguments.end());
-  }
+  pipeline.GetStages(/*for_copy=*/ctx->is_graph_rewrite(), &stages, &stage_arguments);
   std::vector<Node*> inputs(10);
   TF_RETURN_IF_ERROR(b->AddInputDataset(ctx, files_, &inputs[0]));
   TF_RETURN_IF_ERROR(b->AddScalar(tensorflow::tstring(pipeline.compression), &inputs[1]));
