@@ -11,6 +11,7 @@ with plots.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Dict, List, Optional
+from typing import Dict, Iterator, List, Optional
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -87,6 +88,21 @@ class Worker:
                 self.process.wait()
 
 
+@contextlib.contextmanager
+def interrupts_held() -> Iterator[None]:
+    """An interrupt inside comes at the end, so that no process begins of which nobody knows."""
+    caught: List[int] = []
+    numbers = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {n: signal.signal(n, lambda number, _: caught.append(number)) for n in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if caught:
+        raise KeyboardInterrupt
+
+
 def tail(path: str, lines: int = 12) -> str:
     with open(path, errors="replace") as f:
         return "".join("    " + line for line in f.readlines()[-lines:]).rstrip()
@@ -128,20 +144,21 @@ def train_on_ranks(out: str, common: List[str], batch_size: int, bar: tqdm) -> O
         return None
     argv = ["ranks", result, "--model_dir", os.path.join(out, "ranks")] + common + RUNS["boosted"]
     argv += ["--batch_size", str(batch_size // RANKS), "--threads", "1"]
-    with open(log, "w") as f:
-        job = subprocess.Popen(
-            [sys.executable, "-m", "tf_booster.run", "-np", str(RANKS), WORKER] + argv,
-            stdin=subprocess.DEVNULL,
-            stdout=f,
-            stderr=f,
-            start_new_session=True,
-        )
+    job = None
     try:
+        with interrupts_held(), open(log, "w") as f:
+            job = subprocess.Popen(
+                [sys.executable, "-m", "tf_booster.run", "-np", str(RANKS), WORKER] + argv,
+                stdin=subprocess.DEVNULL,
+                stdout=f,
+                stderr=f,
+                start_new_session=True,
+            )
         while job.poll() is None:
             time.sleep(0.2)
             bar.update(last_step(events) - bar.n)
     finally:
-        if job.poll() is None:
+        if job and job.poll() is None:
             job.terminate()  # The launcher ends its ranks.
             job.wait()
     if job.returncode:
@@ -221,7 +238,8 @@ def run(args: argparse.Namespace) -> str:
         for i, (name, options) in enumerate(RUNS.items()):
             argv = ["train", os.path.join(args.out, name + ".json"), "--model_dir", os.path.join(args.out, name)]
             argv += ["--batch_size", str(args.batch_size)]
-            workers[name] = Worker(name, argv + common + options, os.path.join(args.out, name + ".log"))
+            with interrupts_held():
+                workers[name] = Worker(name, argv + common + options, os.path.join(args.out, name + ".log"))
             bars[name] = progress_bar(name, steps, i)
         train_in_turns(workers, bars)
         bars["ranks"] = progress_bar("%d ranks" % RANKS, steps, len(RUNS))

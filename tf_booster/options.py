@@ -17,7 +17,7 @@ class Options:
     fuse_variables: Any = "auto"
     fuse_sparse_variables: bool = False
     fast_parser: Any = "auto"
-    pipeline: str = "off"
+    pipeline: str = "exact"
     prefetch_to_device: Any = "auto"
     xla: str = "off"
     gradient_reduction: str = "average"

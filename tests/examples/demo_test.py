@@ -133,6 +133,19 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, capsys):
     assert error.strip().startswith("demo failed: ") and "Traceback" not in error
 
 
+def test_an_interrupt_while_a_process_begins_comes_when_it_is_known():
+    begun = []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            with demo.interrupts_held():
+                os.kill(os.getpid(), signal.SIGINT)
+                begun.append("known")
+        assert begun and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupt_ends_the_processes_and_says_so(tmp_path, example_environment):
     out = tmp_path / "demo"
     process = subprocess.Popen(

@@ -6,7 +6,7 @@ of copies: the program's own ops stay, and compute from what has crossed, so tha
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -16,6 +16,7 @@ from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.embedding_graph import GATHERS, PROBES, CannotSplit, EmbeddingGraph, plan
 from tf_booster.passes.fetches import UPDATE, Fetches, executed, fetches_of, updating_calls
 from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.reads_before_writes import reads_before_writes
 from tf_booster.passes.table_placement import HOST
 from tf_booster.pipeline import attach
 from tf_booster.pipeline import split as splits
@@ -50,7 +51,9 @@ class EmbeddingPipeline(Pass):
         except CannotSplit as error:
             result.skipped.append((error.node, _LEFT_WHOLE + error.reason))
             return result
-        splits.note(view.graph, _split(view, found, self._mode))
+        splits.note(
+            view.graph, _split(view, found, self._mode, reads_before_writes(view, step_fetches(view), found.source))
+        )
         attach.watch(view.graph)
         result.modified = True
         result.changes.extend(_changes(found, self._mode))
@@ -90,7 +93,8 @@ def _plan(view: GraphView, mode: str) -> EmbeddingGraph:
     return plan(view, order, stale_rows=mode == ASYNC)
 
 
-def _split(view: GraphView, found: EmbeddingGraph, mode: str) -> Split:
+def _split(view: GraphView, found: EmbeddingGraph, mode: str, reads: Sequence[tf.Operation]) -> Split:
+    """reads: what the main graph does before it takes its batch."""
     ahead = frozenset(tensor.name for op in found.ops for tensor in op.inputs)
     copies = _copy(view, found)
     with view.inserting(HOST):
@@ -103,7 +107,7 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str) -> Split:
         at_begin = tf.raw_ops.QueueSizeV2(handle=queue, name=f"{SCOPE}/waiting_at_begin")
         waits = tf.raw_ops.GreaterEqual(x=at_begin, y=expected, name=f"{SCOPE}/waits")
         there = tf.raw_ops.Assert(condition=waits, data=[_NO_BATCH, at_begin], name=f"{SCOPE}/batch_is_there")
-    with view.inserting(HOST, [there]):
+    with view.inserting(HOST, [there, *reads]):
         dequeued = tf.raw_ops.QueueDequeueV2(
             handle=queue, component_types=[tensor.dtype for tensor in found.crossing], name=f"{SCOPE}/batch"
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import weakref
-from typing import AbstractSet, Any, Dict, Iterable, List, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, List, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -101,10 +101,11 @@ def executed(view: GraphView, names: Iterable[str]) -> List[int]:
             for op in index.of_types([op_type]):
                 replaced.update((name, op) for name in originals(op))
     roots = [replaced.get(name) or view.graph.get_operation_by_name(name) for name in names]
-    return _in_order([index.number[op] for op in roots], index.before)
+    return in_order([index.number[op] for op in roots], index.before)
 
 
-def _in_order(roots: List[int], before: List[Tuple[int, ...]]) -> List[int]:
+def in_order(roots: Sequence[int], before: Sequence[Tuple[int, ...]]) -> List[int]:
+    """`roots` and all before them, each number once, after what is before it; of a loop's back edges those to what is under way do not count."""
     order: List[int] = []
     seen = set()
     for root in roots:

@@ -46,6 +46,11 @@ class RunsByHand:
         found = {}
         for number, value in zip(numbers, values):
             tensor = self._sent[number]
-            # A scalar string is fetched as bytes, of which numpy would make another type.
-            found[tensor.ref()] = np.array(value, object) if tensor.dtype == tf.string else np.asarray(value)
+            found[tensor.ref()] = as_feed(tensor, value)
         return found
+
+
+def as_feed(tensor: tf.Tensor, value: Any) -> np.ndarray:
+    """The value of `tensor` that a run has fetched, to be fed."""
+    # A scalar string is fetched as bytes, of which numpy would make another type.
+    return np.array(value, object) if tensor.dtype == tf.string else np.asarray(value)

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tf_booster import _compat, log
 from tf_booster.parallel.rank_0_says import Rank0Says
-from tf_booster.pipeline.by_hand import RunsByHand
+from tf_booster.pipeline.by_hand import RunsByHand, as_feed
 from tf_booster.pipeline.needs import ByHand, Needs, Run
 from tf_booster.pipeline.split import ASYNC, EXACT, Split
 from tf_booster.pipeline.timing import Timing
@@ -79,12 +79,22 @@ class Driver:
             with self._lock:
                 self._forget_batches()
         if handle is None and run.takes_batch:
-            by_hand = run.by_hand or self._look_at_input(run)
-            if by_hand is not None:
-                given = self._input_by_hand(by_hand) if by_hand.takes_batch else {}
-                return self._by_hand.run(run, by_hand, given, feeds, *rest)
-            return self._step(run, run.fed(feeds), *rest)
+            return self._with_batch(run, feeds, *rest)
         return self._original_run(handle, run.targets, run.fetches, run.fed(feeds), *rest)
+
+    def _with_batch(self, run: Run, feeds: Any, *rest: Any) -> Any:
+        if run.first:
+            values = self._original_run(None, [], run.first, run.fed(feeds), rest[0], None)
+            known = {tensor.name: value for tensor, value in zip(run.first, values)}
+            feeds = {**feeds, **{tensor.ref(): as_feed(tensor, known[tensor.name]) for tensor in run.first}}
+            others = run._replace(fetches=[t for t in run.fetches if t.name not in known], first=[])
+            results = iter(self._with_batch(others, feeds, *rest))
+            return [known[t.name] if t.name in known else next(results) for t in run.fetches]
+        by_hand = run.by_hand or self._look_at_input(run)
+        if by_hand is not None:
+            given = self._input_by_hand(by_hand) if by_hand.takes_batch else {}
+            return self._by_hand.run(run, by_hand, given, feeds, *rest)
+        return self._step(run, run.fed(feeds), *rest)
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
         """Stands for the session's partial_run_setup(), in which ops begin to run, those that take the batch too."""

@@ -7,8 +7,11 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.passes.fetches import UPDATE
+from tf_booster.passes.fetches import UPDATE, in_order
+from tf_booster.passes.graph_index import GraphIndex
 from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.sources import Sources
+from tf_booster.passes.unordered_reads import unordered_reads
 from tf_booster.pipeline.split import Split
 
 
@@ -29,6 +32,7 @@ class Run(NamedTuple):
     """What a program asks for, in terms of the split graph.
 
     feeds: name of a tensor that is fed -> what is fed in its place. by_hand: of a run that cannot be a step as it is split.
+    first: what must be computed before the run and fed to it: it comes of reads that the run's writes do not wait for. `fetches` has them, too.
     """
 
     targets: List[tf.Operation]
@@ -37,6 +41,7 @@ class Run(NamedTuple):
     takes_batch: bool
     resets_input: bool
     by_hand: Optional[ByHand]
+    first: List[tf.Tensor]
 
     def fed(self, feeds: Any) -> Dict[Any, Any]:
         """`feeds`, by references to tensors, with what is fed in their place."""
@@ -52,6 +57,8 @@ class Needs:
         self._graph, self._split = graph, split
         self._known: Dict[Any, Run] = {}
         self._version = -1
+        self._index = GraphIndex(graph)
+        self._sources = Sources(graph)
         self._behind_batch: Set[tf.Operation] = set()
         self._behind_reset: Set[tf.Operation] = set()
         self._behind_send: Set[tf.Operation] = set()
@@ -152,10 +159,33 @@ class Needs:
         else:
             takes = any(op in self._behind_batch for op in ends)
         resets = any(op in self._behind_reset for op in ends)
-        run = Run(mapped_targets, mapped_fetches, in_place, takes, resets, None)
+        first = self._first(ends, mapped_fetches, fed) if takes else []
+        run = Run(mapped_targets, mapped_fetches, in_place, takes, resets, None, first)
         if takes and any(tensor.name in split.ahead for tensor in fed):
             return run._replace(by_hand=self.by_hand(run))
         return run
+
+    def _first(
+        self, ends: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], fed: Tuple[tf.Tensor, ...]
+    ) -> List[tf.Tensor]:
+        index = self._index.refresh()
+        order = in_order([index.number[op] for op in ends], index.before)
+        reads = unordered_reads(index, order, self._split.dequeue, self._sources)
+        if not reads.unordered:
+            return []
+        members = set(reads.unordered)
+        for number in order:
+            if number in reads.harmless and members.intersection(index.before[number]):
+                members.add(number)
+        # What is computed from the reads alone is a scalar more often than they are: the text of a summary.
+        members = {index.ops[number] for number in members if _may_be_fetched(index.ops[number])}
+        wanted = [
+            *fetches,
+            *(t for number in order if index.ops[number] not in members for t in index.ops[number].inputs),
+        ]
+        given = {tensor.name for tensor in fed}
+        found = {t.name: t for t in wanted if t.op in members and t.name not in given}
+        return list(found.values())
 
     def _in_place(self, tensor: tf.Tensor) -> List[tf.Tensor]:
         crossing = self._split.crossing.get(tensor.name)
@@ -163,6 +193,12 @@ class Needs:
             return [tensor]
         # The program's own ops read each other, and all ops read of the input what has crossed.
         return [crossing] if tensor.op is self._split.source else [crossing, tensor]
+
+
+def _may_be_fetched(op: tf.Operation) -> bool:
+    if _compat.in_control_flow(op) or not op.graph.is_fetchable(op):
+        return False
+    return not any(t.dtype in (tf.resource, tf.variant) or t.dtype != t.dtype.base_dtype for t in op.outputs)
 
 
 def _upstream(ends: Sequence[tf.Operation], fed: Any = ()) -> Set[tf.Operation]:
