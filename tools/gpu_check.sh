@@ -144,7 +144,27 @@ tests() {
 bench() {
   rm -f "$OUT"/*_bench.log
   for program in $(programs bench); do check 240 "$(basename "$program" _cuda)" "$program"; done
+  if python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2> /dev/null; then
+    check 120 torch_unique_bench python3 -c "$TORCH_UNIQUE"
+  fi
 }
+
+# What others take for the ids of a training step of gpu_table_bench, where the machine has PyTorch.
+TORCH_UNIQUE='
+import statistics, torch
+rows = 1 << 23
+draw = torch.rand(1 << 20, device="cuda", dtype=torch.float64, generator=torch.Generator("cuda").manual_seed(1))
+ids = ((1 + draw * (rows ** -0.05 - 1)) ** -20).long() * 0x9E3779B97F4A7C1
+times = []
+for _ in range(21):
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    distinct = torch.unique(ids, return_inverse=True, return_counts=True)[0]
+    end.record()
+    end.synchronize()
+    times.append(begin.elapsed_time(end))
+print(f"torch.unique of {ids.numel()} ids, {distinct.numel()} distinct: {statistics.median(times):.3f} ms")
+'
 
 # Racecheck looks at memory that a block shares, which CUB's sort and sum use; synccheck at the masks of ballots and shuffles.
 sanitize() {

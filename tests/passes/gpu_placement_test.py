@@ -4,7 +4,11 @@ import pytest
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.passes.columns import Columns
 from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.joined_layers import JoinedLayers
+from tf_booster.passes.pair_dots import PairDots
+from tf_booster.passes.small_matmuls import SmallMatMuls
 from tf_booster.passes.sparse_lookups import SparseLookups
 from tf_booster.passes.variable_gathers import VariableGathers
 from tf_booster.passes.variable_updates import VariableUpdates
@@ -146,3 +150,33 @@ def test_digits_are_hashed_on_the_host_and_strings_prepared_there(gpu):
     (op,) = prepared(graph)
     # Both lookups are of the same words, which are prepared once.
     assert not result.skipped and op.get_attr("hash_buckets") == [9] and op.get_attr("T") == tf.string
+
+
+def test_what_only_the_cpu_has_is_left_where_tensorflow_takes_the_gpu(gpu):
+    """Small layers, their joins, and dots of pairs; on the CPU, which a part of the program asks for, each becomes its op."""
+    pairs = [i * 5 + j for i in range(5) for j in range(i)]
+
+    def layers():
+        x = v1.placeholder_with_default(tf.ones([8, 6]), [8, 6])
+        kernels = [v1.get_variable(f"k{i}", [6, 4], use_resource=True) for i in range(5)]
+        parts = [tf.nn.relu(tf.matmul(tf.sin(x * (i + 1.0)), kernel)) for i, kernel in enumerate(kernels)]
+        stacked = tf.stack(parts, 1)
+        dots = tf.matmul(stacked, stacked, transpose_b=True)
+        picked = tf.gather(tf.reshape(dots, [-1, 25]), pairs, axis=1)
+        v1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(picked) + tf.reduce_sum(tf.concat(parts, 1)))
+
+    def fused(device):
+        with tf.Graph().as_default() as graph:
+            with tf.device(device):
+                layers()
+            for a_pass in (PairDots(), SmallMatMuls(), Columns(), JoinedLayers()):
+                a_pass.run(GraphView(graph))
+            return {op.type for op in graph.get_operations() if op.type.startswith("TfBooster")}
+
+    assert fused(None) == set() and not gpu
+    dots = {"TfBoosterPairDots", "TfBoosterPairDotsGrad"}
+    assert dots | {"TfBoosterConcatColumns"} < fused("/cpu:0")
+    gpu["TfBoosterPairDots"] = {}
+    assert fused(None) == set()  # Its gradient would be on the CPU.
+    gpu["TfBoosterPairDotsGrad"] = {}
+    assert fused(None) == dots

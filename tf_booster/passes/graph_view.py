@@ -85,7 +85,15 @@ class GraphView:
 
     def is_plain_on_cpu(self, op: tf.Operation) -> bool:
         """Whether `op` runs on the CPU as it stands: XLA does not compile it, and it is not inside of control flow."""
-        return not is_marked_for_compilation(op) and self.runs_on_cpu(op) and not _compat.in_control_flow(op)
+        return self.is_plain(op) and self.runs_on_cpu(op)
+
+    def is_plain(self, op: tf.Operation, *fused_types: str) -> bool:
+        """Whether `op` runs as it stands, and ops of the fused types, which have no types to choose, can where TensorFlow runs it."""
+        return (
+            not is_marked_for_compilation(op)
+            and all(self.can_stand_for(op, fused_type) for fused_type in fused_types)
+            and not _compat.in_control_flow(op)
+        )
 
     @staticmethod
     def downstream(ops: Iterable[tf.Operation]) -> Set[tf.Operation]:

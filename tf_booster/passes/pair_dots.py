@@ -59,7 +59,7 @@ class PairDots(Pass):
         return any(_match(view, op) for op in view.ops("GatherV2"))
 
     def run(self, view: GraphView) -> PassResult:
-        """Leaves alone what has other dtypes than float32, shapes that are not known, what is on a GPU, marked for XLA or inside of control flow."""
+        """Leaves alone what has other dtypes than float32, shapes that are not known, what is on a GPU where the library has no kernels for it, marked for XLA or inside of control flow."""
         result = PassResult(self.name)
         found = [dots for dots in (_match(view, op) for op in view.ops("GatherV2")) if dots is not None]
         for dots in found:
@@ -207,7 +207,7 @@ def _turned(matmul: tf.Operation) -> Tuple[bool, bool]:
 
 
 def _is_ours(view: GraphView, op: tf.Operation) -> bool:
-    return view.is_plain_on_cpu(op) and op.outputs[0].dtype == tf.float32
+    return view.is_plain(op, *_MADE) and op.outputs[0].dtype == tf.float32
 
 
 def _replace(view: GraphView, dots: _Dots) -> None:

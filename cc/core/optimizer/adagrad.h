@@ -2,8 +2,7 @@
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_ADAGRAD_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_ADAGRAD_H_
 
-#include <cmath>
-
+#include "cc/core/base/half.h"
 #include "cc/core/base/host_device.h"
 
 namespace tf_booster {
@@ -25,7 +24,7 @@ struct BasicAdagrad {
   // processor to another, by up to 2 ulp.
   TFB_HOST_DEVICE void operator()(T grad, T& value, T& accumulator) const {
     if (options.update_slots) accumulator += grad * grad;
-    value -= options.lr * grad / std::sqrt(accumulator);
+    value -= options.lr * grad / Sqrt(accumulator);
   }
 };
 

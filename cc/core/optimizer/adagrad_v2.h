@@ -2,8 +2,7 @@
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_ADAGRAD_V2_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_ADAGRAD_V2_H_
 
-#include <cmath>
-
+#include "cc/core/base/half.h"
 #include "cc/core/base/host_device.h"
 
 namespace tf_booster {
@@ -24,7 +23,7 @@ struct BasicAdagradV2 {
 
   TFB_HOST_DEVICE void operator()(T grad, T& value, T& accumulator) const {
     if (options.update_slots) accumulator += grad * grad;
-    value -= options.lr * grad / (std::sqrt(accumulator) + options.epsilon);
+    value -= options.lr * grad / (Sqrt(accumulator) + options.epsilon);
   }
 };
 

@@ -4,8 +4,7 @@
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_ADAM_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_ADAM_H_
 
-#include <cmath>
-
+#include "cc/core/base/half.h"
 #include "cc/core/base/host_device.h"
 
 namespace tf_booster {
@@ -27,7 +26,7 @@ struct BasicAdam {
   static constexpr const char* kName = "Adam";
 
   TFB_HOST_DEVICE explicit BasicAdam(const BasicAdamOptions<T>& o)
-      : options(o), alpha(o.lr * std::sqrt(T(1) - o.beta2_power) / (T(1) - o.beta1_power)) {}
+      : options(o), alpha(o.lr * Sqrt(T(1) - o.beta2_power) / (T(1) - o.beta1_power)) {}
 
   BasicAdamOptions<T> options;
   T alpha;  // The learning rate with the bias correction.
@@ -36,7 +35,7 @@ struct BasicAdam {
     m += (grad - m) * (T(1) - options.beta1);
     v += (grad * grad - v) * (T(1) - options.beta2);
     const T direction = options.use_nesterov ? grad * (T(1) - options.beta1) + options.beta1 * m : m;
-    value -= direction * alpha / (std::sqrt(v) + options.epsilon);
+    value -= direction * alpha / (Sqrt(v) + options.epsilon);
   }
 };
 

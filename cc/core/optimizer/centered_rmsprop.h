@@ -3,8 +3,7 @@
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_CENTERED_RMSPROP_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_CENTERED_RMSPROP_H_
 
-#include <cmath>
-
+#include "cc/core/base/half.h"
 #include "cc/core/base/host_device.h"
 
 namespace tf_booster {
@@ -29,8 +28,8 @@ struct BasicCenteredRMSProp {
     ms = ms * options.rho + grad * grad * (T(1) - options.rho);
     mg = mg * options.rho + grad * (T(1) - options.rho);
     // The order of the sum is TensorFlow's: it decides the bits where ms and mg² nearly cancel.
-    const T root = options.epsilon_outside_sqrt ? std::sqrt(ms - mg * mg) + options.epsilon
-                                                : std::sqrt(ms + options.epsilon - mg * mg);
+    const T root =
+        options.epsilon_outside_sqrt ? Sqrt(ms - mg * mg) + options.epsilon : Sqrt(ms + options.epsilon - mg * mg);
     momentum = momentum * options.momentum + options.lr * grad / root;
     value -= momentum;
   }

@@ -3,12 +3,12 @@
 // A step has kSlots, kScalars (hyperparameters, in the order of the op's inputs), a constructor from (scalars, flag),
 // the flag being the op's bool attribute, and Step(grad, v): v[0] is the Variable's element, v[1…] those of its slots.
 // The formulas are those of the ops' CPU kernels up to rounding: there Eigen takes an approximate reciprocal root for
-// some, here roots and divisions are exact and nothing is fused. T: float or double.
+// some, here roots and divisions are exact and nothing is fused. T: float, double, Float16
+// or BFloat16, where each operation rounds, as Eigen's do.
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_ELEMENT_STEPS_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_ELEMENT_STEPS_H_
 
-#include <cmath>
-
+#include "cc/core/base/half.h"
 #include "cc/core/base/host_device.h"
 #include "cc/core/optimizer/adagrad.h"
 #include "cc/core/optimizer/adagrad_v2.h"
@@ -115,7 +115,7 @@ template <class T>
 TFB_HOST_DEVICE T Proximal(T value, T rate, T l1, T l2) {
   const T scale = T(1) + l2 * rate;
   if (!(l1 > T(0))) return value / scale;
-  const T size = std::abs(value) - rate * l1;
+  const T size = Abs(value) - rate * l1;
   const T sign = value > T(0) ? T(1) : value < T(0) ? T(-1) : value;
   return sign * (size > T(0) ? size : T(0)) / scale;
 }
@@ -141,7 +141,7 @@ struct ProximalAdagrad {
 
   TFB_HOST_DEVICE void Step(T grad, T* v) const {
     v[1] += grad * grad;
-    const T rate = lr / std::sqrt(v[1]);
+    const T rate = lr / Sqrt(v[1]);
     v[0] = Proximal(v[0] - grad * rate, rate, l1, l2);
   }
 };
@@ -156,7 +156,7 @@ struct Adadelta {
 
   TFB_HOST_DEVICE void Step(T grad, T* v) const {
     v[1] = v[1] * rho + grad * grad * (T(1) - rho);
-    const T update = std::sqrt(v[2] + epsilon) / std::sqrt(v[1] + epsilon) * grad;
+    const T update = Sqrt(v[2] + epsilon) / Sqrt(v[1] + epsilon) * grad;
     v[0] -= update * lr;
     v[2] = v[2] * rho + update * update * (T(1) - rho);
   }
@@ -169,13 +169,13 @@ struct AdamWithAmsgrad {
   static constexpr int kScalars = 6;
   T alpha, beta1, beta2, epsilon;
   TFB_HOST_DEVICE AdamWithAmsgrad(const T* s, bool)
-      : alpha(s[2] * std::sqrt(T(1) - s[1]) / (T(1) - s[0])), beta1(s[3]), beta2(s[4]), epsilon(s[5]) {}
+      : alpha(s[2] * Sqrt(T(1) - s[1]) / (T(1) - s[0])), beta1(s[3]), beta2(s[4]), epsilon(s[5]) {}
 
   TFB_HOST_DEVICE void Step(T grad, T* v) const {
     v[1] += (grad - v[1]) * (T(1) - beta1);
     v[2] += (grad * grad - v[2]) * (T(1) - beta2);
     v[3] = v[3] > v[2] ? v[3] : v[2];
-    v[0] -= v[1] * alpha / (std::sqrt(v[3]) + epsilon);
+    v[0] -= v[1] * alpha / (Sqrt(v[3]) + epsilon);
   }
 };
 
@@ -189,7 +189,7 @@ struct AdaMax {
 
   TFB_HOST_DEVICE void Step(T grad, T* v) const {
     v[1] += (grad - v[1]) * (T(1) - beta1);
-    const T decayed = beta2 * v[2], size = std::abs(grad);
+    const T decayed = beta2 * v[2], size = Abs(grad);
     v[2] = decayed > size ? decayed : size;
     v[0] -= rate * (v[1] / (v[2] + epsilon));
   }

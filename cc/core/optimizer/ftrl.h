@@ -2,8 +2,7 @@
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_FTRL_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_FTRL_H_
 
-#include <cmath>
-
+#include "cc/core/base/half.h"
 #include "cc/core/base/host_device.h"
 
 namespace tf_booster {
@@ -28,7 +27,7 @@ struct BasicFtrl {
 
   BasicFtrlOptions<T> options;
 
-  TFB_HOST_DEVICE T Power(T x) const { return kSquareRoot ? std::sqrt(x) : std::pow(x, -options.lr_power); }
+  TFB_HOST_DEVICE T Power(T x) const { return kSquareRoot ? Sqrt(x) : Pow(x, -options.lr_power); }
 
   TFB_HOST_DEVICE static T Clamp(T x, T limit) {
     x = x < limit ? x : limit;

@@ -18,9 +18,11 @@ const char* MultiApplyAsync(const std::vector<DenseJob<Step>>& jobs, const StepI
 #define TFB_INSTANTIATE_TYPE(Step)                                                                                 \
   template const char* MultiApplyAsync(const std::vector<DenseJob<Step>>&, const StepInputs<typename Step::Type>&, \
                                        bool, void*);
-#define TFB_INSTANTIATE(Name)                \
-  TFB_INSTANTIATE_TYPE(element::Name<float>) \
-  TFB_INSTANTIATE_TYPE(element::Name<double>)
+#define TFB_INSTANTIATE(Name)                  \
+  TFB_INSTANTIATE_TYPE(element::Name<float>)   \
+  TFB_INSTANTIATE_TYPE(element::Name<double>)  \
+  TFB_INSTANTIATE_TYPE(element::Name<Float16>) \
+  TFB_INSTANTIATE_TYPE(element::Name<BFloat16>)
 TFB_DENSE_STEPS(TFB_INSTANTIATE)
 #undef TFB_INSTANTIATE
 #undef TFB_INSTANTIATE_TYPE

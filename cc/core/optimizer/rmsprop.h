@@ -2,8 +2,7 @@
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_RMSPROP_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_RMSPROP_H_
 
-#include <cmath>
-
+#include "cc/core/base/half.h"
 #include "cc/core/base/host_device.h"
 
 namespace tf_booster {
@@ -26,7 +25,7 @@ struct BasicRMSProp {
 
   TFB_HOST_DEVICE void operator()(T grad, T& value, T& ms, T& momentum) const {
     ms = ms * options.rho + grad * grad * (T(1) - options.rho);
-    const T root = options.epsilon_outside_sqrt ? std::sqrt(ms) + options.epsilon : std::sqrt(ms + options.epsilon);
+    const T root = options.epsilon_outside_sqrt ? Sqrt(ms) + options.epsilon : Sqrt(ms + options.epsilon);
     momentum = momentum * options.momentum + options.lr * grad / root;
     value -= momentum;
   }

@@ -15,20 +15,48 @@ namespace {
 
 constexpr int64_t kSize = 64;
 
+// What Eigen calls the type, and how far apart numbers near 1 are.
 template <class T>
-std::vector<T> Numbers(int seed, T scale, T shift) {
+struct Traits {
+  using Eigen = T;
+  static constexpr double kEpsilon = std::numeric_limits<T>::epsilon();
+};
+template <>
+struct Traits<Float16> {
+  using Eigen = ::Eigen::half;
+  static constexpr double kEpsilon = Float16::kEpsilon;
+};
+template <>
+struct Traits<BFloat16> {
+  using Eigen = ::Eigen::bfloat16;
+  static constexpr double kEpsilon = BFloat16::kEpsilon;
+};
+template <class T>
+using EigenOf = typename Traits<T>::Eigen;
+
+template <class T>
+std::vector<T> Numbers(int seed, double scale, double shift) {
   std::vector<T> numbers(kSize);
-  for (int64_t i = 0; i < kSize; ++i) numbers[i] = shift + scale * std::sin(static_cast<T>(i * 3 + seed * 17));
+  for (int64_t i = 0; i < kSize; ++i) {
+    numbers[i] = T(shift + scale * std::sin(static_cast<double>(i * 3 + seed * 17)));
+  }
   return numbers;
+}
+
+double Double(double value) { return value; }
+template <class Format>
+double Double(HalfNumber<Format> value) {
+  return float(value);
 }
 
 template <class T>
 void ExpectClose(const std::vector<T>& got, const std::vector<T>& want, const char* name, int array) {
   // Where terms nearly cancel only the size of the terms, about 1, tells how much rounding there is.
-  const T tolerance = 32 * std::numeric_limits<T>::epsilon();
+  const double tolerance = (sizeof(T) == 2 ? 4 : 32) * Traits<T>::kEpsilon;
   for (int64_t i = 0; i < kSize; ++i) {
-    const bool close = std::abs(got[i] - want[i]) <= tolerance * std::max(T(1), std::abs(want[i]));
-    if (!close) testing::ExpectEqual(got[i], want[i], name, __FILE__, 1000 * array + static_cast<int>(i));
+    const double g = Double(got[i]), w = Double(want[i]);
+    const bool close = std::abs(g - w) <= tolerance * std::max(1.0, std::abs(w));
+    if (!close) testing::ExpectEqual(g, w, name, __FILE__, 1000 * array + static_cast<int>(i));
   }
 }
 
@@ -40,13 +68,15 @@ void Compare(const std::vector<T>& scalars, bool flag, const char* name, Run run
   EXPECT_EQ(static_cast<size_t>(Step::kScalars), Reference::Names().size());
   std::vector<std::vector<T>> got;
   // Slots are positive, and the second above the square of the first, as a mean of squares is.
-  for (int k = 0; k < kArrays; ++k) got.push_back(Numbers<T>(k, T(0.2), T(0.6) * static_cast<T>(k)));
-  const std::vector<T> grad = Numbers<T>(9, T(1), T(0));
+  for (int k = 0; k < kArrays; ++k) got.push_back(Numbers<T>(k, 0.2, 0.6 * k));
+  const std::vector<T> grad = Numbers<T>(9, 1, 0);
   std::vector<std::vector<T>> want = got;
-  T* p[kArrays];
-  for (int k = 0; k < kArrays; ++k) p[k] = want[k].data();
+  using Number = EigenOf<T>;
+  Number* p[kArrays];
+  for (int k = 0; k < kArrays; ++k) p[k] = reinterpret_cast<Number*>(want[k].data());
   const Step step(scalars.data(), flag);
-  run(Reference(scalars.data(), flag), p, grad.data());
+  run(Reference(reinterpret_cast<const Number*>(scalars.data()), flag), p,
+      reinterpret_cast<const Number*>(grad.data()));
   for (int64_t i = 0; i < kSize; ++i) {
     T v[kArrays];
     for (int k = 0; k < kArrays; ++k) v[k] = got[k][i];
@@ -74,8 +104,8 @@ template <class T, template <class> class Step, template <class> class Reference
 void CompareDense(const std::vector<std::vector<T>>& hyperparameters, const char* name) {
   for (const auto& scalars : hyperparameters) {
     for (const bool flag : {false, true}) {
-      Compare<T, Step<T>, Reference<T>>(
-          scalars, flag, name, [](const auto& f, T* const* p, const T* g) { f.Step(p, g, kSize); },
+      Compare<T, Step<T>, Reference<EigenOf<T>>>(
+          scalars, flag, name, [](const auto& f, EigenOf<T>* const* p, const EigenOf<T>* g) { f.Step(p, g, kSize); },
           [](const Step<T>& step, T grad, T* v) { step.Step(grad, v); });
     }
   }
@@ -108,7 +138,7 @@ void CompareSparse(const std::vector<std::vector<T>>& hyperparameters, const cha
 #define COMPARE_SPARSE(Name, list) CompareSparse<T, row::Name, sparse::Name>(list, #Name)
 
 template <class T>
-void CompareAll() {
+void CompareAllDense() {
   const auto positive = Positive<T>(), any = Hyperparameters<T>();
   COMPARE_DENSE(GradientDescent, positive);
   COMPARE_DENSE(ProximalGradientDescent, any);
@@ -125,6 +155,11 @@ void CompareAll() {
   COMPARE_DENSE(FtrlV2, any);
   COMPARE_DENSE(RMSProp, positive);
   COMPARE_DENSE(CenteredRMSProp, positive);
+}
+
+template <class T>
+void CompareAllSparse() {
+  const auto positive = Positive<T>(), any = Hyperparameters<T>();
   COMPARE_SPARSE(GradientDescent, positive);
   COMPARE_SPARSE(Momentum, positive);
   COMPARE_SPARSE(KerasMomentum, positive);
@@ -140,8 +175,40 @@ void CompareAll() {
   COMPARE_SPARSE(KerasCenteredRMSProp, positive);
 }
 
-TEST(StepsOfFloatAreTheCpus) { CompareAll<float>(); }
-TEST(StepsOfDoubleAreTheCpus) { CompareAll<double>(); }
+TEST(StepsOfFloatAreTheCpus) {
+  CompareAllDense<float>();
+  CompareAllSparse<float>();
+}
+TEST(StepsOfDoubleAreTheCpus) {
+  CompareAllDense<double>();
+  CompareAllSparse<double>();
+}
+TEST(StepsOfFloat16AreTheCpus) { CompareAllDense<Float16>(); }
+TEST(StepsOfBFloat16AreTheCpus) { CompareAllDense<BFloat16>(); }
+
+// Every number there is, and what lies between two of them, above and below.
+template <class T>
+void CompareRounding() {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    T number;
+    number.bits = static_cast<uint16_t>(bits);
+    const EigenOf<T> reference = Eigen::numext::bit_cast<EigenOf<T>>(number.bits);
+    const float value = float(number);
+    EXPECT_EQ(value == value, !(Eigen::numext::isnan)(reference));
+    if (!(value == value)) continue;
+    EXPECT_EQ(FloatBits(value), FloatBits(static_cast<float>(reference)));
+    for (const uint32_t apart : {0u, 1u, 0xFFFu, 0x1000u, 0x1001u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFFFFFu}) {
+      const float near = FloatOfBits(FloatBits(value) + apart);
+      if (!(near == near)) continue;
+      EXPECT_EQ(T(near).bits, Eigen::numext::bit_cast<uint16_t>(EigenOf<T>(near)));
+    }
+  }
+  EXPECT_FALSE(float(T(std::nanf(""))) == float(T(std::nanf(""))));
+}
+TEST(RoundingIsEigens) {
+  CompareRounding<Float16>();
+  CompareRounding<BFloat16>();
+}
 
 }  // namespace
 }  // namespace tf_booster

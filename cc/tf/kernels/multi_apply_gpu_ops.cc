@@ -1,4 +1,4 @@
-// TfBoosterMultiApplyAdam and its like on the GPU: float32 and float64. Half and bfloat16 stay TensorFlow's.
+// TfBoosterMultiApplyAdam and its like on the GPU, for the types that the CPU has.
 #ifdef TF_BOOSTER_CUDA
 
 #include <vector>
@@ -14,8 +14,22 @@ namespace {
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 
+// The type as cc/core has it: the same bits.
+template <class T>
+struct CoreType {
+  using Type = T;
+};
+template <>
+struct CoreType<Eigen::half> {
+  using Type = Float16;
+};
+template <>
+struct CoreType<Eigen::bfloat16> {
+  using Type = BFloat16;
+};
+
 // Formula: of the op on the CPU, for its names.
-template <class T, template <class> class Step, template <class> class Formula>
+template <class T, template <class> class StepOf, template <class> class Formula>
 class MultiApplyGpuOp final : public MultiApplyOpBase {
  public:
   explicit MultiApplyGpuOp(OpKernelConstruction* ctx)
@@ -28,14 +42,16 @@ class MultiApplyGpuOp final : public MultiApplyOpBase {
     Blocks blocks;
     OP_REQUIRES_OK(ctx, CheckShapes(ctx, vars, &blocks));
     OP_REQUIRES_OK(ctx, vars.PrepareToUpdate(ctx, CopyOnCard));
-    gpu::StepInputs<T> inputs = {};
-    for (int i = 0; i < Step<T>::kScalars; ++i) inputs.scalars[i] = ctx->input(first_scalar() + i).flat<T>().data();
+    gpu::StepInputs<Number> inputs = {};
+    for (int i = 0; i < Step::kScalars; ++i) inputs.scalars[i] = Numbers(ctx->input(first_scalar() + i));
     inputs.flag = flag_;
-    std::vector<gpu::DenseJob<Step<T>>> jobs(num_vars_);
+    std::vector<gpu::DenseJob<Step>> jobs(num_vars_);
     for (int i = 0; i < num_vars_; ++i) {
-      for (int k = 0; k <= Step<T>::kSlots; ++k) jobs[i].arrays[k] = vars.data<T>(k * num_vars_ + i);
-      jobs[i].grad = is_packed(ctx) ? ctx->input(first_tensor()).flat<T>().data() + blocks.first_element[i]
-                                    : ctx->input(first_tensor() + i).flat<T>().data();
+      for (int k = 0; k <= Step::kSlots; ++k) {
+        jobs[i].arrays[k] = reinterpret_cast<Number*>(vars.data<T>(k * num_vars_ + i));
+      }
+      jobs[i].grad = is_packed(ctx) ? Numbers(ctx->input(first_tensor())) + blocks.first_element[i]
+                                    : Numbers(ctx->input(first_tensor() + i));
       jobs[i].size = blocks.first_element[i + 1] - blocks.first_element[i];
     }
     // Two handles of one Variable: one update after the other, as TensorFlow's ops would.
@@ -43,33 +59,46 @@ class MultiApplyGpuOp final : public MultiApplyOpBase {
     OP_REQUIRES_OK(ctx, GpuStatus(*this, gpu::MultiApplyAsync(jobs, inputs, twice, GpuStream(ctx))));
   }
 
-  static_assert(Step<T>::kSlots == Formula<T>::kSlots, "");
+ private:
+  using Number = typename CoreType<T>::Type;
+  using Step = StepOf<Number>;
+  static_assert(Step::kSlots == Formula<T>::kSlots && sizeof(Number) == sizeof(T), "");
+
+  static const Number* Numbers(const tensorflow::Tensor& tensor) {
+    return reinterpret_cast<const Number*>(tensor.flat<T>().data());
+  }
 };
 
 #define REGISTER_TYPE(name, T, slots)                                                                                  \
   REGISTER_KERNEL_BUILDER(                                                                                             \
       Name("TfBoosterMultiApply" #name).Device(tensorflow::DEVICE_GPU).TypeConstraint<T>("T").HostMemory("var") slots, \
       MultiApplyGpuOp<T, element::name, dense::name>)
-#define REGISTER(name, slots)        \
+#define REGISTER_WIDE(name, slots)   \
   REGISTER_TYPE(name, float, slots); \
   REGISTER_TYPE(name, double, slots)
+#define REGISTER(name, slots)              \
+  REGISTER_WIDE(name, slots);              \
+  REGISTER_TYPE(name, Eigen::half, slots); \
+  REGISTER_TYPE(name, Eigen::bfloat16, slots)
 
 REGISTER(GradientDescent, );
-REGISTER(ProximalGradientDescent, );
+REGISTER_WIDE(ProximalGradientDescent, );
 REGISTER(Momentum, .HostMemory("accum"));
 REGISTER(KerasMomentum, .HostMemory("accum"));
 REGISTER(Adagrad, .HostMemory("accum"));
 REGISTER(AdagradV2, .HostMemory("accum"));
-REGISTER(ProximalAdagrad, .HostMemory("accum"));
+REGISTER_WIDE(ProximalAdagrad, .HostMemory("accum"));
 REGISTER(Adadelta, .HostMemory("accum").HostMemory("accum_update"));
 REGISTER(Adam, .HostMemory("m").HostMemory("v"));
 REGISTER(AdamWithAmsgrad, .HostMemory("m").HostMemory("v").HostMemory("vhat"));
-REGISTER(AdaMax, .HostMemory("m").HostMemory("v"));
+REGISTER_WIDE(AdaMax, .HostMemory("m").HostMemory("v"));
+REGISTER_TYPE(AdaMax, Eigen::half, .HostMemory("m").HostMemory("v"));
 REGISTER(Ftrl, .HostMemory("accum").HostMemory("linear"));
 REGISTER(FtrlV2, .HostMemory("accum").HostMemory("linear"));
 REGISTER(RMSProp, .HostMemory("ms").HostMemory("mom"));
 REGISTER(CenteredRMSProp, .HostMemory("mg").HostMemory("ms").HostMemory("mom"));
 #undef REGISTER
+#undef REGISTER_WIDE
 #undef REGISTER_TYPE
 
 }  // namespace

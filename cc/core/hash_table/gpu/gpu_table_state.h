@@ -3,12 +3,12 @@
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_STATE_H_
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "cc/core/base/allocator.h"
 #include "cc/core/gpu/scratch.h"
+#include "cc/core/gpu/write_values.h"
 #include "cc/core/hash_table/gpu/device_state.h"
 #include "cc/core/hash_table/row_layout.h"
 
@@ -41,26 +41,6 @@ class DeviceBlock {
   int64_t bytes_ = 0;
   void* memory_ = nullptr;
 };
-
-// Writes a few values that the host has into the card's memory, as the argument of a kernel: no copy to wait for.
-struct WriteBytes {
-  static constexpr int64_t kMost = 2048;
-  char* to;
-  char bytes[kMost];
-  TFB_HOST_DEVICE void operator()(int64_t i) const { to[i] = bytes[i]; }
-};
-
-template <class Queue, class T>
-void Write(Queue& queue, const T* from, int64_t n, T* to) {
-  const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
-  for (int64_t done = 0; done < bytes; done += WriteBytes::kMost) {
-    WriteBytes part;
-    const int64_t size = std::min(WriteBytes::kMost, bytes - done);
-    part.to = reinterpret_cast<char*>(to) + done;
-    std::memcpy(part.bytes, reinterpret_cast<const char*>(from) + done, size);
-    ForEach(queue, size, part);
-  }
-}
 
 struct GpuFieldState {
   const FieldOptions* options = nullptr;

@@ -1,0 +1,46 @@
+// TfBoosterPairDots and TfBoosterPairDotsGrad on the GPU.
+#ifdef TF_BOOSTER_CUDA
+
+#include "cc/core/products/pair_dots_gpu.h"
+#include "cc/tf/kernels/gpu_memory.h"
+#include "cc/tf/kernels/pair_dots_op.h"
+
+namespace tf_booster {
+namespace {
+
+using tensorflow::OpKernelContext;
+
+template <bool kGradient>
+class PairDotsGpuOp final : public PairOp {
+ public:
+  using PairOp::PairOp;
+
+  void Compute(OpKernelContext* ctx) override {
+    Vectors in;
+    OP_REQUIRES_OK(ctx, ReadVectors(ctx, &in));
+    gpu::PairDotsJob job;
+    if (kGradient) {
+      OP_REQUIRES_OK(ctx, ReadGradient(ctx, in, &job.gradients));
+      job.dots = const_cast<float*>(ctx->input(0).flat<float>().data());
+    } else {
+      tensorflow::Tensor* dots = nullptr;
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {in.rows, size()}, &dots));
+      job.dots = dots->flat<float>().data();
+    }
+    job.pairs = &pairs();
+    job.rows = in.rows;
+    job.dim = dim_;
+    job.parts = in.parts;
+    tensorflow::Tensor scratch;
+    OP_REQUIRES_OK(ctx, AllocateScratch(ctx, gpu::PairDotsScratchBytes(job), &scratch));
+    OP_REQUIRES_OK(ctx, GpuStatus(*this, gpu::PairDotsAsync(job, scratch.data(), GpuStream(ctx))));
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("TfBoosterPairDots").Device(tensorflow::DEVICE_GPU), PairDotsGpuOp<false>);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterPairDotsGrad").Device(tensorflow::DEVICE_GPU), PairDotsGpuOp<true>);
+
+}  // namespace
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CUDA

@@ -1,0 +1,88 @@
+// What TfBoosterPairDots and TfBoosterPairDotsGrad have in common on CPU and GPU: their inputs.
+#ifndef TF_BOOSTER_CC_TF_KERNELS_PAIR_DOTS_OP_H_
+#define TF_BOOSTER_CC_TF_KERNELS_PAIR_DOTS_OP_H_
+
+#include <string>
+#include <vector>
+
+#include "cc/core/products/pair_dots.h"
+#include "cc/tf/kernels/lookup_inputs.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_booster {
+
+class PairOp : public tensorflow::OpKernel {
+ public:
+  explicit PairOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dim", &dim_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("pairs", &pairs_));
+  }
+
+ protected:
+  struct Vectors {
+    int64_t rows = 0;  // That all parts have.
+    int64_t fields = 0;
+    std::vector<FieldPart<const float>> parts;
+  };
+
+  // InvalidArgument: parts of other shapes, pairs of other fields.
+  tensorflow::Status ReadVectors(tensorflow::OpKernelContext* ctx, Vectors* vectors) const {
+    namespace errors = tensorflow::errors;
+    std::vector<const tensorflow::Tensor*> tensors;
+    TF_RETURN_IF_ERROR(TensorsOf(ctx, "parts", -1, &tensors));
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const tensorflow::TensorShape& shape = tensors[i]->shape();
+      int64_t width = 1;
+      for (int d = 1; d < shape.dims(); ++d) width *= shape.dim_size(d);
+      if (shape.dims() < 2 || width % dim_ != 0 || shape.dim_size(0) != tensors[0]->dim_size(0)) {
+        return errors::InvalidArgument(type_string(), " '", name(), "': parts[", i, "] has shape ", shape.DebugString(),
+                                       ", wanted as many rows as parts[0] has, ", tensors[0]->shape().DebugString(),
+                                       ", of whole vectors of ", dim_);
+      }
+      vectors->parts.push_back({tensors[i]->flat<float>().data(), width / dim_});
+      vectors->fields += width / dim_;
+    }
+    vectors->rows = tensors[0]->dim_size(0);
+    const int64_t all = vectors->fields * vectors->fields;
+    std::vector<bool> seen(all, false);
+    for (const int64_t pair : pairs_) {
+      if (pair < 0 || pair >= all || seen[pair]) {
+        return errors::InvalidArgument(type_string(), " '", name(), "': pairs has ", pair,
+                                       ", wanted different numbers from 0 to below ", all);
+      }
+      seen[pair] = true;
+    }
+    return tensorflow::OkStatus();
+  }
+
+  // InvalidArgument: the gradient of the dots has another shape than they. The outputs are made, as parts.
+  tensorflow::Status ReadGradient(tensorflow::OpKernelContext* ctx, const Vectors& in,
+                                  std::vector<FieldPart<float>>* gradients) const {
+    const tensorflow::Tensor& gradient = ctx->input(0);
+    if (gradient.shape() != tensorflow::TensorShape({in.rows, size()})) {
+      return tensorflow::errors::InvalidArgument(type_string(), " '", name(), "': gradient has shape ",
+                                                 gradient.shape().DebugString(), ", wanted [", in.rows, ",", size(),
+                                                 "]");
+    }
+    for (size_t i = 0; i < in.parts.size(); ++i) {
+      tensorflow::Tensor* out = nullptr;
+      const int index = static_cast<int>(i);
+      TF_RETURN_IF_ERROR(ctx->allocate_output(index, ctx->input(1 + index).shape(), &out));
+      gradients->push_back({out->flat<float>().data(), in.parts[i].fields});
+    }
+    return tensorflow::OkStatus();
+  }
+
+  const std::vector<int64_t>& pairs() const { return pairs_; }
+  int64_t size() const { return static_cast<int64_t>(pairs_.size()); }
+
+  int64_t dim_ = 0;
+
+ private:
+  std::vector<int64_t> pairs_;
+};
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_TF_KERNELS_PAIR_DOTS_OP_H_
