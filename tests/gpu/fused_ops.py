@@ -60,6 +60,42 @@ def test_dense_updates(packed):
     check(updated(ops.tf_booster_multi_apply_ftrl, shapes, ["accum", "linear"], {"grad": grad}, **ftrl))
 
 
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16], ids=lambda t: t.name)
+def test_dense_updates_of_16_bits(dtype):
+    """Each operation rounds as on the CPU, but for the CPU's approximate roots."""
+    sizes, epsilon = (3, 4097, 64), 2.0**-10 if dtype == tf.float16 else 2.0**-7
+    start, grads = [floats(size) for size in sizes], [floats(size) for size in sizes]
+
+    def build():
+        variables = [tf.Variable(tf.cast(value, dtype)) for value in start]
+        slots = {name: [tf.Variable(tf.ones([size], dtype)) for size in sizes] for name in ("m", "v")}
+        ops.tf_booster_multi_apply_adam(
+            var=[v.handle for v in variables],
+            **{name: [v.handle for v in some] for name, some in slots.items()},
+            **{name: tf.constant(value, dtype) for name, value in {**ADAM, "epsilon": 1e-3}.items()},
+            grad=[tf.cast(grad, dtype) for grad in grads],
+        )
+        return [tf.cast(v.read_value(), tf.float32) for v in [*variables, *slots["m"], *slots["v"]]]
+
+    check(build, 4 * epsilon)
+
+
+@pytest.mark.parametrize("dim", [16, 7])
+def test_dots_of_pairs(dim):
+    parts = [floats(300, 1, dim), floats(300, 26, dim)]
+    pairs = [27 * i + j for i in range(27) for j in range(i)]
+    upstream = floats(300, len(pairs))
+
+    def build():
+        given = [tf.constant(part) for part in parts]
+        return [
+            ops.tf_booster_pair_dots(parts=given, dim=dim, pairs=pairs),
+            *ops.tf_booster_pair_dots_grad(gradient=tf.constant(upstream), parts=given, dim=dim, pairs=pairs),
+        ]
+
+    check(build)
+
+
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_sparse_updates(index):
     shapes = [(100, 16), (5, 3), (20000, 1), (1, 33)]

@@ -17,6 +17,7 @@
 #include "cc/core/optimizer/row_steps.h"
 #include "cc/core/pooling/pooling_body.h"
 #include "cc/core/pooling/prepare_body.h"
+#include "cc/core/products/pair_dots_body.h"
 #include "cc/core/unique/unique_body.h"
 
 namespace tf_booster {
@@ -26,7 +27,7 @@ namespace {
 template <class T>
 ManagedArray<T> Numbers(int64_t n, int seed, T first, T step) {
   ManagedArray<T> numbers(n);
-  for (int64_t i = 0; i < n; ++i) numbers[i] = first + step * static_cast<T>(Mix64(i * 64 + seed) % 97);
+  for (int64_t i = 0; i < n; ++i) numbers[i] = first + step * T(static_cast<int>(Mix64(i * 64 + seed) % 97));
   return numbers;
 }
 
@@ -36,7 +37,9 @@ bool Same(const ManagedArray<T>& a, const ManagedArray<T>& b) {
 }
 
 // What a run writes.
-using Floats = std::vector<ManagedArray<float>>;
+template <class T>
+using ArraysOf = std::vector<ManagedArray<T>>;
+using Floats = ArraysOf<float>;
 using Words = std::vector<ManagedArray<int32_t>>;
 
 template <class Run>
@@ -53,22 +56,24 @@ void ExpectHostsBits(const Run& run) {
 
 template <class Step>
 struct DenseRun {
+  using T = typename Step::Type;
+
   template <class Queue>
-  Floats operator()(Queue& queue) const {
-    Floats arrays;
-    ManagedArray<float> scalars = Numbers<float>(6, 1, 0.1f, 0.008f);
-    StepInputs<float> inputs = {};
+  ArraysOf<T> operator()(Queue& queue) const {
+    ArraysOf<T> arrays;
+    ManagedArray<T> scalars = Numbers<T>(6, 1, 0.1f, 0.008f);
+    StepInputs<T> inputs = {};
     for (int i = 0; i < Step::kScalars; ++i) inputs.scalars[i] = &scalars[i];
     std::vector<DenseJob<Step>> jobs;
     const std::vector<int64_t> sizes = {0, 1, 3, 4, 5, 1000, 100003, 64};
     int64_t total = 0;
     for (const int64_t size : sizes) total += size;
-    const ManagedArray<float> grads = Numbers<float>(total, 2, -0.7f, 0.013f);
+    const ManagedArray<T> grads = Numbers<T>(total, 2, -0.7f, 0.013f);
     int64_t first = 0;
     for (const int64_t size : sizes) {
       DenseJob<Step> job;
       for (int k = 0; k <= Step::kSlots; ++k) {
-        arrays.push_back(Numbers<float>(size, 3 + k, 0.5f * static_cast<float>(k + 1), 0.001f));
+        arrays.push_back(Numbers<T>(size, 3 + k, 0.5f * static_cast<float>(k + 1), 0.001f));
         job.arrays[k] = arrays.back().data();
       }
       job.grad = grads.data() + first;
@@ -98,6 +103,10 @@ TEST(DenseStepsAreTheHosts) {
   TFB_CHECK(AdaMax)
   TFB_CHECK(RMSProp)
 #undef TFB_CHECK
+  ExpectHostsBits(DenseRun<element::Adam<Float16>>());
+  ExpectHostsBits(DenseRun<element::Adam<BFloat16>>());
+  ExpectHostsBits(DenseRun<element::CenteredRMSProp<Float16>>());
+  ExpectHostsBits(DenseRun<element::Adadelta<BFloat16>>());
 }
 
 template <class Step>
@@ -259,6 +268,52 @@ TEST(PoolingIsTheHosts) {
     for (const bool weighted : {false, true}) {
       for (const bool gradient : {false, true}) ExpectHostsBits(PoolRun{combiner, weighted, gradient});
     }
+  }
+}
+
+struct PairDotsRun {
+  int64_t dim;
+  bool backward;
+
+  template <class Queue>
+  Floats operator()(Queue& queue) const {
+    constexpr int64_t kRows = 300;
+    const std::vector<int64_t> widths = {1, 26}, pairs = [] {
+      std::vector<int64_t> below;
+      for (int64_t i = 0; i < 27; ++i) {
+        for (int64_t j = 0; j < i; ++j) below.push_back(i * 27 + j);
+      }
+      return below;
+    }();
+    Floats values, out;
+    PairDotsJob job;
+    job.pairs = &pairs;
+    job.rows = kRows;
+    job.dim = dim;
+    for (const int64_t width : widths) {
+      values.push_back(Numbers<float>(kRows * width * dim, static_cast<int>(width), -1.0f, 0.02f));
+      if (backward) out.emplace_back(kRows * width * dim, -7.0f);
+    }
+    ManagedArray<float> dots = Numbers<float>(kRows * static_cast<int64_t>(pairs.size()), 5, -1.0f, 0.02f);
+    if (!backward) out.push_back(dots);
+    job.dots = backward ? dots.data() : out[0].data();
+    for (size_t p = 0; p < widths.size(); ++p) {
+      job.parts.push_back({values[p].data(), widths[p]});
+      if (backward) job.gradients.push_back({out[p].data(), widths[p]});
+    }
+    Scratch measure(nullptr);
+    PairDotsOnQueue<Queue>(nullptr, job, &measure);
+    ManagedArray<char> memory(measure.used());
+    Scratch scratch(memory.data());
+    PairDotsOnQueue(&queue, job, &scratch);
+    cudaDeviceSynchronize();
+    return out;
+  }
+};
+
+TEST(DotsOfPairsAreTheHosts) {
+  for (const int64_t dim : {16, 7}) {
+    for (const bool backward : {false, true}) ExpectHostsBits(PairDotsRun{dim, backward});
   }
 }
 

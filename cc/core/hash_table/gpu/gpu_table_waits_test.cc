@@ -103,6 +103,18 @@ TEST(ALimitIsSeenInTime) {
   EXPECT_EQ(training.table().Stats().rows, 10090);
 }
 
+// Near the end of a slab, which are of 8192 rows here: room for the next batches is made at once.
+TEST(ALargeTableGrowsAhead) {
+  TableOptions options = OneField(1024);
+  options.slot_initial_values = {0.1f};
+  Training training(options);
+  training.Run(84, 95);
+  const int64_t bytes = training.table().Stats().bytes;
+  EXPECT_TRUE(training.Run(100, 2) < 30);  // Each step of the last hundred rows of the slab, otherwise.
+  EXPECT_TRUE(training.table().Stats().bytes > bytes);
+  EXPECT_EQ(training.table().Stats().rows, 84 * 95 + 5 + 200);
+}
+
 // Keys that are there already take no room, however many batches of them come.
 TEST(KnownKeysNeverMakeATableWait) {
   Training training(OneField(3));
