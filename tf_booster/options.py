@@ -45,6 +45,7 @@ PASSES = (
     "pair_dots",
     "columns",
     "joined_layers",
+    "joined_lookups",
     "input_pipeline",
     "embedding_pipeline",
 )

@@ -122,3 +122,53 @@ def test_static_shapes():
             [gathered], [out.idx[0]], [out.row_splits[0]], [], [], combiners=["sum"]
         )
         assert pooled.shape.as_list() == [32, 4]
+
+
+def joined(order, others=2, num_apart=1):
+    """Of three lookups of dims 1, 2 and 3 in a batch of two, and matrices of 1 and 2 columns beside them."""
+    out = ops.tf_booster_joined_pool_lookups(
+        rows=[tf.fill([2, 1 + i], float(i + 1)) for i in range(3)],
+        idx=[tf.constant([0, 1, 1])] * 3,
+        row_splits=[tf.constant([0, 1, 3])] * 3,
+        zero_rows=[],
+        weights=[],
+        others=[tf.fill([2, 1 + i], 8.0 + i) for i in range(others)],
+        num_apart=num_apart,
+        combiners=["sum"] * 3,
+        order=order,
+    )
+    return out.joined.numpy().tolist(), [t.numpy().tolist() for t in out.apart]
+
+
+def test_lookups_beside_other_matrices():
+    wide, apart = joined([4, 2, 3, 0])
+    assert wide == [[9.0, 9.0, 3.0, 3.0, 3.0, 8.0, 1.0], [9.0, 9.0, 6.0, 6.0, 6.0, 8.0, 2.0]]
+    assert apart == [[[2.0, 2.0], [4.0, 4.0]]]
+    assert joined([2, 1, 0], others=0, num_apart=0)[0] == [[3.0] * 3 + [2.0] * 2 + [1.0], [6.0] * 3 + [4.0] * 2 + [2.0]]
+    for order, apart in (
+        ([4, 2, 3, 2], 1),
+        ([4, 2, 3], 1),
+        ([4, 2, 3, 5], 1),
+        ([2, 0, -1, 3], 1),
+        ([0, 2], 1),
+        ([3, 4], 3),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="order"):
+            joined(order, num_apart=apart)
+
+
+def test_gradients_of_columns():
+    def gradient(columns):
+        grads = tf.constant([[1.0, 2.0, 3.0], [5.0, 6.0, 7.0]])
+        return [
+            g.numpy().tolist()
+            for g in ops.tf_booster_pool_lookups_grad(
+                [grads] * 2, [tf.zeros([2, 2]), tf.zeros([2, 1])], [tf.constant([1, 0, 1])] * 2,
+                [tf.constant([0, 1, 3])] * 2, [], [], combiners=["sum"] * 2, grad_columns=columns,
+            )
+        ]  # fmt: skip
+
+    assert gradient([1, 0]) == [[[6.0, 7.0], [8.0, 10.0]], [[5.0], [6.0]]]
+    for columns, message in (([2, 0], r"wanted \[2,2 \+ 2\]"), ([-1, 0], "wanted"), ([0], "grad_columns")):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            gradient(columns)

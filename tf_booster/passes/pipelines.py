@@ -14,10 +14,11 @@
 10. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
 11. columns: what is joined and split between the ops that the passes before made.
 12. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-13. input_pipeline: the datasets of the graph, which no other pass looks at.
-14. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-15. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-16. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+13. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+14. input_pipeline: the datasets of the graph, which no other pass looks at.
+15. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+16. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+17. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from tf_booster.passes.hash_tables import HashTables
 from tf_booster.passes.input_over_ranks import InputOverRanks
 from tf_booster.passes.input_pipeline import InputPipeline
 from tf_booster.passes.joined_layers import JoinedLayers
+from tf_booster.passes.joined_lookups import JoinedLookups
 from tf_booster.passes.learning_rate import LearningRate
 from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.pair_dots import PairDots
@@ -88,6 +90,7 @@ def passes(options: Options) -> List[Pass]:
         (True, PairDots()),
         (True, Columns()),
         (True, JoinedLayers()),
+        (True, JoinedLookups()),
         (options.fast_parser is not False, InputPipeline()),
         (ranks.current().size > 1, InputOverRanks()),
         (options.prefetch_to_device is True, PrefetchToDevice()),

@@ -13,7 +13,9 @@
 namespace tf_booster {
 namespace {
 
-constexpr int64_t kColumns = 64;  // Columns that one block sum on the stack has.
+constexpr int64_t kColumns = 64;    // Columns that one block sum on the stack has.
+constexpr int64_t kTogether = 64;   // Rows of all jobs in turn, where they lie beside each other.
+constexpr int64_t kRowsAhead = 16;  // Rows that are fetched before they are needed.
 
 template <class T>
 inline void AddTo(T* __restrict out, const T* __restrict in, int64_t n) {
@@ -35,6 +37,21 @@ inline void AddScaled(T* __restrict out, const T* __restrict in, T scale, int64_
   }
 }
 
+// Without a call, which would cost as much as the rest.
+template <int64_t kDim, class T>
+inline void CopyRow(T* __restrict out, const T* __restrict in, int64_t any_dim) {
+  constexpr int64_t kVector = 32 / sizeof(T);
+  if constexpr (kDim > 0) {
+    std::memcpy(out, in, kDim * sizeof(T));
+  } else if (any_dim < kVector || any_dim > 8 * kVector) {
+    std::memcpy(out, in, any_dim * sizeof(T));
+  } else {
+    // The last vector may overlap the one before.
+    for (int64_t d = 0; d < any_dim - kVector; d += kVector) std::memcpy(out + d, in + d, 32);
+    std::memcpy(out + any_dim - kVector, in + any_dim - kVector, 32);
+  }
+}
+
 // TensorFlow adds in blocks: first the 2 to 9 rows that leave a multiple of 8, then 8 at a time, each block summed up
 // by itself. Up to 9 rows are multiplied by the reciprocal of the count, more are divided by it. kDim: DispatchDim's.
 template <int64_t kDim, class T>
@@ -45,7 +62,7 @@ void PoolRow(const T* embeddings, int64_t any_dim, const int32_t* idx, int64_t n
     return;
   }
   const auto row = [&](int64_t i) { return embeddings + int64_t{idx[i]} * dim; };
-  std::memcpy(out, row(0), dim * sizeof(T));  // std::copy would call memmove, which costs as much as the rest.
+  CopyRow<kDim>(out, row(0), dim);
   if (n == 1) return;
   const int64_t first = (n & 7) < 2 ? (n & 7) + 8 : n & 7;
   for (int64_t i = 1; i < first; ++i) AddTo(out, row(i), dim);
@@ -78,9 +95,15 @@ void GradientRange(const PoolingGradientJob<T>& job, int64_t begin, int64_t end)
   std::vector<uint8_t> seen(end - begin, 0);
   std::fill(job.gradient + begin * dim, job.gradient + end * dim, T(-0.0));
   const std::vector<T> zeros(s.zero_rows != nullptr ? dim : 0, T(0));
+  const int64_t step = job.pooled_gradient_step == 0 ? dim : job.pooled_gradient_step;
   for (int64_t r = 0; r < s.rows; ++r) {
     const int64_t n = s.row_splits[r + 1] - s.row_splits[r];
-    const T* __restrict in = s.zero_rows != nullptr && s.zero_rows[r] ? zeros.data() : job.pooled_gradient + r * dim;
+    const T* __restrict in = s.zero_rows != nullptr && s.zero_rows[r] ? zeros.data() : job.pooled_gradient + r * step;
+    // The processor's prefetchers follow packed rows, but not some columns of a wide matrix.
+    if (step != dim) {
+      __builtin_prefetch(in + kRowsAhead * step);
+      __builtin_prefetch(in + kRowsAhead * step + dim - 1);
+    }
     T scale(1);
     if (n > 1 && s.combiner == Combiner::kMean) scale = static_cast<T>(1.0 / static_cast<double>(n));
     if (n > 1 && s.combiner == Combiner::kSqrtN) scale = static_cast<T>(1.0 / std::sqrt(static_cast<double>(n)));
@@ -97,6 +120,8 @@ void GradientRange(const PoolingGradientJob<T>& job, int64_t begin, int64_t end)
 }
 
 // A row of 16 floats from memory takes some 10 ns, one from the cache less.
+int64_t NsOf(const PoolingSegments& s) { return (s.row_splits[s.rows] + s.rows) * (4 + s.dim / 3); }
+
 template <class Jobs>
 JobRanges Ranges(const Jobs& jobs, bool of_rows) {
   std::vector<int64_t> units;
@@ -104,32 +129,55 @@ JobRanges Ranges(const Jobs& jobs, bool of_rows) {
   for (const auto& job : jobs) {
     const PoolingSegments& s = job.segments;
     units.push_back(of_rows ? s.rows : s.distinct);
-    total_ns += (s.row_splits[s.rows] + s.rows) * (4 + s.dim / 3);
+    total_ns += NsOf(s);
   }
   return JobRanges(units, total_ns);
+}
+
+// The rows [begin, end) of one lookup.
+template <class T>
+void PoolRange(const PoolingJob<T>& job, int64_t begin, int64_t end) {
+  const PoolingSegments& s = job.segments;
+  const int64_t step = job.pooled_step == 0 ? s.dim : job.pooled_step;
+  DispatchDim(s.dim, [&](auto constant) {
+    for (int64_t r = begin; r < end; ++r) {
+      T* out = job.pooled + r * step;
+      if (step != s.dim) {
+        __builtin_prefetch(out + kRowsAhead * step, 1);
+        __builtin_prefetch(out + kRowsAhead * step + s.dim - 1, 1);
+      }
+      const int32_t* idx = s.idx + s.row_splits[r];
+      const int64_t n = s.row_splits[r + 1] - s.row_splits[r];
+      if (s.zero_rows != nullptr && s.zero_rows[r]) {
+        std::fill(out, out + s.dim, T(0));
+      } else if (s.weights != nullptr) {
+        PoolWeightedRow(job.embeddings, s.dim, idx, s.weights + s.row_splits[r], n, s.combiner, out);
+      } else {
+        PoolRow<decltype(constant)::value>(job.embeddings, s.dim, idx, n, s.combiner, out);
+      }
+    }
+  });
 }
 
 }  // namespace
 
 template <class T>
 void Pool(const std::vector<PoolingJob<T>>& jobs, ParallelFor& pf) {
-  Ranges(jobs, true).Run(pf, [&](size_t j, int64_t begin, int64_t end) {
-    const PoolingJob<T>& job = jobs[j];
-    const PoolingSegments& s = job.segments;
-    DispatchDim(s.dim, [&](auto constant) {
-      for (int64_t r = begin; r < end; ++r) {
-        T* out = job.pooled + r * s.dim;
-        const int32_t* idx = s.idx + s.row_splits[r];
-        const int64_t n = s.row_splits[r + 1] - s.row_splits[r];
-        if (s.zero_rows != nullptr && s.zero_rows[r]) {
-          std::fill(out, out + s.dim, T(0));
-        } else if (s.weights != nullptr) {
-          PoolWeightedRow(job.embeddings, s.dim, idx, s.weights + s.row_splits[r], n, s.combiner, out);
-        } else {
-          PoolRow<decltype(constant)::value>(job.embeddings, s.dim, idx, n, s.combiner, out);
-        }
-      }
-    });
+  Ranges(jobs, true).Run(pf, [&](size_t j, int64_t begin, int64_t end) { PoolRange(jobs[j], begin, end); });
+}
+
+template <class T>
+void PoolByRows(const std::vector<PoolingJob<T>>& jobs, ParallelFor& pf, FunctionRef<void(int64_t, int64_t)> also) {
+  if (jobs.empty()) return;
+  const int64_t rows = jobs[0].segments.rows;
+  int64_t total_ns = 0;
+  for (const auto& job : jobs) total_ns += NsOf(job.segments);
+  pf.Run(rows, total_ns / std::max<int64_t>(1, rows) + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t first = begin; first < end; first += kTogether) {
+      const int64_t last = std::min(first + kTogether, end);
+      for (const auto& job : jobs) PoolRange(job, first, last);
+      also(first, last);
+    }
   });
 }
 
@@ -155,8 +203,9 @@ bool CheckSegments(const PoolingSegments& s, int64_t ids) {
   return falls == 0 && (ids == 0 || most < s.distinct);
 }
 
-#define TFB_POOLING(T)                                                    \
-  template void Pool<T>(const std::vector<PoolingJob<T>>&, ParallelFor&); \
+#define TFB_POOLING(T)                                                                                               \
+  template void Pool<T>(const std::vector<PoolingJob<T>>&, ParallelFor&);                                            \
+  template void PoolByRows<T>(const std::vector<PoolingJob<T>>&, ParallelFor&, FunctionRef<void(int64_t, int64_t)>); \
   template void PoolGradient<T>(const std::vector<PoolingGradientJob<T>>&, ParallelFor&)
 TFB_POOLING(float);
 TFB_POOLING(double);

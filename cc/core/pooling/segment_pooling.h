@@ -32,6 +32,7 @@ struct PoolingJob {
   PoolingSegments segments;
   const T* embeddings = nullptr;
   T* pooled = nullptr;
+  int64_t pooled_step = 0;  // From a row of `pooled` to the next, which may be columns of a wider matrix; 0: dim.
 };
 
 // gradient [distinct, dim] of the embeddings, from that of `pooled` [rows, dim].
@@ -40,11 +41,18 @@ struct PoolingGradientJob {
   PoolingSegments segments;
   const T* pooled_gradient = nullptr;
   T* gradient = nullptr;
+  int64_t pooled_gradient_step = 0;  // As pooled_step.
 };
 
 // Every idx must be in [0, distinct), row_splits must begin with 0 and not fall: CheckSegments tells.
 template <class T>
 void Pool(const std::vector<PoolingJob<T>>& jobs, ParallelFor& pf);
+
+// The same for jobs of equally many rows, some rows of all of them at a time: where their results lie beside each other
+// in one matrix. Calls also(begin, end) on the same rows.
+template <class T>
+void PoolByRows(const std::vector<PoolingJob<T>>& jobs, ParallelFor& pf, FunctionRef<void(int64_t, int64_t)> also);
+
 template <class T>
 void PoolGradient(const std::vector<PoolingGradientJob<T>>& jobs, ParallelFor& pf);
 

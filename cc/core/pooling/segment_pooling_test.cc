@@ -1,6 +1,8 @@
 #include "cc/core/pooling/segment_pooling.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "cc/core/base/test.h"
@@ -21,11 +23,34 @@ double Divisor(const PoolingSegments& s, int64_t row) {
   return s.combiner == Combiner::kSum ? 1.0 : s.combiner == Combiner::kMean ? sum : std::sqrt(sum);
 }
 
+// Written to, and read from, the middle of rows that are wider: the same bits, and nothing beside them.
+void CheckColumnsOfWiderMatrices(const Lookup& lookup, const PoolingSegments& s, const std::vector<float>& pooled,
+                                 const std::vector<float>& gradient, ParallelFor& pf) {
+  const int64_t step = s.dim + 5;
+  std::vector<float> wide(s.rows * step, -7.0f), upstream(s.rows * step, 9.0f), narrow(gradient.size(), -7.0f);
+  for (int64_t r = 0; r < s.rows; ++r) {
+    std::copy_n(lookup.upstream.data() + r * s.dim, s.dim, upstream.data() + r * step + 2);
+  }
+  std::vector<int64_t> also(s.rows, 0);
+  PoolByRows<float>({{s, lookup.embeddings.data(), wide.data() + 2, step}}, pf, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) ++also[r];
+  });
+  PoolGradient<float>({{s, upstream.data() + 2, narrow.data(), step}}, pf);
+  int64_t wrong = std::memcmp(narrow.data(), gradient.data(), gradient.size() * sizeof(float)) != 0;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    const float* row = wide.data() + r * step;
+    wrong += std::memcmp(row + 2, pooled.data() + r * s.dim, s.dim * sizeof(float)) != 0 || also[r] != 1;
+    for (const int64_t outside : {int64_t{0}, int64_t{1}, s.dim + 2, s.dim + 4}) wrong += row[outside] != -7.0f;
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
 // In double, and in the order of the places.
 void CheckAgainstDoubles(const Lookup& lookup, const PoolingSegments& s, ParallelFor& pf) {
   std::vector<float> pooled(s.rows * s.dim, -7.0f), gradient(s.distinct * s.dim, -7.0f);
   Pool<float>({{s, lookup.embeddings.data(), pooled.data()}}, pf);
   PoolGradient<float>({{s, lookup.upstream.data(), gradient.data()}}, pf);
+  CheckColumnsOfWiderMatrices(lookup, s, pooled, gradient, pf);
   std::vector<double> want(s.rows * s.dim, 0.0), want_gradient(s.distinct * s.dim, 0.0);
   std::vector<double> size(s.rows * s.dim, 0.0), gradient_size(s.distinct * s.dim, 0.0);
   for (int64_t r = 0; r < s.rows; ++r) {

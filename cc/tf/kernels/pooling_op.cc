@@ -16,6 +16,14 @@ PoolingOp::PoolingOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
   OP_REQUIRES_OK(ctx, CheckListSize(ctx, "zero_rows", num_zeroed, n_, true));
   OP_REQUIRES_OK(ctx, CheckListSize(ctx, "weights", num_weights, n_, true));
   OP_REQUIRES_OK(ctx, CheckListSize(ctx, "combiners", combiners.size(), n_, false));
+  if (ctx->HasAttr("grad_columns")) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("grad_columns", &grad_columns_));
+    OP_REQUIRES_OK(ctx, CheckListSize(ctx, "grad_columns", grad_columns_.size(), n_, true));
+    const bool on_cpu = ctx->device_type() == tensorflow::DEVICE_CPU;
+    OP_REQUIRES(ctx, grad_columns_.empty() || on_cpu,
+                tensorflow::errors::InvalidArgument(ctx->def().op(), " '", ctx->def().name(),
+                                                    "': grad_columns are read on the CPU only"));
+  }
   for (const std::string& name : combiners) {
     combiners_.push_back(name == "sum" ? Combiner::kSum : name == "mean" ? Combiner::kMean : Combiner::kSqrtN);
   }
@@ -36,9 +44,11 @@ TfStatus PoolingOp::ReadGradients(OpKernelContext* ctx, Lookups* lookups) const 
   for (int i = 0; i < n_; ++i) {
     const PoolingSegments& s = lookups->segments[i];
     const Tensor& grads = *lookups->grads[i];
-    if (grads.dim_size(0) != s.rows || grads.dim_size(1) != s.dim) {
+    const int64_t first = grad_column(i), width = grads.dim_size(1);
+    const bool fits = grad_columns_.empty() ? width == s.dim : first >= 0 && first <= width - s.dim;
+    if (grads.dim_size(0) != s.rows || !fits) {
       return Invalid(i, "grads has shape " + grads.shape().DebugString() + ", wanted [" + std::to_string(s.rows) + "," +
-                            std::to_string(s.dim) + "]");
+                            (grad_columns_.empty() ? "" : std::to_string(first) + " + ") + std::to_string(s.dim) + "]");
     }
   }
   return tensorflow::OkStatus();

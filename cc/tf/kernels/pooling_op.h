@@ -32,12 +32,16 @@ class PoolingOp : public tensorflow::OpKernel {
 
   int n() const { return n_; }
 
+  // Where the gradient of lookup i begins in its matrix.
+  int64_t grad_column(int i) const { return grad_columns_.empty() ? 0 : grad_columns_[i]; }
+
  private:
   tensorflow::Status Invalid(int i, const std::string& what) const;
   tensorflow::Status ReadSegments(tensorflow::OpKernelContext* ctx, Lookups* lookups) const;
 
   int n_ = 0;
   std::vector<Combiner> combiners_;
+  std::vector<int64_t> grad_columns_;  // Empty: gradients are whole matrices.
 };
 
 }  // namespace tf_booster

@@ -62,17 +62,57 @@ Status PrepareLookupsShapes(InferenceContext* c) {
 }
 
 // [the rows of row_splits, embedding's dim].
+Status PooledShape(InferenceContext* c, int i, int n, ShapeHandle* pooled) {
+  ShapeHandle rows, splits;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 2, &rows));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(2 * n + i), 1, &splits));
+  DimensionHandle batch = c->UnknownDim();
+  if (c->ValueKnown(c->Dim(splits, 0))) TF_RETURN_IF_ERROR(c->Subtract(c->Dim(splits, 0), 1, &batch));
+  *pooled = c->Matrix(batch, c->Dim(rows, 1));
+  return OkStatus();
+}
+
 Status PooledShapes(InferenceContext* c) {
   int n;
   TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
   for (int i = 0; i < n; ++i) {
-    ShapeHandle rows, splits;
-    TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 2, &rows));
-    TF_RETURN_IF_ERROR(c->WithRank(c->input(2 * n + i), 1, &splits));
-    DimensionHandle batch = c->UnknownDim();
-    if (c->ValueKnown(c->Dim(splits, 0))) TF_RETURN_IF_ERROR(c->Subtract(c->Dim(splits, 0), 1, &batch));
-    c->set_output(i, c->Matrix(batch, c->Dim(rows, 1)));
+    ShapeHandle pooled;
+    TF_RETURN_IF_ERROR(PooledShape(c, i, n, &pooled));
+    c->set_output(i, pooled);
   }
+  return OkStatus();
+}
+
+// Those lookups that `order` names beside each other, with the other matrices, and the rest as of PoolLookups.
+Status JoinedShapes(InferenceContext* c) {
+  int n, num_others;
+  std::vector<int64_t> order;
+  TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+  TF_RETURN_IF_ERROR(c->GetAttr("num_others", &num_others));
+  TF_RETURN_IF_ERROR(c->GetAttr("order", &order));
+  std::vector<ShapeHandle> parts(n + num_others);
+  for (int i = 0; i < n; ++i) TF_RETURN_IF_ERROR(PooledShape(c, i, n, &parts[i]));
+  for (int i = 0; i < num_others; ++i) {
+    TF_RETURN_IF_ERROR(c->WithRank(c->input(c->num_inputs() - num_others + i), 2, &parts[n + i]));
+  }
+  DimensionHandle rows = c->UnknownDim(), columns = c->MakeDim(0);
+  std::vector<bool> is_joined(parts.size(), false);
+  for (const int64_t part : order) {
+    if (part < 0 || part >= static_cast<int64_t>(parts.size()) || is_joined[part]) {
+      return errors::InvalidArgument("order must name lookups and others, each at most once; it has ", part);
+    }
+    is_joined[part] = true;
+    TF_RETURN_IF_ERROR(c->Merge(rows, c->Dim(parts[part], 0), &rows));
+    TF_RETURN_IF_ERROR(c->Add(columns, c->Dim(parts[part], 1), &columns));
+  }
+  c->set_output(0, c->Matrix(rows, columns));
+  int next = 1;
+  for (int i = 0; i < n; ++i) {
+    if (is_joined[i]) continue;
+    if (next >= c->num_outputs()) return errors::InvalidArgument("num_apart and order do not fit");
+    c->set_output(next++, parts[i]);
+  }
+  if (next != c->num_outputs()) return errors::InvalidArgument("num_apart and order do not fit");
   return OkStatus();
 }
 
@@ -80,12 +120,18 @@ Status PooledShapes(InferenceContext* c) {
 Status GradientShapes(InferenceContext* c) {
   int n;
   TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+  std::vector<int64_t> columns;
+  TF_RETURN_IF_ERROR(c->GetAttr("grad_columns", &columns));
+  if (!columns.empty() && static_cast<int>(columns.size()) != n) {
+    return errors::InvalidArgument("grad_columns must have N entries or none");
+  }
   for (int i = 0; i < n; ++i) {
     ShapeHandle gradient, rows;
     DimensionHandle dim;
     TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 2, &gradient));
     TF_RETURN_IF_ERROR(c->WithRank(c->input(n + i), 2, &rows));
-    TF_RETURN_IF_ERROR(c->Merge(c->Dim(gradient, 1), c->Dim(rows, 1), &dim));
+    dim = c->Dim(rows, 1);
+    if (columns.empty()) TF_RETURN_IF_ERROR(c->Merge(c->Dim(gradient, 1), dim, &dim));
     c->set_output(i, c->Matrix(c->Dim(rows, 0), dim));
   }
   return OkStatus();
@@ -176,6 +222,34 @@ rows: [u, dim]. idx [m], row_splits [batch + 1]: of PrepareLookups. pooled: [bat
 zero_rows: [batch]; a row marked here is zeros whatever is at its places. weights: [m].
 )doc");
 
+REGISTER_OP("TfBoosterJoinedPoolLookups")
+    .Input("rows: N * T")
+    .Input("idx: N * int32")
+    .Input("row_splits: N * int32")
+    .Input("zero_rows: num_zeroed * bool")
+    .Input("weights: num_weights * float")
+    .Input("others: num_others * T")
+    .Output("joined: T")
+    .Output("apart: num_apart * T")
+    .Attr("N: int >= 1")
+    .Attr("T: {float, double}")
+    .Attr("num_zeroed: int >= 0")
+    .Attr("num_weights: int >= 0")
+    .Attr("num_others: int >= 0")
+    .Attr("num_apart: int >= 0")
+    .Attr("combiners: list({'sum', 'mean', 'sqrtn'})")
+    .Attr("order: list(int)")
+    .SetShapeFn(JoinedShapes)
+    .Doc(R"doc(
+The results of TfBoosterPoolLookups, and other matrices, beside each other: what ConcatV2 makes of them along axis 1.
+
+others: [batch, columns] each.
+order: the parts of `joined` from left to right; i is lookup i, N + i is others[i]. Each other stands there once, a lookup at
+  most once, and one lookup at least.
+joined: [batch, all columns].
+apart: the results of the lookups that `order` does not name.
+)doc");
+
 REGISTER_OP("TfBoosterPoolLookupsGrad")
     .Input("grads: N * T")
     .Input("rows: N * T")
@@ -189,10 +263,14 @@ REGISTER_OP("TfBoosterPoolLookupsGrad")
     .Attr("num_zeroed: int >= 0")
     .Attr("num_weights: int >= 0")
     .Attr("combiners: list({'sum', 'mean', 'sqrtn'})")
+    .Attr("grad_columns: list(int) = []")
     .SetShapeFn(GradientShapes)
-    .Doc(
-        "The gradients [u, dim] of the rows of PoolLookups, from those of pooled [batch, dim]; of rows only the shape "
-        "counts.");
+    .Doc(R"doc(
+The gradients [u, dim] of the rows of PoolLookups, from those of pooled [batch, dim]; of rows only the shape counts.
+
+grad_columns: with it, the gradient of lookup i is dim columns of grads[i], from grad_columns[i] on: a part of a wider
+  matrix, where it lies. On the CPU only.
+)doc");
 
 REGISTER_OP("TfBoosterMultiGather")
     .Input("resources: N * resource")

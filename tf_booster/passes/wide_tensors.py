@@ -1,0 +1,102 @@
+"""Parts of a wide tensor that are written, or read, where they lie in it: what passes that leave out joins and splits of columns share."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+import tensorflow as tf
+
+from tf_booster.passes.fetches import executed, fetches_of
+from tf_booster.passes.graph_index import reached
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.merging import Unit, merge_groups
+
+JOIN, SPLIT = "TfBoosterConcatColumns", "TfBoosterSplitColumns"
+
+
+class Columns(NamedTuple):
+    """Columns of a wide tensor, from `first` on."""
+
+    wide: tf.Tensor
+    first: int
+
+
+# Tensor.ref() -> where its values lie, too.
+Places = Dict[object, Columns]
+
+
+def splits_read_by(
+    view: GraphView, reads: Callable[[tf.Operation, tf.Operation], bool]
+) -> Tuple[List[tf.Operation], Set[int]]:
+    """The splits in a step all of whose readers read them so: reads(reader, split). And the numbers of the ops that a step runs when these are gone."""
+    index = view.index()
+    live = set(executed(view, fetches_of(view).names))
+    splits = []
+    for op in view.ops(SPLIT):
+        readers = {reader for output in op.outputs for reader in _readers(output) if index.number[reader] in live}
+        known = op.inputs[0].shape.rank == 2 and None not in widths(op.outputs)
+        if readers and known and all(reads(reader, op) for reader in readers):
+            splits.append(op)
+    # What only tells such a split its sizes is not run either: it may read the shapes of the parts of the join.
+    before = list(index.before)
+    for op in splits:
+        before[index.number[op]] = (index.number[op.inputs[0].op],)
+    read = {other for number in live for other in index.before[number]}
+    return splits, reached(live - read, before)
+
+
+def _readers(tensor: tf.Tensor) -> Iterator[tf.Operation]:
+    """The ops that read `tensor`, Identities looked through."""
+    for op in dict.fromkeys(tensor.consumers()):
+        if op.type == "Identity":
+            yield from _readers(op.outputs[0])
+        else:
+            yield op
+
+
+def joins_of(
+    view: GraphView, live: Set[int], maker_type: str, can_write: Callable[[tf.Operation, tf.Operation], bool]
+) -> List[Tuple[tf.Operation, tf.Operation]]:
+    """Pairs of an op of `maker_type` and a join that has parts of it, which may be one op: of several joins of an op the widest. can_write(maker, join)."""
+    number = view.index().number
+    widest: Dict[tf.Operation, tf.Operation] = {}
+    for join in view.ops(JOIN):
+        parts = list(join.inputs)
+        if number[join] not in live or join.outputs[0].shape.rank != 2 or None in widths(parts):
+            continue
+        by_op: Dict[tf.Operation, int] = {}
+        for part in parts:
+            if part.op.type == maker_type:
+                by_op[part.op] = by_op.get(part.op, 0) + 1
+        maker = max(by_op, key=by_op.__getitem__, default=None)
+        if maker is not None and maker.device == join.device and can_write(maker, join):
+            if maker not in widest or _width(join) > _width(widest[maker]):
+                widest[maker] = join
+    units = [Unit(pair, ("joined", pair[1].name)) for pair in widest.items()]
+    return [group[0].ops for group in merge_groups(view, units)[0]]  # type: ignore[misc]
+
+
+def order_of(join: tf.Operation, made: Sequence[tf.Tensor]) -> Tuple[List[int], List[tf.Tensor]]:
+    """The parts of `join` as numbers, those of `made` first, then the other parts; and these others."""
+    place = {tensor.ref(): i for i, tensor in enumerate(made)}
+    others = [part for part in join.inputs if part.ref() not in place]
+    next_other = iter(range(len(made), len(made) + len(others)))
+    return [place[part.ref()] if part.ref() in place else next(next_other) for part in join.inputs], others
+
+
+def places(parts: Sequence[tf.Tensor], wide: tf.Tensor) -> Places:
+    """Where each part begins in the tensor that has them beside each other."""
+    found, first = {}, 0
+    for part in parts:
+        found[part.ref()] = Columns(wide, first)
+        first += part.shape[-1]
+    return found
+
+
+def _width(join: tf.Operation) -> int:
+    return join.outputs[0].shape[-1]
+
+
+def widths(tensors: Sequence[tf.Tensor]) -> List[Optional[int]]:
+    """The columns of each tensor; None where they are not known."""
+    return [tensor.shape[-1] if tensor.shape.rank else None for tensor in tensors]
