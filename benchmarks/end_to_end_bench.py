@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Dict, Iterator, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -26,8 +26,8 @@ v1 = tf.compat.v1
 EXAMPLES = 1 << 17
 STDDEV = 0.02  # Of what embeddings begin with.
 STEPS = 10  # In one turn.
-# Steps whose losses are compared closely. Later a Relu's input that lies within rounding of 0 may change sides: so DLRM's at batch 512, step 60.
-SAME = 32
+SAME = 1e-5  # Of losses, relative.
+ORDERS = (range(models.DIM)[::-1], *(np.random.RandomState(seed).permutation(models.DIM) for seed in (1, 2, 3)))
 
 
 def run(threads: int) -> Iterator[Result]:
@@ -39,6 +39,7 @@ def run(threads: int) -> Iterator[Result]:
 
 def contest_of(model: str, batch: int, threads: int) -> Result:
     data, reachable = _clicks(batch)
+    facts: Dict[str, Any] = {"batch": batch, "tables": models.FIELDS, "reachable AUC": f"{reachable:.4f}"}
     identity = graph_models.column_lookup(
         lambda name, shape: tf.feature_column.categorical_column_with_identity(name, shape.rows), STDDEV
     )
@@ -56,14 +57,32 @@ def contest_of(model: str, batch: int, threads: int) -> Result:
     losses, reached = {}, {}
     for name, (session, fetches) in made.items():
         losses[name], reached[name] = _epoch(session, fetches, data["label"])
-    np.testing.assert_allclose(losses[OURS][:SAME], losses["TensorFlow"][:SAME], rtol=1e-5)
-    np.testing.assert_allclose(losses[OURS], losses["TensorFlow"], rtol=1e-3)
+    reordered = (
+        _epoch(*_session(model, data, identity, threads, order=list(order)), data["label"])[0]
+        for order in (ORDERS if model == "dlrm" else ())
+    )
+    facts["losses apart by"] = _check_losses(losses[OURS], losses["TensorFlow"], reordered)
     np.testing.assert_allclose(reached[OURS], reached["TensorFlow"], atol=1e-4)
     runners = {name: sessions.turn_of(session, list(fetches[:2]), STEPS) for name, (session, fetches) in made.items()}
     rates = contest(runners, STEPS * batch, seconds=4.0)
-    facts = {"batch": batch, "tables": models.FIELDS, "reachable AUC": f"{reachable:.4f}"}
     facts.update({f"AUC of {name}": f"{value:.4f}" for name, value in reached.items()})
     return Result("end_to_end", model, batch, "zipf", threads, "M samples/s", rates, facts)
+
+
+def _check_losses(ours: np.ndarray, plain: np.ndarray, reordered: Iterator[np.ndarray]) -> str:
+    """The largest relative difference, which may be SAME, or what TensorFlow shows against itself when only the order of its sums changes.
+
+    At some step a Relu's input lies within rounding of 0 and changes sides: from there on losses differ by much more than rounding. Which orders do that is chance, so
+    that one of `reordered` must come as far, up to the factor of 2 by which such runs differ. They are trained only if they are needed.
+    """
+    apart = np.max(np.abs(ours / plain - 1))
+    shown: List[float] = []
+    while apart > max([SAME, *(2 * other for other in shown)]):
+        other = next(reordered, None)
+        if other is None:
+            raise AssertionError(f"losses are {apart:.1e} apart, TensorFlow's own with sums in other orders {shown}")
+        shown.append(np.max(np.abs(other / plain - 1)))
+    return f"{apart:.1e}" + (f" (TensorFlow's with sums in other orders {max(shown):.1e})" if shown else "")
 
 
 def _clicks(batch: int) -> Tuple[Dict[str, np.ndarray], float]:
@@ -84,13 +103,14 @@ def _session(
     threads: int,
     rewritten: bool = False,
     wrap: Any = lambda optimizer: optimizer,
+    **kwargs: Any,
 ) -> Tuple[v1.Session, Tuple]:
     """An initialized session, and what a step fetches: the train op, the loss, the logits."""
     with tf.Graph().as_default() as graph:
         v1.set_random_seed(1)
         dataset = tf.data.Dataset.from_tensor_slices(data).cache().repeat().prefetch(2)
         features = v1.data.make_one_shot_iterator(dataset).get_next()
-        fetches = models.build(model, features, lookup, wrap)
+        fetches = models.build(model, features, lookup, wrap, **kwargs)
         if rewritten:
             tf_booster.rewrite_graph(graph)
         return sessions.initialized(threads), fetches

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -51,10 +51,17 @@ def deepfm(
     return first + 0.5 * tf.reduce_sum(pairs, 1, keepdims=True) + _dense(tower, 1, "logit"), _adagrad
 
 
-def dlrm(features: Dict[str, Any], lookup: Lookup) -> Tuple[tf.Tensor, Callable[[tf.Tensor, Any], List[tf.Operation]]]:
-    """All pairs of embeddings and of what the numbers become, as dot products, beside the numbers into the tower."""
+def dlrm(
+    features: Dict[str, Any], lookup: Lookup, order: Optional[Sequence[int]] = None
+) -> Tuple[tf.Tensor, Callable[[tf.Tensor, Any], List[tf.Operation]]]:
+    """All pairs of embeddings and of what the numbers become, as dot products, beside the numbers into the tower.
+
+    order: of the DIM terms of each dot product, which changes nothing but how its sum is rounded.
+    """
     bottom = _dense(_dense(features["numbers"], 64, "bottom", tf.nn.relu), DIM, "bottom_out", tf.nn.relu)
     vectors = tf.stack([bottom, *(_embed(lookup, features, i, DIM, i) for i in range(FIELDS))], 1)
+    if order is not None:
+        vectors = tf.gather(vectors, order, axis=2)
     dots = tf.reshape(tf.matmul(vectors, vectors, transpose_b=True), [-1, (FIELDS + 1) ** 2])
     pairs = [i * (FIELDS + 1) + j for i in range(FIELDS + 1) for j in range(i)]
     return _dense(_tower(tf.concat([bottom, tf.gather(dots, pairs, axis=1)], 1)), 1, "logit"), _adagrad
@@ -63,9 +70,11 @@ def dlrm(features: Dict[str, Any], lookup: Lookup) -> Tuple[tf.Tensor, Callable[
 MODELS = {"wdl": wdl, "deepfm": deepfm, "dlrm": dlrm}
 
 
-def build(model: str, features: Dict[str, Any], lookup: Lookup, wrap: Callable[[Any], Any]) -> Tuple[Any, Any, Any]:
-    """What a step runs (one op), its loss, and the logits before it. wrap: of an optimizer, as TFRA wants it."""
-    logits, train = MODELS[model](features, lookup)
+def build(
+    model: str, features: Dict[str, Any], lookup: Lookup, wrap: Callable[[Any], Any], **kwargs: Any
+) -> Tuple[Any, Any, Any]:
+    """What a step runs (one op), its loss, and the logits before it. wrap: of an optimizer, as TFRA wants it. kwargs: the model's own."""
+    logits, train = MODELS[model](features, lookup, **kwargs)
     loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=features["label"], logits=logits))
     return tf.group(*train(loss, wrap)), loss, logits
 

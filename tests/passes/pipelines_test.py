@@ -215,7 +215,9 @@ def build_model():
     vectors = tf.stack(rows[:3], 1)
     pairs = tf.gather(tf.reshape(tf.matmul(vectors, vectors, transpose_b=True), [-1, 9]), [3, 6, 7], axis=1)
     x = tf.concat([*rows, pairs], 1) @ v1.get_variable("w", [4 * len(rows) + 3, 1], use_resource=True)
-    return v1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(tf.square(x)))
+    deep = [v1.get_variable(f"deep_{i}", [9, 4], use_resource=True) for i in range(4)]
+    joined = tf.concat([v1.nn.safe_embedding_lookup_sparse(bag, bags, combiner="mean") for bag in deep], 1)
+    return v1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(tf.square(x)) + tf.reduce_sum(tf.square(joined)))
 
 
 NAMES = [p.name for p in pipelines.passes(options.Options(fast_parser=False))]  # The model's input is fed.
