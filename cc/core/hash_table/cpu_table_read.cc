@@ -31,6 +31,9 @@ template <int64_t kDim>
 constexpr uint64_t kRing = kHashAhead<kDim> == 48 ? 64 : 32;  // What a stage keeps for the next one.
 // Keys of one visit to the reading room: about 50 us, against some 50 ns for entering.
 constexpr int64_t kPart = 4096;
+// So few keys wait for less than a pipeline takes to start and to end: 60 ns where only buckets are read, 120 at dim
+// 16.
+constexpr int64_t kFew = 4;
 
 int64_t FindCost(int64_t dim) { return 20 + dim / 4; }
 
@@ -182,6 +185,10 @@ void CpuTable::LocatePart(const TableState& state, const KeyBatch& keys, int64_t
                           uint32_t* states) const {
   const int64_t* const key = keys.keys;
   const Ids id(state, keys);
+  if (end - begin <= kFew) {
+    for (int64_t i = begin; i < end; ++i) states[i] = state.index.StateOf(HashKey(key[i], id(i)), key[i], id(i));
+    return;
+  }
   Probes<kNoRows> probes(state.index);
   const auto hash = [&](int64_t i, uint64_t place) { probes.Hash(place, key[i], id(i)); };
   const auto probe = [&](int64_t i, uint64_t place) { states[i] = probes.Probe(place, key[i], id(i)); };
@@ -235,9 +242,31 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const st
   std::atomic<int64_t> wrong{0};
   const auto gather_some = [&](auto constant, const TableState& state, const int64_t* codes, int64_t n, float* out) {
     const Ids id(state, keys);
+    const auto fresh_row = [&](int64_t k) { return handles == nullptr ? 0 : FreshRow(state, handles[k]); };
+    const auto without_row = [&](int64_t code, float* to) {
+      if (code == 0 || code > size) {
+        std::fill_n(to, dim, 0.0f);
+      } else {
+        InitialRow(state.fields[id(code - 1)].initializer, key[code - 1], dim, to);
+      }
+    };
+    if (n <= kFew) {
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t code = codes[i] & kCodeMask, k = code - 1;
+        if (code > size) wrong = code;
+        uint32_t row = 0;
+        if (code != 0 && code <= size) row = fresh_row(k);
+        if (code != 0 && code <= size && row == 0) row = state.index.StateOf(HashKey(key[k], id(k)), key[k], id(k));
+        if (IsRow(row)) {
+          CopyRow<constant.value>(out + i * dim, state.rows.Values(row), dim);
+        } else {
+          without_row(code, out + i * dim);
+        }
+      }
+      return;
+    }
     Probes<constant.value> probes(state.index);
     RowRing<constant.value> rows(0, n, dim);
-    const auto fresh_row = [&](int64_t k) { return handles == nullptr ? 0 : FreshRow(state, handles[k]); };
     const auto put = [&](int64_t i, uint64_t place, uint32_t row, bool late) {
       rows.Put(i, place, IsRow(row) ? state.rows.Values(row) : nullptr, late);
     };
@@ -262,19 +291,14 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const st
       put(i, place, probes.Settle(place, key[k], id(k)), /*late=*/true);
     };
     const auto copy = [&](int64_t i, uint64_t place) {
-      const int64_t code = codes[i] & kCodeMask;
-      rows.Copy(i, place, out + i * dim, [&](float* to) {
-        if (code == 0 || code > size) {
-          std::fill_n(to, dim, 0.0f);
-        } else {
-          InitialRow(state.fields[id(code - 1)].initializer, key[code - 1], dim, to);
-        }
-      });
+      rows.Copy(i, place, out + i * dim, [&](float* to) { without_row(codes[i] & kCodeMask, to); });
     };
     Pipeline<constant.value>(0, n, hash, probe, settle, copy);
   };
   // All parts are one range, so that many small ones share the threads as one large one does.
-  std::vector<int64_t> starts = {0};
+  std::vector<int64_t> starts;
+  starts.reserve(parts.size() + 1);
+  starts.push_back(0);
   for (const GatherPart& part : parts) starts.push_back(starts.back() + part.size);
   pf.Run(starts.back(), FindCost(dim), [&](int64_t begin, int64_t end) {
     size_t p = std::upper_bound(starts.begin(), starts.end(), begin) - starts.begin() - 1;
