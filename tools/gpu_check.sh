@@ -103,18 +103,18 @@ if [ "${1:-}" = python ]; then
   exit $((failed > 0))
 fi
 
+benches=()
 native_report() {
   local log
   {
     heading tools/gpu_check.sh
     results
-    for log in "$OUT"/*_bench.log; do
-      [ -f "$log" ] || continue
+    for log in "${benches[@]}"; do
       echo
       echo "\`$(basename "$log" .log)\`:"
       echo
       echo '```'
-      cat "$log"
+      cat "$log" 2> /dev/null
       echo '```'
     done
   } > "$OUT/report.md"
@@ -142,9 +142,12 @@ tests() {
 }
 
 bench() {
-  rm -f "$OUT"/*_bench.log
-  for program in $(programs bench); do check 240 "$(basename "$program" _cuda)" "$program"; done
+  for program in $(programs bench); do
+    benches+=("$OUT/$(basename "$program" _cuda).log")
+    check 240 "$(basename "$program" _cuda)" "$program"
+  done
   if python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2> /dev/null; then
+    benches+=("$OUT/torch_unique_bench.log")
     check 120 torch_unique_bench python3 -c "$TORCH_UNIQUE"
   fi
 }

@@ -205,6 +205,29 @@ inline void EvictsAmongTies(const TableMaker& make) {
   }
 }
 
+// Rows that were imported as used in steps to come are younger than what comes after.
+inline void EvictsByStepsToCome(const TableMaker& make) {
+  for (const EvictionOptions& eviction : {EvictionOptions{3, 0}, EvictionOptions{0, 1, EvictionOrder::kLru}}) {
+    TableOptions options = OneField(1);
+    options.fields[0].eviction = eviction;
+    std::unique_ptr<HashTable> table = make(options);
+    ThreadFor pf(2);
+    Step(table.get(), nullptr, Batch({1}), {1}, pf);
+    TableContents contents = ExportAll(*table, pf);
+    contents.steps[0] = 10;
+    contents.last_steps = {100};
+    EXPECT_OK(table->Import(Borrow(contents), pf));
+    Step(table.get(), nullptr, Batch(), {}, pf);
+    for (int64_t key = 11; key < 20; ++key) Step(table.get(), nullptr, Batch({key}), {1}, pf);
+    EXPECT_EQ(table->FieldSize(0), eviction.max_rows > 0 ? 1 : 4);  // Idle: those of the last three steps, too.
+    std::vector<uint8_t> found(2);
+    std::vector<float> rows(2);
+    EXPECT_OK(table->Find(Batch({1, 19}).ref(), rows.data(), found.data(), pf));
+    EXPECT_TRUE(found[0]);
+    EXPECT_EQ(found[1] != 0, eviction.max_rows == 0);
+  }
+}
+
 // Key by key erased and inserted again for ever: a queue must not grow by it.
 inline void EvictionForgetsErasedRows(const TableMaker& make) {
   TableOptions options = OneField(2);

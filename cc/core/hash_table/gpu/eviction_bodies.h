@@ -235,6 +235,8 @@ struct CommitEvicted : EvictionBody {
     } else if (lowest <= static_cast<uint64_t>(last_victim)) {
       lowest = *arrays.not_lowest != 0 ? ~*arrays.not_lowest : static_cast<uint64_t>(last_victim) + 1;
     }
+    // Rows that come are of this step or later ones; rows that were imported may be of any.
+    lowest = lowest < static_cast<uint64_t>(state.steps[id]) ? lowest : static_cast<uint64_t>(state.steps[id]);
   }
   // Where a bin begins.
   TFB_HOST_DEVICE static uint64_t LowestOf(uint64_t bin) {
