@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import statistics
 import time
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
 import numpy as np
 
@@ -42,16 +42,24 @@ class TouchedMemory:
     """
 
     PIECE = 16 << 20
+    PAGE = 2 << 20
 
     def __init__(self, pieces: int):
-        self._pieces: List[mmap.mmap] = []
+        self._kept: List[mmap.mmap] = []
+        self._pieces: List[Tuple[mmap.mmap, int]] = []  # With the place of the first huge page.
         for _ in range(pieces):
             piece = mmap.mmap(-1, self.PIECE)
             piece.madvise(mmap.MADV_HUGEPAGE)
-            np.frombuffer(piece, np.int64)[:] = 1
-            self._pieces.append(piece)
+            content = np.frombuffer(piece, np.int64)
+            content[:] = 1
+            self._pieces.append((piece, -content.ctypes.data % self.PAGE))
 
     def release(self) -> None:
-        """Gives a piece back, if there is one left."""
-        if self._pieces:
-            self._pieces.pop().close()
+        """Gives half of a piece back, if there is one left: every other page, so that the kernel does not join them to larger
+        blocks, which it would hand out last."""
+        if not self._pieces:
+            return
+        piece, first = self._pieces.pop()
+        for begin in range(first, self.PIECE - self.PAGE, 2 * self.PAGE):
+            piece.madvise(mmap.MADV_DONTNEED, begin, self.PAGE)
+        self._kept.append(piece)

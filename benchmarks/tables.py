@@ -16,7 +16,7 @@ v1 = tf.compat.v1
 SLOTS = {"": [], "adagrad": ["accumulator"], "adam": ["m", "v"]}
 SLOT_START = {"accumulator": 0.1, "m": 0.0, "v": 0.0}
 # Of a turn of a contest, each with a batch of its own. A step that follows another contestant's turn costs 300 us of
-# threads that wake up and code that no cache holds: with one op in it, that was a third of a find of 16,384 rows.
+# threads that wake up and code that no cache holds: with one op in it, that was a quarter of a find of 16,384 rows.
 OPS_IN_A_TURN = 4
 
 
