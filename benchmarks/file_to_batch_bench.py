@@ -1,12 +1,12 @@
 """TFRecord files to parsed batches: TFRecordDataset, batch and parse_example against TFRecordExampleDataset.
 
-Long passes over one file, many times, in the page cache, batches of 1024, as many parse calls at once as there are threads. The consumer is
-a session that takes batches and drops them, within one run: the dataset's own reduce, behind the prefetch that tf.data puts there. Training
-that takes a batch in each step costs both sides the step besides.
+One file in the page cache, again and again; batches of 1024, as many parse calls at once as there are threads, and `prefetch(2)` behind
+them, as pipelines for training end. The consumer drops the batches: a shard of them that takes the last of 16 has tf.data ask for
+the others and forget them. Nothing runs for a batch but what makes it: a function for each, as of Dataset.reduce, costs 20 us and two changes of
+threads, whoever parses, and training that takes a batch in each step costs both sides the step.
 
-Time goes from an early batch to the last one, as in training, which makes an iterator once. To make one costs tf.data 6 ms, whoever parses;
-and with several processors whole passes took 0.31 or 0.63 s whatever they read: as if the end waited for TensorFlow's thread that tunes
-datasets, which wakes up 10, 30, 70, 150, 310, 630, … ms after the start.
+The iterators of a contest stay open, and time goes from batch to batch, as in training, which makes an iterator once. To make one costs tf.data
+6 ms, and its end may wait for TensorFlow's thread that tunes datasets.
 
 With several threads two more figures are printed: ours on one processor, and the sum of as many processes as there are processors, each with
 one thread: what the machine gives where nothing is shared.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from typing import Any, Callable, Iterator, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -28,11 +28,11 @@ from benchmarks.harness import OURS, Result, contest
 from tf_booster import parsing
 
 BATCH = 1024
-BATCHES = 16
-WARM_UP = 8  # Batches.
-# How often a pass reads the file: about half a second.
-FILES = {OURS: 64, "TensorFlow": 8, "TensorFlow with our kernel": 16}
-SECONDS = 2.0
+BATCHES = 16  # Of a file, and of a step.
+TURN_SECONDS = 0.25
+SECONDS = 4.0
+Files = Union[str, tf.data.Dataset]
+Source = Tuple[str, Dict[str, Any], str]  # Path, features, compression.
 # Shape, kind, compression.
 CONTESTS = (
     ("39x1", "fixed", ""),
@@ -47,50 +47,58 @@ CONTESTS = (
 def run(threads: int) -> Iterator[Result]:
     shapes = {shape.name: shape for shape in example_data.SHAPES}
     with tempfile.TemporaryDirectory() as folder:
-        for name, kind, compression in CONTESTS:
+        sources, sizes = [], []
+        for i, (name, kind, compression) in enumerate(CONTESTS):
             records = example_data.records(shapes[name], BATCH)
-            path = os.path.join(folder, "records")
+            path = os.path.join(folder, f"records{i}")
             with tf.io.TFRecordWriter(path, compression) as writer:
                 for record in records * BATCHES:
                     writer.write(record)
             _as_read_from_disk(path)
-            size = sum(map(len, records)) / BATCH
-            features = example_data.spec(shapes[name], kind)
-            yield _contest(f"{name}{'-gz' * bool(compression)}", kind, path, features, compression, size, threads)
+            sources.append((path, example_data.spec(shapes[name], kind), compression))
+            sizes.append(sum(map(len, records)) / BATCH)
+        apart = processes.rates(_turns_of_a_process, sources) if threads > 1 else [None] * len(sources)
+        for (name, kind, _), source, size, rates in zip(CONTESTS, sources, sizes, apart):
+            yield _contest(f"{name}{'-gz' * bool(source[2])}", kind, source, size, threads, rates)
 
 
-def _contest(name: str, kind: str, path: str, features: Any, compression: str, size: float, threads: int) -> Result:
-    def stock(files: int) -> tf.data.Dataset:
-        batches = tf.data.TFRecordDataset([path] * files, compression).batch(BATCH)
+def _contest(
+    name: str, kind: str, source: Source, size: float, threads: int, apart: Optional[Tuple[float, float]]
+) -> Result:
+    path, features, compression = source
+
+    def stock(files: Files) -> tf.data.Dataset:
+        batches = tf.data.TFRecordDataset(files, compression).batch(BATCH)
         return batches.map(lambda s: tf.io.parse_example(s, features), num_parallel_calls=threads)
 
     with tf.Graph().as_default(), tables.session(threads) as session:
-        _require_equal(session, stock(1), _ours(path, features, compression, threads, 1))
-        ours = _ours(path, features, compression, threads, FILES[OURS])
-        contestants = {OURS: _passes(session, ours, FILES[OURS], False)}
+        _require_equal(session, stock(path), _ours(path, source, threads))
+        contestants = {OURS: _turns(session, _ours(_for_ever(path), source, threads), False)}
         for peer, our_kernel in (("TensorFlow", False), ("TensorFlow with our kernel", True)):
-            contestants[peer] = _passes(session, stock(FILES[peer]), FILES[peer], our_kernel)
+            contestants[peer] = _turns(session, stock(_for_ever(path)), our_kernel)
         rates = contest(contestants, BATCH, SECONDS, own_clock=True)
     parsing.serve_stock_ops(False)
     facts = {"bytes a record": round(size), "MB/s": round(rates[OURS] * size)}
-    if threads > 1:
-        one, all_of_them = processes.rates(_pass_of_a_process, (path, features, compression))
-        facts.update(
-            {"one processor": round(one * BATCH / 1e6, 2), "a process on each": round(all_of_them * BATCH / 1e6, 2)}
-        )
+    if apart is not None:
+        one, together = (round(rate * BATCH / 1e6, 2) for rate in apart)
+        facts.update({"one processor": one, "a process on each": together})
     return Result("file_to_batch", kind, 0, name, threads, "M records/s", rates, facts)
 
 
-def _ours(path: str, features: Any, compression: str, threads: int, files: int) -> tf.data.Dataset:
+def _for_ever(path: str) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensors(path).repeat()
+
+
+def _ours(files: Files, source: Source, threads: int) -> tf.data.Dataset:
+    _, features, compression = source
     calls = None if threads == 1 else threads
-    return tf_booster.TFRecordExampleDataset([path] * files, features, BATCH, compression, num_parallel_calls=calls)
+    return tf_booster.TFRecordExampleDataset(files, features, BATCH, compression, num_parallel_calls=calls)
 
 
-def _pass_of_a_process(path: str, features: Any, compression: str) -> Callable[[], float]:
+def _turns_of_a_process(*source: Any) -> Callable[[], float]:
     tf.compat.v1.disable_eager_execution()
-    session = tables.session(1)
-    run_pass = _passes(session, _ours(path, features, compression, 1, FILES[OURS]), FILES[OURS], False)
-    return lambda: run_pass(0)
+    turn = _turns(tables.session(1), _ours(_for_ever(source[0]), source, 1), False)
+    return lambda: turn(0)
 
 
 def _as_read_from_disk(path: str) -> None:
@@ -105,28 +113,26 @@ def _as_read_from_disk(path: str) -> None:
         file.write(data)
 
 
-def _passes(
-    session: tf.compat.v1.Session, dataset: tf.data.Dataset, files: int, our_kernel: bool
-) -> Callable[[int], float]:
-    """The function that makes a pass and returns the seconds of a batch."""
+def _turns(session: tf.compat.v1.Session, dataset: tf.data.Dataset, our_kernel: bool) -> Callable[[int], float]:
+    """The function that takes batches for a while and returns the seconds of one."""
+    options = tf.data.Options()
+    # One more would go on with whole steps while others have their turn.
+    options.experimental_optimization.inject_prefetch = False
+    last_of_step = tf.data.Dataset.shard(dataset.prefetch(2), BATCHES, BATCHES - 1).with_options(options)
+    iterator = tf.compat.v1.data.make_initializable_iterator(last_of_step)
+    step = tf.nest.flatten(iterator.get_next(), expand_composites=True)[0].op
+    session.run(iterator.initializer)
 
-    def count(state: Tuple[tf.Tensor, ...], _: Any) -> Tuple[tf.Tensor, ...]:
-        batches, begin, _ = state
-        now = tf.timestamp()
-        return batches + 1, tf.where(batches < WARM_UP, now, begin), now
-
-    counted = session.make_callable(dataset.reduce((np.int64(0), np.float64(0), np.float64(0)), count))
-
-    def run_pass(_: int) -> float:
+    def turn(_: int) -> float:
         parsing.serve_stock_ops(our_kernel)
-        start = harness.clock()
-        batches, begin, end = counted()
-        assert batches == BATCHES * files
-        if harness.clock is not time.perf_counter:  # Processor time, which no op of TensorFlow tells.
-            return (harness.clock() - start) / batches
-        return (end - begin) / (batches - WARM_UP)
+        session.run(step)  # Has batches that lay ready since the last turn.
+        start, begin, steps = harness.clock(), time.perf_counter(), 0
+        while time.perf_counter() - begin < TURN_SECONDS:
+            session.run(step)
+            steps += 1
+        return (harness.clock() - start) / (steps * BATCHES)
 
-    return run_pass
+    return turn
 
 
 def _require_equal(session: tf.compat.v1.Session, theirs: tf.data.Dataset, ours: tf.data.Dataset) -> None:

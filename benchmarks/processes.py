@@ -6,22 +6,22 @@ import multiprocessing
 import os
 import statistics
 import time
-from typing import Any, Callable, Sequence, Tuple
+from typing import Any, Callable, List, Sequence, Tuple
 
 SECONDS = 1.0
 
 
-def rates(make_work: Callable[..., Callable[[], float]], arguments: Sequence[Any]) -> Tuple[float, float]:
-    """Units of work a second of one process alone, and of one process on each processor together.
+def rates(make_work: Callable[..., Callable[[], float]], cases: Sequence[Sequence[Any]]) -> List[Tuple[float, float]]:
+    """Of each case, the units of work a second of one process alone, and of one process on each processor together.
 
-    In each process `make_work(*arguments)` gives the function that is called again and again, and returns the seconds of a
+    In each process `make_work(*case)` gives the function that is called again and again, and returns the seconds of a
     unit; `make_work` must be found by its name in a module.
     """
     processors = sorted(os.sched_getaffinity(0))
     context = multiprocessing.get_context("spawn")
     together, found = context.Barrier(len(processors)), context.Queue()
     workers = [
-        context.Process(target=_work, args=(place, processor, together, found, make_work, arguments))
+        context.Process(target=_work, args=(place, processor, together, found, make_work, cases))
         for place, processor in enumerate(processors)
     ]
     for worker in workers:
@@ -29,24 +29,29 @@ def rates(make_work: Callable[..., Callable[[], float]], arguments: Sequence[Any
     results = [found.get() for _ in workers]
     for worker in workers:
         worker.join()
-    broken = [error for _, _, error in results if error]
+    broken = [error for _, error in results if error]
     if broken:
         raise RuntimeError(f"a process of {len(workers)} failed: {broken[0]}")
-    return sum(alone for alone, _, _ in results), sum(beside for _, beside, _ in results)
+    return [tuple(map(sum, zip(*of_processes))) for of_processes in zip(*(rates for rates, _ in results))]
 
 
-def _work(place: int, processor: int, together: Any, found: Any, make_work: Callable, arguments: Sequence[Any]) -> None:
+def _work(
+    place: int, processor: int, together: Any, found: Any, make_work: Callable, cases: Sequence[Sequence[Any]]
+) -> None:
     try:
         os.sched_setaffinity(0, {processor})
-        work = make_work(*arguments)
-        work()
-        together.wait()
-        alone = _rate(work) if place == 0 else 0.0
-        together.wait()
-        found.put((alone, _rate(work), ""))
+        rates = []
+        for case in cases:
+            work = make_work(*case)
+            work()
+            together.wait()
+            alone = _rate(work) if place == 0 else 0.0
+            together.wait()
+            rates.append((alone, _rate(work)))
+        found.put((rates, ""))
     except Exception as error:
         together.abort()
-        found.put((0.0, 0.0, repr(error)))
+        found.put(([], repr(error)))
 
 
 def _rate(work: Callable[[], float]) -> float:

@@ -114,6 +114,11 @@ class ReleasedBuffer final : public tensorflow::TensorBuffer {
 
   size_t size() const override { return bytes_; }
   TensorBuffer* root_buffer() override { return this; }
+  // Asked for each tensor of an element, several times; the default makes a message for the answer.
+  bool GetAllocatedBytes(size_t* bytes) const override {
+    *bytes = bytes_;
+    return true;
+  }
   void FillAllocationDescription(tensorflow::AllocationDescription* description) const override {
     description->set_requested_bytes(bytes_);
     description->set_allocator_name("tf_booster");

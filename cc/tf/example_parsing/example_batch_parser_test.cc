@@ -179,6 +179,7 @@ TEST(MemoryOfDeadTensorsIsUsedAgain) {
   const void* const data = a.data();
   EXPECT_TRUE(b.data() != data);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % 64, 0u);
+  EXPECT_EQ(a.AllocatedBytes(), size_t{104} << 10);
   EXPECT_EQ(memory->kept(), 0u);
   a = Tensor();
   EXPECT_EQ(memory->kept(), size_t{104} << 10);  // In eighths of 64 KiB.
