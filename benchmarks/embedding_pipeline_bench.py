@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+import sys
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 import tf_booster
+from benchmarks import waiting_halves
 from benchmarks.harness import OURS, Result, contest
 from tf_booster.options import Options
 from tf_booster.passes import pipelines
@@ -44,6 +46,7 @@ MODELS = {
     "1 ms": Model(rows=128, features=8, bag=2, hidden=96, layers=2),
     "small step": Model(rows=16, features=2, bag=1, hidden=8, layers=1),
 }
+WAITING = Model(rows=32, features=4, bag=1, hidden=8, layers=1)
 
 
 def run(threads: int) -> Iterator[Result]:
@@ -52,6 +55,7 @@ def run(threads: int) -> Iterator[Result]:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     for name, model in MODELS.items():
         yield dataclasses.replace(contest_of(name, model), threads=threads)
+    yield from waiting_halves.run(threads, _waiting_graph)
 
 
 def contest_of(name: str, model: Model) -> Result:
@@ -82,15 +86,16 @@ def contest_of(name: str, model: Model) -> Result:
     return Result("embedding_pipeline", name, 16, "zipf", 1, "steps/s", rates, facts)
 
 
-def _graph(model: Model, mode: str) -> Tuple[tf.Graph, tf.Tensor, tf.Operation]:
-    """A rewritten graph, its loss and its train op. The input costs next to nothing: batches lie ready."""
+def _graph(model: Model, mode: str, waits: bool = False) -> Tuple[tf.Graph, tf.Tensor, tf.Operation]:
+    """A rewritten graph, its loss and its train op. The input costs next to nothing: batches lie ready. waits: both halves wait, too."""
     with tf.Graph().as_default() as graph:
         v1.set_random_seed(1)
         random = np.random.RandomState(0)
         words = random.zipf(1.2, [8, model.rows, model.features, model.bag]).astype(np.int64)
         # Text is made in the graph: as the input it would be copied string by string, on a third thread, and as a constant for
         # tens of seconds with each session.
-        batches = v1.data.make_one_shot_iterator(tf.data.Dataset.from_tensor_slices(words).repeat()).get_next()
+        dataset = tf.data.Dataset.from_tensor_slices(words).repeat()
+        batches = v1.data.make_one_shot_iterator(waiting_halves.waiting_input(dataset) if waits else dataset).get_next()
         batches = tf.strings.as_string(batches)
         tables = [tf_booster.get_hash_table(f"t{i}", 16) for i in range(model.features)]
         parts = [tf.reduce_sum(tf_booster.embedding_lookup(table, batches[:, i]), 1) for i, table in enumerate(tables)]
@@ -99,9 +104,15 @@ def _graph(model: Model, mode: str) -> Tuple[tf.Graph, tf.Tensor, tf.Operation]:
             weights = v1.get_variable(f"w{layer}", [hidden.shape[1], model.hidden])
             hidden = tf.nn.relu(hidden @ weights)
         loss = tf.reduce_mean(tf.square(hidden - 1.0))
+        if waits:
+            loss = waiting_halves.waiting_loss(loss)
         train = v1.train.AdagradOptimizer(0.01).minimize(loss)
         pipelines.rewrite(graph, Options(pipeline=mode))
     return graph, loss, train
+
+
+def _waiting_graph(mode: str) -> Tuple[tf.Graph, tf.Tensor, tf.Operation]:
+    return _graph(WAITING, mode, waits=True)
 
 
 class Steps:
@@ -143,3 +154,7 @@ class Halves(Steps):
         """Medians of EG and MG."""
         embedding, main = (1e3 * statistics.median(half) for half in zip(*self._seconds))
         return embedding, main
+
+
+if __name__ == "__main__":
+    waiting_halves.be_a_rank(sys.argv[sys.argv.index("--rank") + 1], _waiting_graph)

@@ -233,3 +233,39 @@ def test_a_run_that_waits_too_long_for_its_input():
                     session.run([number, train], options=v1.RunOptions(timeout_in_ms=50))
             free.set()
             assert [session.run([number, train])[0] for _ in range(3)] == [1, 2, 3]
+
+
+def test_an_input_with_sparse_tensors():
+    """tf.data keeps them as variants: one that the lookups read, one that nothing but a run reads, one that is fed."""
+
+    def run(mode):
+        with booster(mode), tf.Graph().as_default():
+            v1.set_random_seed(1)
+            rng = np.random.RandomState(2)
+            dense = rng.randint(0, 20, [STEPS, ROWS, 3]) * (rng.rand(STEPS, ROWS, 3) < 0.6)
+
+            def parse(row):
+                return {"tags": tf.sparse.from_dense(row), "other": tf.sparse.from_dense(row + 1), "row": row}
+
+            features = v1.data.make_one_shot_iterator(tf.data.Dataset.from_tensor_slices(dense).map(parse)).get_next()
+            table = tf_booster.get_hash_table("tags", 3, seed=2)
+            rows = tf_booster.embedding_lookup_sparse(table, features["tags"], combiner="sum")
+            loss = tf.reduce_mean(tf.square(tf.reduce_sum(rows, 1) - 1.0))
+            step = v1.train.AdagradOptimizer(0.2).minimize(loss, v1.train.get_or_create_global_step())
+            tf_booster.rewrite_graph()
+            assert (split_of(v1.get_default_graph()) is not None) == (mode == "exact")
+            seen = []
+            with v1.Session() as session:
+                session.run([v1.global_variables_initializer(), v1.tables_initializer()])
+                fed = {features["tags"].indices: [[0, 1], [2, 0]], features["tags"].values: [7, 3]}
+                for feeds in [None, None, fed, None, fed]:
+                    seen.append(
+                        session.run([loss, features["other"], features["row"], features["tags"].values, step], feeds)
+                    )
+                seen.append(session.run([features["other"].values]))
+                seen.append(session.run([loss, features["row"], step]))
+        return seen
+
+    for step, (mine, plain) in enumerate(zip(run("exact"), run("off"))):
+        for x, y in zip(tf.nest.flatten(mine), tf.nest.flatten(plain)):
+            np.testing.assert_array_equal(x, y, err_msg=f"step {step}")

@@ -45,6 +45,11 @@ _ARITHMETIC = re.compile(
 )
 
 
+def is_input(op: tf.Operation, source: tf.Operation) -> bool:
+    """Whether `op` gives tensors of the input: `source`, or what makes SparseTensors of its variants, as tf.data has them."""
+    return op is source or any(tensor.op is source and tensor.dtype == tf.variant for tensor in op.inputs)
+
+
 class CannotSplit(Exception):
     """Why a graph is left whole; `node` is the op that it is about."""
 
@@ -59,7 +64,7 @@ class EmbeddingGraph:
 
     source: the IteratorGetNext.
     ops: the embedding graph with the source, in the order in which they were made.
-    crossing: tensors of `ops` that ops outside of it read, and all of the source's.
+    crossing: tensors of `ops` that ops outside of it read, and all of the input's.
     ends: ops of `ops` that are waited for from outside, or that nothing reads, like an assertion.
     """
 
@@ -92,7 +97,7 @@ def plan(view: GraphView, order: Sequence[int], stale_rows: bool) -> EmbeddingGr
             raise _refusal(view, parts, op)
     ahead = parts.ahead if stale_rows else _without_arithmetic(view, order, parts.ahead, needed)
     # As they were made: the same on all ranks, where the order in which fetches lead to them need not be.
-    inside = [index.ops[number] for number in sorted(ahead)]
+    inside = [index.ops[number] for number in sorted(ahead | _sparse_inputs(view, source))]
     return _ends(view, source, inside)
 
 
@@ -157,8 +162,8 @@ def _source(view: GraphView, ops: Sequence[tf.Operation]) -> tf.Operation:
             found[1].name, "the step reads several iterators; zip their datasets, and one step ahead is one element"
         )
     source = found[0]
-    if any(tensor.dtype in (tf.resource, tf.variant) for tensor in source.outputs):
-        raise CannotSplit(source.name, "the input has variants or resources, which cannot cross in a queue")
+    if any(tensor.dtype == tf.resource for tensor in source.outputs):
+        raise CannotSplit(source.name, "the input has resources, which cannot cross in a queue")
     if source.control_inputs:
         raise CannotSplit(
             source.name, f"the input waits for '{source.control_inputs[0].name}', which is a part of the step"
@@ -235,12 +240,26 @@ def _ends(view: GraphView, source: tf.Operation, inside: List[tf.Operation]) -> 
         for tensor in op.outputs:
             readers = tensor.consumers()
             read = read or bool(readers)
-            if op is source or any(reader not in members for reader in readers):
+            outside = [reader for reader in readers if reader not in members]
+            if tensor.dtype == tf.variant:
+                unknown = next(filter(_may_run, outside), None)
+                if unknown is not None:
+                    raise CannotSplit(
+                        unknown.name, "the input has variants that are no SparseTensors, which cannot cross in a queue"
+                    )
+            elif outside or is_input(op, source):
                 crossing.append(tensor)
         waiting = view.control_outputs(op)
         if op is not source and (any(w not in members for w in waiting) or not (read or waiting)):
             ends.append(op)
     return EmbeddingGraph(source, inside, crossing, ends)
+
+
+def _sparse_inputs(view: GraphView, source: tf.Operation) -> Set[int]:
+    """The ops that make SparseTensors of the input's variants. All of them: a hook may fetch one that the step does not read."""
+    variants = [tensor for tensor in source.outputs if tensor.dtype == tf.variant]
+    readers = [op for tensor in variants for op in tensor.consumers() if op.type == "DeserializeSparse"]
+    return {view.index().number[op] for op in readers if not (op.control_inputs or _compat.in_control_flow(op))}
 
 
 def _refusal(view: GraphView, parts: _Parts, lookup: tf.Operation) -> CannotSplit:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tf_booster import _native
 from tf_booster.parallel import collectives, end_together, row_weights
 from tf_booster.passes.base import Pass, PassResult, RewriteError
-from tf_booster.passes.embedding_graph import GATHERS, PROBES, CannotSplit, EmbeddingGraph, plan
+from tf_booster.passes.embedding_graph import GATHERS, PROBES, CannotSplit, EmbeddingGraph, is_input, plan
 from tf_booster.passes.fetches import UPDATE, Fetches, executed, fetches_of, updating_calls
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.reads_before_writes import reads_before_writes
@@ -124,8 +124,8 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str, reads: Sequence[tf
     members = set(found.ops)
     for tensor, value in zip(found.crossing, values):
         # Copies of the program's ops go on reading each other: only those that nothing but a hook may fetch are left of them.
-        of_source = tensor.op is found.source
-        view.redirect(tensor, value, lambda op, every=of_source: op not in new and (every or op not in members))
+        of_input = is_input(tensor.op, found.source)
+        view.redirect(tensor, value, lambda op, every=of_input: op not in new and (every or op not in members))
     # What waited for an op of the embedding graph waits for the batch: it is sent when all of these have run.
     waited = _waited_for(view, found)
     view.redirect_control(found.ops, arrived)

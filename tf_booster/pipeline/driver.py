@@ -43,7 +43,7 @@ class Driver:
     def __init__(self, session: tf.compat.v1.Session, split: Split, do_run: Callable[..., Any]):
         self.timing = Timing()
         self._split = split
-        self._graph = session.graph
+        self._session, self._graph = session, session.graph
         self._original_run = do_run
         self._original_close = session.close
         self._original_partial_run_setup = session.partial_run_setup
@@ -62,6 +62,7 @@ class Driver:
         # Ranks must agree on how far they are ahead.
         self._worth = Worth(agreed=Rank0Says("how the pipeline runs")) if split.meets_ranks else Worth()
         self._expected = split.expected.ref()
+        self._sends: Dict[str, Any] = {}  # The run of the embedding graph, prepared.
         self._under_way: Set[object] = set()  # Steps that have a batch, and may not have taken it yet.
         self._ends = threading.Condition()
         self._options = _compat.run_options(session, own_thread=True)
@@ -83,18 +84,31 @@ class Driver:
         return self._original_run(handle, run.targets, run.fetches, run.fed(feeds), *rest)
 
     def _with_batch(self, run: Run, feeds: Any, *rest: Any) -> Any:
-        if run.first:
-            values = self._original_run(None, [], run.first, run.fed(feeds), rest[0], None)
+        if run.after_first is not None:
+            values = self._run_again(run.prepared, "first", [], run.first, run.fed(feeds), rest[0], None)
             known = {tensor.name: value for tensor, value in zip(run.first, values)}
             feeds = {**feeds, **{tensor.ref(): as_feed(tensor, known[tensor.name]) for tensor in run.first}}
-            others = run._replace(fetches=[t for t in run.fetches if t.name not in known], first=[])
-            results = iter(self._with_batch(others, feeds, *rest))
+            results = iter(self._with_batch(run.after_first, feeds, *rest))
             return [known[t.name] if t.name in known else next(results) for t in run.fetches]
         by_hand = run.by_hand or self._look_at_input(run)
         if by_hand is not None:
             given = self._input_by_hand(by_hand) if by_hand.takes_batch else {}
             return self._by_hand.run(run, by_hand, given, feeds, *rest)
         return self._step(run, run.fed(feeds), *rest)
+
+    def _run_again(
+        self, known: Any, name: str, targets: Any, fetches: Any, feeds: Any, options: Any, metadata: Any
+    ) -> Any:
+        """A run that comes again and again with other values. known, name: where it is kept."""
+        if options is None and metadata is None:
+            if name not in known:
+                fed = [ref.deref() for ref in feeds]
+                known[name] = _compat.prepared_run(self._session, targets, fetches, fed, own_thread=True)
+            if known[name] is not None:
+                return known[name](*feeds.values())
+        # Without options of the program's own: the pipeline's.
+        options = self._options if options is None else options
+        return self._original_run(None, targets, fetches, feeds, options, metadata)
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
         """Stands for the session's partial_run_setup(), in which ops begin to run, those that take the batch too."""
@@ -120,25 +134,22 @@ class Driver:
         """A run that takes a batch, as the graph is split."""
         step = object()
         began = time.perf_counter()
-        targets, expected = run.targets, _ONE
+        name, targets, expected = "main", run.targets, _ONE
         try:
             with self._lock:
                 manner = self._worth.manner(began)
                 if self._trace_wanted and not self._split.meets_ranks:
                     manner = AHEAD
                 if manner is IN_ONE and self._is_queue_empty():
-                    targets, expected, seconds = [*run.targets, self._split.enqueue], _NONE, None
+                    name, targets, expected, seconds = "both", [*run.targets, self._split.enqueue], _NONE, None
                 else:
                     seconds = self._await_batch(_compat.timeout_seconds(options))
                     while manner is AHEAD and len(self._ahead) + self._left < self._depth:
                         self._ahead.append(self._start())
                 self._under_way.add(step)
             waited = time.perf_counter() - began
-            # Without options of the program's own: the pipeline's.
-            options = self._options if options is None else options
-            result = self._original_run(
-                None, targets, run.fetches, {**feeds, self._expected: expected}, options, metadata
-            )
+            feeds = {self._expected: expected, **feeds}
+            result = self._run_again(run.prepared, name, targets, run.fetches, feeds, options, metadata)
         except BaseException as error:
             # Ctrl-C comes at any place; what fails before a batch was there has taken none. The queue tells what has happened.
             self._failed = self._failed or step in self._under_way or not isinstance(error, tf.errors.OpError)
@@ -203,9 +214,9 @@ class Driver:
     # --- Batches ---
 
     def _start(self) -> Job:
-        run, enqueue, options = self._original_run, self._split.enqueue, self._options
+        run, enqueue = self._original_run, self._split.enqueue
         if not self._trace_wanted:
-            return self._worker.submit(lambda: run(None, [enqueue], [], {}, options, None))
+            return self._worker.submit(lambda: self._run_again(self._sends, "", [enqueue], [], {}, None, None))
         self._trace_wanted = False
         metadata, options = _compat.RunMetadataBuffer(), self._tracing_options
         job = self._worker.submit(lambda: run(None, [enqueue], [], {}, options, metadata.buffer))

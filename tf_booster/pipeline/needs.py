@@ -7,6 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.passes.embedding_graph import is_input
 from tf_booster.passes.fetches import UPDATE, in_order
 from tf_booster.passes.graph_index import GraphIndex
 from tf_booster.passes.graph_view import GraphView
@@ -32,7 +33,8 @@ class Run(NamedTuple):
     """What a program asks for, in terms of the split graph.
 
     feeds: name of a tensor that is fed -> what is fed in its place. by_hand: of a run that cannot be a step as it is split.
-    first: what must be computed before the run and fed to it: it comes of reads that the run's writes do not wait for. `fetches` has them, too.
+    first: what must be computed before the run, because it comes of reads that the run's writes do not wait for. after_first: the run that is fed
+    with that. prepared: kept for who runs it.
     """
 
     targets: List[tf.Operation]
@@ -42,6 +44,8 @@ class Run(NamedTuple):
     resets_input: bool
     by_hand: Optional[ByHand]
     first: List[tf.Tensor]
+    after_first: Optional[Run]
+    prepared: Dict[str, Any]
 
     def fed(self, feeds: Any) -> Dict[Any, Any]:
         """`feeds`, by references to tensors, with what is fed in their place."""
@@ -130,7 +134,7 @@ class Needs:
         return ByHand(inputs, takes_batch or bool(inputs), sorted(numbers.difference(inputs)), checks)
 
     def _is_input(self, number: int) -> bool:
-        return self.own[number].op is self._split.source
+        return is_input(self.own[number].op, self._split.source)
 
     def _look_at_graph(self) -> None:
         self._behind_batch = GraphView.downstream([self._split.dequeue])
@@ -160,10 +164,13 @@ class Needs:
             takes = any(op in self._behind_batch for op in ends)
         resets = any(op in self._behind_reset for op in ends)
         first = self._first(ends, mapped_fetches, fed) if takes else []
-        run = Run(mapped_targets, mapped_fetches, in_place, takes, resets, None, first)
+        run = Run(mapped_targets, mapped_fetches, in_place, takes, resets, None, [], None, {})
         if takes and any(tensor.name in split.ahead for tensor in fed):
-            return run._replace(by_hand=self.by_hand(run))
-        return run
+            run = run._replace(by_hand=self.by_hand(run))
+        if not first:
+            return run
+        others = [tensor for tensor in mapped_fetches if all(tensor is not early for early in first)]
+        return run._replace(first=first, after_first=run._replace(fetches=others), prepared={})
 
     def _first(
         self, ends: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], fed: Tuple[tf.Tensor, ...]
