@@ -10,7 +10,8 @@ from tf_booster import _native
 v1 = tf.compat.v1
 
 CASES, IDS = cases_of(OPTIMIZERS)
-SMALL = [*range(0, 71), 999, 1000, 1001, 4095, 4096, 4097, 12345]
+# What is left behind packets of 8, behind 4 packets together, and behind blocks.
+SMALL = [*range(0, 18), 31, 32, 33, 39, 40, 63, 64, 65, 1000, 1001, 4095, 4096, 4097, 12345]
 
 
 def gradients(sizes, dtype, seed=0):
@@ -28,21 +29,24 @@ def gradients(sizes, dtype, seed=0):
 
 
 class Twins:
-    """The same Variables twice, updated by TensorFlow's ops and by the fused one."""
+    """The same Variables several times, updated by TensorFlow's ops and by fused ones, for each of `packed` one: whether their gradients are one tensor."""
 
-    def __init__(self, name, flags, sizes, dtype=tf.float32, packed=False, hyper=None):
+    def __init__(self, name, flags, sizes, dtype=tf.float32, packed=(False,), hyper=None):
         slots, defaults, _ = OPTIMIZERS[name]
         hyper = {**defaults, **(hyper or {})}
         rng = np.random.RandomState(1)
         values = [rng.standard_normal(size) for size in sizes]
         self.grads = [tf.compat.v1.placeholder(dtype, [size]) for size in sizes]
-        self.ours, self.theirs = self._variables(values, slots, dtype), self._variables(values, slots, dtype)
+        self.ours = [self._variables(values, slots, dtype) for _ in packed]
+        self.theirs = self._variables(values, slots, dtype)
         scalars = {key: tf.constant(value, dtype) for key, value in hyper.items()}
         self.plain = [self._plain(name, v, g, scalars, flags) for v, g in zip(self.theirs, self.grads)]
-        arrays = {key: [v[key].handle for v in self.ours] for key in ["var", *slots]}
-        grad = [tf.concat(self.grads, 0)] if packed else self.grads
         op = getattr(_native.ops(), "tf_booster_multi_apply_" + snake(name))
-        self.fused = op(**arrays, **scalars, **flags, grad=grad)
+        self.fused = []
+        for one, ours in zip(packed, self.ours):
+            arrays = {key: [v[key].handle for v in ours] for key in ["var", *slots]}
+            grad = [tf.concat(self.grads, 0)] if one else self.grads
+            self.fused.append(op(**arrays, **scalars, **flags, grad=grad))
         self.initializers = v1.global_variables_initializer()
 
     @staticmethod
@@ -68,7 +72,7 @@ class Twins:
 
     def check(self, sess):
         theirs, ours = sess.run([self.theirs, self.ours])
-        for a, b in zip(theirs, ours):
+        for a, b in ((a, b) for one in ours for a, b in zip(theirs, one)):
             for key in a:
                 same = (bits(a[key]) == bits(b[key])) | (np.isnan(a[key]) & np.isnan(b[key]))
                 assert same.all(), (key, a[key].size, np.flatnonzero(~same)[:5], a[key][~same][:5], b[key][~same][:5])
@@ -85,12 +89,13 @@ def snake(name):
             "ProximalAdagrad": "proximal_adagrad", "AdamWithAmsgrad": "adam_with_amsgrad"}.get(name, name.lower())  # fmt: skip
 
 
-def config(threads):
-    return v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=1)
+def two_threads():
+    # Without a pool of its own a session has that of the first one in the process.
+    return v1.ConfigProto(intra_op_parallelism_threads=2, inter_op_parallelism_threads=1, use_per_session_threads=True)
 
 
-def check_steps(twins, sizes, dtype=tf.float32, threads=1, steps=3):
-    with v1.Session(config=config(threads)) as sess:
+def check_steps(twins, sizes, dtype=tf.float32, config=None, steps=3):
+    with v1.Session(config=config) as sess:
         sess.run(twins.initializers)
         for step in range(steps):
             twins.run(sess, gradients(sizes, dtype, step))
@@ -98,18 +103,17 @@ def check_steps(twins, sizes, dtype=tf.float32, threads=1, steps=3):
 
 
 @pytest.mark.parametrize("name, flags", CASES, ids=IDS)
-@pytest.mark.parametrize("packed", [False, True], ids=["list", "packed"])
-def test_all_sizes_have_the_bits_of_tensorflow(name, flags, packed):
+def test_all_sizes_have_the_bits_of_tensorflow(name, flags):
     with tf.Graph().as_default():
-        check_steps(Twins(name, flags, SMALL, packed=packed), SMALL)
+        check_steps(Twins(name, flags, SMALL, packed=(False, True)), SMALL)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name, flags", CASES, ids=IDS)
-def test_large_tensors_on_threads(name, flags, threads):
-    sizes = [1_000_003, 5, 300_000, 70_001]
+def test_large_tensors_on_threads(name, flags):
+    """Some 0.4 ms of work, which two threads divide; the second step begins with what the first one wrote."""
+    sizes = [150_003, 5, 60_000, 20_001]
     with tf.Graph().as_default():
-        check_steps(Twins(name, flags, sizes, packed=True), sizes, threads=threads, steps=2)
+        check_steps(Twins(name, flags, sizes, packed=(True,)), sizes, config=two_threads(), steps=2)
 
 
 def has_kernel(name, dtype):
