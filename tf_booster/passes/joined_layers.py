@@ -7,6 +7,7 @@ columns where they lie.
 
 from __future__ import annotations
 
+import collections
 from typing import Sequence, Set
 
 import tensorflow as tf
@@ -73,10 +74,10 @@ def _reads_upstream(reader: tf.Operation, split: tf.Operation) -> bool:
 def _are_all_joined(view: GraphView, layers: tf.Operation, join: tf.Operation, live: Set[int]) -> bool:
     """Whether each result of `layers` is a part of `join` once, and nothing else reads it but gradients, which come after the join."""
     index = view.index()
-    parts = [part.ref() for part in join.inputs]
+    times = collections.Counter(part.ref() for part in join.inputs)
     gradients: Set[tf.Operation] = set()
     for output in layers.outputs:
-        if parts.count(output.ref()) != 1:
+        if times[output.ref()] != 1:
             return False
         for reader in output.consumers():
             if reader is join or index.number[reader] not in live:

@@ -6,6 +6,7 @@ two turns of all threads over what is the largest tensor of many models, an eigh
 
 from __future__ import annotations
 
+import collections
 from typing import List, Set
 
 import tensorflow as tf
@@ -65,11 +66,10 @@ def _reads_gradients(reader: tf.Operation, split: tf.Operation) -> bool:
 def _is_joined(view: GraphView, lookups: tf.Operation, join: tf.Operation, live: Set[int]) -> bool:
     """Whether each result of `lookups` that is a part of `join` is one once, and nothing else reads it."""
     number = view.index().number
-    parts = [part.ref() for part in join.inputs]
+    times = collections.Counter(part.ref() for part in join.inputs)
     for output in lookups.outputs:
-        times = parts.count(output.ref())
         others = any(reader is not join and number[reader] in live for reader in output.consumers())
-        if times > 1 or (times == 1 and others):
+        if times[output.ref()] > 1 or (times[output.ref()] == 1 and others):
             return False
     return True
 
