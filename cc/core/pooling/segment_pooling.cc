@@ -44,7 +44,7 @@ inline void CopyRow(T* __restrict out, const T* __restrict in, int64_t any_dim) 
   if constexpr (kDim > 0) {
     std::memcpy(out, in, kDim * sizeof(T));
   } else if (any_dim < kVector || any_dim > 8 * kVector) {
-    std::memcpy(out, in, any_dim * sizeof(T));
+    std::copy_n(in, any_dim, out);  // Of no columns both may be null.
   } else {
     // The last vector may overlap the one before.
     for (int64_t d = 0; d < any_dim - kVector; d += kVector) std::memcpy(out + d, in + d, 32);

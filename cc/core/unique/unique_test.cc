@@ -161,7 +161,7 @@ TEST(ValuesCloseTogether) {
     for (const int64_t range : {int64_t{1}, n / 3, 8 * n - 1, 8 * n, 8 * n + 1}) {
       for (const int64_t least : {int64_t{0}, -range / 2, std::numeric_limits<int64_t>::min(),
                                   std::numeric_limits<int64_t>::max() - range + 1}) {
-        std::vector<int64_t> x = {least, least + range - 1};
+        std::vector<int64_t> x = {least, least + (range - 1)};
         while (static_cast<int64_t>(x.size()) < n) x.push_back(least + static_cast<int64_t>(random() % range));
         const auto result = Run<int64_t, int32_t>(x, true, 1, 5);
         std::map<int64_t, int64_t> place, count;
