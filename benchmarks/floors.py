@@ -9,6 +9,7 @@ import ctypes
 import functools
 import mmap
 import os
+import shlex
 import subprocess
 import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence
@@ -31,7 +32,8 @@ def _library() -> Optional[Any]:
         made = f"{LIBRARY}.{os.getpid()}"
         flags = ["-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC", "-pthread"]
         try:
-            subprocess.run([os.environ.get("CXX", "g++"), *flags, source, "-o", made], check=True, capture_output=True)
+            compiler = shlex.split(os.environ.get("CXX", "g++"))  # May be "ccache g++".
+            subprocess.run([*compiler, *flags, source, "-o", made], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError) as error:
             print(f"the floors are left out, they could not be compiled: {error}", file=sys.stderr)
             return None
