@@ -322,6 +322,11 @@ def replace_do_run(session: Any, do_run: Any) -> None:
     session._do_run = do_run  # pylint: disable=protected-access
 
 
+def keep_for_good(session: Any) -> None:
+    """Has nobody free what `session`, which is closed, holds in TensorFlow: something still runs there, and would use freed memory."""
+    session._session = None  # pylint: disable=protected-access
+
+
 def run_options(session: Any, own_thread: bool, trace: bool = False) -> Any:
     """RunOptions as `_do_run` takes them; the memory is kept for good.
 

@@ -197,6 +197,7 @@ class Driver:
         closing.start()
         closing.join(_PATIENCE_SECONDS)
         if not self._worker.stop(_PATIENCE_SECONDS) or closing.is_alive():
+            _compat.keep_for_good(self._session)
             log.once(
                 "the session is closed, but its input function is still working on a batch that nobody will use; "
                 "its thread ends with that batch"
@@ -214,14 +215,22 @@ class Driver:
     # --- Batches ---
 
     def _start(self) -> Job:
-        run, enqueue = self._original_run, self._split.enqueue
+        enqueue = self._split.enqueue
         if not self._trace_wanted:
-            return self._worker.submit(lambda: self._run_again(self._sends, "", [enqueue], [], {}, None, None))
+            return self._submit(lambda: self._run_again(self._sends, "", [enqueue], [], {}, None, None))
         self._trace_wanted = False
         metadata, options = _compat.RunMetadataBuffer(), self._tracing_options
-        job = self._worker.submit(lambda: run(None, [enqueue], [], {}, options, metadata.buffer))
+        job = self._submit(lambda: self._original_run(None, [enqueue], [], {}, options, metadata.buffer))
         self._traced = job, metadata
         return job
+
+    def _submit(self, run: Callable[[], Any]) -> Job:
+        def unless_closed() -> Any:
+            if self._closed:  # The session's part in TensorFlow may be gone.
+                raise tf.errors.CancelledError(None, None, "The session is closed")
+            return run()
+
+        return self._worker.submit(unless_closed)
 
     def trace_next(self) -> None:
         """Has the next run of the embedding graph tell the times of its ops."""
