@@ -105,7 +105,6 @@ class FindOrInsert:
         self.rows = [_huge([room, dim]) for _ in range(parts)]
         self.next = np.ones(parts, np.int64)
         self.out = [np.zeros([largest_batch, dim], np.float32) for _ in range(parts)]
-        self.library = _library()
         known = data.keys_of(np.arange(rows))
         for begin in range(0, rows, largest_batch):
             self.run(self.split(known[begin : begin + largest_batch]))
@@ -119,7 +118,7 @@ class FindOrInsert:
             return (ctypes.c_void_p * self.parts)(*(a.ctypes.data for a in arrays))
 
         sizes = (ctypes.c_int64 * self.parts)(*map(len, keys))
-        self.library.FindOrInsert(
+        _library().FindOrInsert(
             pointers(self.entries), ctypes.c_int64(self.mask), pointers(self.rows), pointers(keys), sizes,
             _address(self.next), ctypes.c_int64(self.dim), pointers(self.out), ctypes.c_int64(self.parts),
         )  # fmt: skip

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from lookup_pair import run, running
+from lookup_pair import check_second_run, run, running
 
-from tf_booster.options import Options
-from tf_booster.passes import pipelines
 from tf_booster.passes.columns import Columns
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.joined_layers import JoinedLayers
@@ -120,12 +118,7 @@ def test_a_layer_and_a_part_of_the_gradient_can_be_fetched_still():
 
 
 def test_a_second_run_changes_nothing():
-    with tf.Graph().as_default() as graph:
-        program()()
-        assert pipelines.rewrite(graph, Options(), only=[*before(), JoinedLayers()]).passes[-1].modified
-        ops = graph.get_operations()
-        assert not JoinedLayers().run(GraphView(graph)).modified
-        assert graph.get_operations() == ops
+    check_second_run(program(), before(), JoinedLayers())
 
 
 def test_names_lead_back():

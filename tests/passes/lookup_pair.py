@@ -16,6 +16,7 @@ from tensorflow.core.protobuf import rewriter_config_pb2
 from tf_booster.options import Options
 from tf_booster.passes import pipelines
 from tf_booster.passes.base import Pass
+from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.sparse_lookups import SparseLookups
 from tf_booster.passes.variable_gathers import VariableGathers
@@ -116,3 +117,13 @@ def ragged_ids(seed: int, rows: int, ids: int, low: int = -2, longest: int = 25)
     """Rows of all lengths from none to more than the blocks that TensorFlow sums in; duplicates; ids from `low` on."""
     rng = np.random.RandomState(seed)
     return [list(rng.randint(low, ids, rng.randint(0, longest))) for _ in range(rows)]
+
+
+def check_second_run(build: Callable[[], Any], before: Sequence[Pass], tested: Pass) -> None:
+    """A second run of the pass `tested`, behind those of `before`, changes nothing."""
+    with tf.Graph().as_default() as graph:
+        build()
+        assert pipelines.rewrite(graph, Options(), only=[*before, tested]).passes[-1].modified
+        ops = graph.get_operations()
+        assert not tested.run(GraphView(graph)).modified
+        assert graph.get_operations() == ops

@@ -70,7 +70,7 @@ def plan_gradients(view: GraphView) -> GradientPlan:
     updates += [index.number[op] for op in updating_calls(view)]
     updates = [number for number in updates if number not in initial]
     plan = GradientPlan()
-    applied = _upstream(index, updates, stop=all_marks)
+    applied = reached(updates, index.before, stop=all_marks)
     # By data alone: what merely waits for an update of another train op is no gradient of its gradient.
     plan.inner = _computed_from(index, [t.op for number in all_marks for t in index.ops[number].inputs])
     by_user = _computed_from(index, _users_collectives(view, applied))
@@ -147,19 +147,6 @@ def _unmarked(view: GraphView, updates: Iterable[int], marks: Set[int], by_user:
             if any(sources.is_source(index.ops[other]) for other in index.upstream([op]) if other != number):
                 found.append(op)
     return found
-
-
-def _upstream(index: GraphIndex, starts: Iterable[int], stop: Set[int] = frozenset()) -> Set[int]:
-    """`starts` and what is before them; nothing before the nodes of `stop`."""
-    seen: Set[int] = set()
-    stack = list(starts)
-    while stack:
-        number = stack.pop()
-        if number not in seen:
-            seen.add(number)
-            if number not in stop:
-                stack.extend(index.before[number])
-    return seen
 
 
 def _computed_from(index: GraphIndex, ops: Iterable[tf.Operation]) -> Set[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, Iterable, List, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -77,13 +77,14 @@ class GraphIndex:
         return tuple(dict.fromkeys(before)) if len(before) > 1 else tuple(before)
 
 
-def reached(starts: Iterable[int], edges: Sequence[Sequence[int]]) -> Set[int]:
-    """`starts` and all numbers that lead on from them; edges: for each number those that follow."""
+def reached(starts: Iterable[int], edges: Sequence[Sequence[int]], stop: AbstractSet[int] = frozenset()) -> Set[int]:
+    """`starts` and all numbers that lead on from them; edges: for each number those that follow. Nothing leads on from those of `stop`."""
     seen: Set[int] = set()
     stack = list(starts)
     while stack:
         number = stack.pop()
         if number not in seen:
             seen.add(number)
-            stack.extend(edges[number])
+            if number not in stop:
+                stack.extend(edges[number])
     return seen

@@ -6,6 +6,7 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequenc
 
 import tensorflow as tf
 
+from tf_booster.passes.base import Pass, PassResult, check_read
 from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.graph_index import reached
 from tf_booster.passes.graph_view import GraphView
@@ -23,6 +24,60 @@ class Columns(NamedTuple):
 
 # Tensor.ref() -> where its values lie, too.
 Places = Dict[object, Columns]
+
+
+class CopiesLeftOut(Pass):
+    """Leaves out the copies between what makes the parts of a join and the join, and between a split and what reads its parts; the same bits.
+
+    who: in reports, those whose results are joined. makers, readers: types of the ops that have the results and read the parts. made: of
+    the op that has both results and join.
+    """
+
+    who = makers = readers = made = ""
+
+    def requires(self, view: GraphView) -> bool:
+        """Whether there is what makes or reads parts, and joins or splits."""
+        ours = view.ops(self.makers, self.readers)
+        return any(op.outputs[0].consumers() for op in ours) and bool(view.ops(JOIN, SPLIT))
+
+    def run(self, view: GraphView) -> PassResult:
+        """Leaves what a step reads in another way as well, and parts of which not all columns are known."""
+        result = PassResult(self.name)
+        splits, live = splits_read_by(view, self.reads_parts)
+        upstream: Places = {}
+        for op in splits:
+            upstream.update(places(op.outputs, op.inputs[0]))
+        joins = joins_of(view, live, self.makers, lambda maker, join: self.may_join(view, maker, join, live))
+        joined: Places = {}
+        for maker, join in joins:
+            joined.update(self.write_joined(view, maker, join))
+        for op in view.ops(self.readers):
+            if view.index().number[op] in live:
+                self.read_columns(view, op, upstream, joined)
+        kinds = (f"joins, to which {self.who} write", "splits, which are read where they lie")
+        result.changes = [f"{len(ops)} {kind}" for ops, kind in zip((joins, splits), kinds) if ops]
+        result.modified = bool(joins or splits)
+        return result
+
+    def ensures(self, view: GraphView) -> None:
+        """Nothing that the pass made is left without use."""
+        check_read(view, self.made)
+
+    def reads_parts(self, reader: tf.Operation, split: tf.Operation) -> bool:
+        """Whether `reader` could read the parts of `split` where they lie."""
+        raise TypeError(f"{type(self).__name__} does not define reads_parts()")
+
+    def may_join(self, view: GraphView, maker: tf.Operation, join: tf.Operation, live: Set[int]) -> bool:
+        """Whether `maker` could write to `join`; live: the numbers of the ops that a step runs."""
+        raise TypeError(f"{type(self).__name__} does not define may_join()")
+
+    def write_joined(self, view: GraphView, maker: tf.Operation, join: tf.Operation) -> Places:
+        """Makes one op of both; returns where results lie in it of which there are no tensors any more."""
+        raise TypeError(f"{type(self).__name__} does not define write_joined()")
+
+    def read_columns(self, view: GraphView, op: tf.Operation, upstream: Places, joined: Places) -> None:
+        """Makes the reader `op` read what has a place in a split's input, or in a join, from there."""
+        raise TypeError(f"{type(self).__name__} does not define read_columns()")
 
 
 def splits_read_by(

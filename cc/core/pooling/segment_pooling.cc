@@ -95,7 +95,7 @@ void GradientRange(const PoolingGradientJob<T>& job, int64_t begin, int64_t end)
   std::vector<uint8_t> seen(end - begin, 0);
   std::fill(job.gradient + begin * dim, job.gradient + end * dim, T(-0.0));
   const std::vector<T> zeros(s.zero_rows != nullptr ? dim : 0, T(0));
-  const int64_t step = job.pooled_gradient_step == 0 ? dim : job.pooled_gradient_step;
+  const int64_t step = job.step();
   for (int64_t r = 0; r < s.rows; ++r) {
     const int64_t n = s.row_splits[r + 1] - s.row_splits[r];
     const T* __restrict in = s.zero_rows != nullptr && s.zero_rows[r] ? zeros.data() : job.pooled_gradient + r * step;
@@ -138,7 +138,7 @@ JobRanges Ranges(const Jobs& jobs, bool of_rows) {
 template <class T>
 void PoolRange(const PoolingJob<T>& job, int64_t begin, int64_t end) {
   const PoolingSegments& s = job.segments;
-  const int64_t step = job.pooled_step == 0 ? s.dim : job.pooled_step;
+  const int64_t step = job.step();
   DispatchDim(s.dim, [&](auto constant) {
     for (int64_t r = begin; r < end; ++r) {
       T* out = job.pooled + r * step;

@@ -33,6 +33,8 @@ struct PoolingJob {
   const T* embeddings = nullptr;
   T* pooled = nullptr;
   int64_t pooled_step = 0;  // From a row of `pooled` to the next, which may be columns of a wider matrix; 0: dim.
+
+  int64_t step() const { return pooled_step == 0 ? segments.dim : pooled_step; }
 };
 
 // gradient [distinct, dim] of the embeddings, from that of `pooled` [rows, dim].
@@ -42,6 +44,8 @@ struct PoolingGradientJob {
   const T* pooled_gradient = nullptr;
   T* gradient = nullptr;
   int64_t pooled_gradient_step = 0;  // As pooled_step.
+
+  int64_t step() const { return pooled_gradient_step == 0 ? segments.dim : pooled_gradient_step; }
 };
 
 // Every idx must be in [0, distinct), row_splits must begin with 0 and not fall: CheckSegments tells.

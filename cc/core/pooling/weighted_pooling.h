@@ -78,7 +78,7 @@ void WeightedGradientRange(const PoolingGradientJob<T>& job, int64_t begin, int6
   const int64_t dim = s.dim;
   std::fill(job.gradient + begin * dim, job.gradient + end * dim, T(0));
   std::vector<T> scaled(dim);
-  const int64_t step = job.pooled_gradient_step == 0 ? dim : job.pooled_gradient_step;
+  const int64_t step = job.step();
   for (int64_t r = 0; r < s.rows; ++r) {
     const int64_t first = s.row_splits[r], n = s.row_splits[r + 1] - first;
     if (s.zero_rows != nullptr && s.zero_rows[r]) {
