@@ -7,6 +7,7 @@ checkpoints, SavedModels, feature columns, parsing of Examples. Add a section fo
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
@@ -322,9 +323,20 @@ def replace_do_run(session: Any, do_run: Any) -> None:
     session._do_run = do_run  # pylint: disable=protected-access
 
 
-def keep_for_good(session: Any) -> None:
-    """Has nobody free what `session`, which is closed, holds in TensorFlow: something still runs there, and would use freed memory."""
-    session._session = None  # pylint: disable=protected-access
+def take_if_collected(session: Any) -> Optional[Callable[[], None]]:
+    """For a session whose close() is asked for by its finalizer, by the caller's caller: takes from it what TensorFlow holds, so that the
+    finalizer frees nothing, and returns what closes and frees that. Else None."""
+    # pylint: disable=protected-access
+    asked = sys._getframe(2).f_code
+    if asked is not base_session_class().__del__.__code__ or session._closed:
+        return None
+    held, session._session, session._closed = session._session, None, True
+
+    def close() -> None:
+        _session_api.TF_CloseSession(held)
+        _session_api.TF_DeleteSession(held)
+
+    return close
 
 
 def run_options(session: Any, own_thread: bool, trace: bool = False) -> Any:

@@ -24,7 +24,7 @@ from tf_booster.pipeline.by_hand import RunsByHand, as_feed
 from tf_booster.pipeline.needs import ByHand, Needs, Run
 from tf_booster.pipeline.split import ASYNC, EXACT, Split
 from tf_booster.pipeline.timing import Timing
-from tf_booster.pipeline.worker import Job, Worker
+from tf_booster.pipeline.worker import Job, Worker, in_background
 from tf_booster.pipeline.worth import AHEAD, IN_ONE, Worth
 from tf_booster.report import report_of
 
@@ -56,6 +56,7 @@ class Driver:
         self._left = 0  # Batches in the queue, before those, that a failed step did not take.
         self._failed = False  # A step failed, before or after it had taken its batch.
         self._closed = False
+        self._refuses = False  # To begin anything more.
         self._has_trained = False
         self._needs = Needs(session.graph, split)
         self._by_hand = RunsByHand(self._needs, split, do_run)
@@ -183,28 +184,49 @@ class Driver:
         self._worth = Worth(manner)
 
     def close(self) -> None:
-        """Stands for the session's close(): nothing runs after it, and the threads have ended."""
+        """Stands for the session's close(): nothing runs after it, and the threads have ended. Does not wait for more than _PATIENCE_SECONDS
+        for what cannot be interrupted; a session that is collected does not wait at all."""
         if self._closed:
             return
         self._closed = True
         if sys.is_finalizing():  # A session that the program has left open. Threads neither start nor go on any more.
             self._original_close()
             return
-        if self._split.meets_ranks and self._ahead and not self._failed:
-            self._ahead[-1].wait(_PATIENCE_SECONDS)  # All ranks have begun it, and none can leave it alone.
-        # Cancels what runs, and waits until it has noticed: Python code of an input function does not.
-        closing = threading.Thread(target=self._original_close, name="tf_booster closes a session", daemon=True)
-        closing.start()
-        closing.join(_PATIENCE_SECONDS)
-        if not self._worker.stop(_PATIENCE_SECONDS) or closing.is_alive():
-            _compat.keep_for_good(self._session)
-            log.once(
-                "the session is closed, but its input function is still working on a batch that nobody will use; "
-                "its thread ends with that batch"
-            )
+        until = time.monotonic() + _PATIENCE_SECONDS
+        closing = self._begin_to_close(_compat.take_if_collected(self._session))
+        if closing is not None:
+            # Of an Estimator's session the memory is free again before the next one takes as much.
+            if closing.wait(_PATIENCE_SECONDS) and closing.error is not None:
+                raise closing.error
+            if not self._worker.wait(max(0.0, until - time.monotonic())):
+                log.once(
+                    "the session is closed, but its input function is still working on a batch that nobody will use; "
+                    "its thread ends with that batch"
+                )
         report = report_of(self._graph)
         if report is not None:
             report.add_pipeline({"mode": self._split.mode, **self.timing.to_dict()})
+
+    def _begin_to_close(self, collected: Optional[Callable[[], None]]) -> Optional[Job]:
+        """Has what closes the session run in the background; None if nobody is to wait for it.
+
+        That can take long: Python code of an input function is not interrupted, and tf.data's iterator waits for its thread that tunes the
+        input, which misses in one close of some that it has been cancelled, and sleeps on, for up to 60 s.
+        collected: closes and frees what TensorFlow holds of a session that is being collected.
+        """
+        ahead = list(self._ahead) if self._split.meets_ranks and not self._failed else []
+        close = self._original_close if collected is None else collected
+
+        def work() -> None:
+            if ahead:
+                ahead[-1].wait(_PATIENCE_SECONDS)  # All ranks have begun it, and none can leave it alone.
+            self._refuses = True
+            close()  # Cancels what runs, and waits until it has noticed.
+
+        self._worker.stop()
+        closing = in_background(work)
+        _closing.append(closing)
+        return closing if collected is None else None
 
     def finish_ahead(self, until: float) -> None:
         """Begins nothing ahead any more, and waits for what has begun, at most until `time.monotonic()` says `until`."""
@@ -226,7 +248,7 @@ class Driver:
 
     def _submit(self, run: Callable[[], Any]) -> Job:
         def unless_closed() -> Any:
-            if self._closed:  # The session's part in TensorFlow may be gone.
+            if self._refuses:  # The session's part in TensorFlow may be gone.
                 raise tf.errors.CancelledError(None, None, "The session is closed")
             return run()
 
@@ -292,6 +314,7 @@ class Driver:
 
 
 _open_drivers: weakref.WeakSet[Driver] = weakref.WeakSet()
+_closing: Deque[Job] = collections.deque(maxlen=64)  # What closes sessions, the last ones: most have ended.
 
 
 @atexit.register
@@ -300,3 +323,5 @@ def _finish_ahead() -> None:
     until = time.monotonic() + _PATIENCE_SECONDS
     for driver in list(_open_drivers):
         driver.finish_ahead(until)
+    for closing in list(_closing):
+        closing.wait(max(0.0, until - time.monotonic()))

@@ -1,7 +1,8 @@
-"""One thread that runs what it is given, one after the other, until it is told to stop."""
+"""One thread that runs what it is given, one after the other, until it is told to stop; and work that nobody waits for."""
 
 from __future__ import annotations
 
+import _thread
 import queue
 import threading
 import time
@@ -41,6 +42,7 @@ class Worker:
         self._name = name
         self._jobs: queue.SimpleQueue = queue.SimpleQueue()
         self._thread: Optional[threading.Thread] = None
+        self._ending: Optional[threading.Thread] = None
 
     def submit(self, work: Callable[[], Any]) -> Job:
         """Has the thread run `work` after what it has been given before."""
@@ -53,14 +55,28 @@ class Worker:
         self._jobs.put(job)
         return job
 
-    def stop(self, seconds: float) -> bool:
-        """Ends the thread after its last job. Whether it has ended within `seconds`."""
-        thread, self._thread = self._thread, None
-        if thread is None or thread is threading.current_thread():
+    def stop(self) -> None:
+        """Has the thread end after its last job. Waits for nothing and takes no lock: a finalizer may call it."""
+        self._ending, self._thread = self._thread, None
+        if self._ending is not None:
+            self._jobs.put(None)
+
+    def wait(self, seconds: Optional[float] = None) -> bool:
+        """Whether the thread that stop() ends has ended within `seconds`, or is the caller's own."""
+        if self._ending is None or self._ending.ident == threading.get_ident():
             return True
-        self._jobs.put(None)
-        thread.join(seconds)
-        return not thread.is_alive()
+        self._ending.join(seconds)
+        return not self._ending.is_alive()
+
+
+def in_background(work: Callable[[], Any]) -> Job:
+    """Runs `work` on a thread of its own, which ends with it.
+
+    A finalizer may call it, wherever the garbage collector came: threading.Thread takes locks that the thread which collects may hold.
+    """
+    job = Job(work)
+    _thread.start_new_thread(job.run, ())
+    return job
 
 
 def _serve(jobs: queue.SimpleQueue) -> None:
