@@ -107,6 +107,9 @@ class CpuTable final : public HashTable {
   void UpdateRows(const UpdateBatch& batch, const uint32_t* states, const std::vector<int64_t>& steps,
                   RowUpdateFn update, ParallelFor& pf);
   void Evict(const std::vector<int64_t>& steps);
+  // Takes some rows of a field that have to leave out of the table; says how many.
+  int64_t EvictSome(uint32_t id, int64_t step);
+  void ScanForVictims();
 
   Status ImportAll(const std::vector<ContentsIn>& contents, ParallelFor& pf);
   Status ImportSome(const std::vector<ContentsIn>& contents, ParallelFor& pf);

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kMaxVisit = 1024;
 constexpr int64_t kVictimsPerVisit = 512;
+constexpr int64_t kMetasAhead = 64;  // Of a scan for victims: their misses are under way at once.
 
 // Keys that are handed to the update at once. While they are updated the metas of the next ones are fetched, into the
 // second-level cache, where rows of a quarter of it do not drive them out again. (Each visit's metas before its rows,
@@ -136,23 +137,48 @@ void CpuTable::Evict(const std::vector<int64_t>& steps) {
   for (size_t id = 0; id < steps.size(); ++id) {
     FieldState& field = state_->fields[id];
     if (steps[id] == 0 || !field.queue.enabled()) continue;
-    bool more = true;
-    while (more) {
-      RoomGuard guard(room_, RoomLock::kWriting);
-      for (int64_t n = 0; more && n < kVictimsPerVisit; ++n) {
-        int64_t key;
-        more = field.queue.PopVictim(field.rows, steps[id], state_->index, state_->rows, &key);
-        if (!more) break;
-        const uint64_t hash = HashKey(key, static_cast<uint32_t>(id));
-        state_->rows.Free(state_->Remove(hash, state_->index.Find(hash, key, static_cast<uint32_t>(id))));
-        ++field.evicted;
-        any = true;
-      }
+    for (int64_t victims = 1; victims > 0 || field.queue.NeedsScan(field.rows, steps[id]); any |= victims > 0) {
+      if (field.queue.NeedsScan(field.rows, steps[id])) ScanForVictims();
+      victims = EvictSome(static_cast<uint32_t>(id), steps[id]);
     }
   }
   if (!any) return;
   RoomGuard guard(room_, RoomLock::kWriting);
   ++epoch_;
+}
+
+int64_t CpuTable::EvictSome(uint32_t id, int64_t step) {
+  FieldState& field = state_->fields[id];
+  RoomGuard guard(room_, RoomLock::kWriting);
+  int64_t victims = 0, key = 0;
+  for (; victims < kVictimsPerVisit; ++victims) {
+    if (!field.queue.PopVictim(field.rows, step, state_->index, state_->rows, &key)) break;
+    const uint64_t hash = HashKey(key, id);
+    state_->rows.Free(state_->Remove(hash, state_->index.Find(hash, key, id)));
+  }
+  field.evicted += victims;
+  return victims;
+}
+
+// Of all fields at once: it is one pass over the index, whichever field wants it.
+void CpuTable::ScanForVictims() {
+  for (FieldState& field : state_->fields) field.queue.StartScan();
+  const IndexEntry* entries[kMetasAhead];
+  int64_t waiting = 0;
+  const auto offer = [&] {
+    for (int64_t i = 0; i < waiting; ++i) {
+      state_->fields[entries[i]->field].queue.Offer(entries[i]->key, state_->rows.Counts(entries[i]->state));
+    }
+    waiting = 0;
+  };
+  state_->index.ForEach([&](const IndexEntry& entry) {
+    if (!IsRow(entry.state) || !state_->fields[entry.field].queue.enabled()) return;
+    FetchLine(state_->rows.Meta(entry.state));
+    entries[waiting++] = &entry;
+    if (waiting == kMetasAhead) offer();
+  });
+  offer();
+  for (FieldState& field : state_->fields) field.queue.EndScan();
 }
 
 }  // namespace tf_booster

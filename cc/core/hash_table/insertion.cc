@@ -115,13 +115,17 @@ Status Insertion::TakeMemory(ParallelFor& pf) {
   int64_t index_bytes = 0;
   for (int s = 0; s < kStripes; ++s) index_bytes += index.GrowthBytes(s, new_entries_[s]);
   bytes += index_bytes;
-  for (size_t f = 0; f < new_rows_.size(); ++f) bytes += state_->fields[f].queue.GrowthBytes(new_rows_[f]);
+  const int64_t share = (state_->num_rows() + num_new_rows_) / state_->num_fields;
+  for (size_t f = 0; f < new_rows_.size(); ++f) {
+    if (new_rows_[f] == 0) continue;
+    FieldState& field = state_->fields[f];
+    bytes += field.queue.GrowthBytes(field.rows + new_rows_[f], share);
+  }
   int64_t left = -1;
   if (bytes > 0 && !memory_->Grant(bytes, &left)) return Exhausted(bytes, left);
 
   for (size_t f = 0; f < new_rows_.size(); ++f) {
-    if (new_rows_[f] == 0) continue;
-    state_->fields[f].queue.Reserve(new_rows_[f], state_->fields[f].rows, state_->index, state_->rows);
+    if (new_rows_[f] != 0) state_->fields[f].queue.Reserve(state_->fields[f].rows + new_rows_[f], share);
   }
   int64_t sightings = 0, max_step = 0;
   for (const NewKey& key : keys_) {
