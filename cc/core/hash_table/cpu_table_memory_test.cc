@@ -1,8 +1,5 @@
 // What a row of the CPU table takes beyond itself and its key, on average over the sizes between two growths of the
 // index and at worst.
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <set>
@@ -11,40 +8,15 @@
 #include "cc/core/base/huge_page_pieces.h"
 #include "cc/core/hash_table/contract/cpu_tables.h"
 #include "cc/core/hash_table/contract/key_patterns.h"
+#include "cc/core/hash_table/contract/memory_per_row.h"
 
 namespace tf_booster::contract {
 namespace {
 
-struct Overhead {
-  double average = 0;
-  double worst = 0;
-};
-
-// Of a table that grows from 65,536 rows to four times as many, two doublings of its index, each size counting by its
-// logarithm.
 Overhead OverheadOf(const TableOptions& options) {
-  constexpr int64_t kFirst = 1 << 16;
-  constexpr int kPoints = 128;
   std::unique_ptr<HashTable> table;
   EXPECT_OK(NewCpuTable(options, &table));
-  const std::vector<int64_t> keys = MakeKeys(Pattern::kRandom, 4 * kFirst);
-  std::vector<uint32_t> fields;
-  for (size_t i = 0; i < keys.size(); ++i) fields.push_back(static_cast<uint32_t>(i % options.fields.size()));
-  std::vector<float> out(keys.size() * options.dim);
-  SerialFor pf;
-  Overhead found;
-  int64_t rows = 0;
-  for (int point = 0; point < kPoints; ++point) {
-    const int64_t end = static_cast<int64_t>(kFirst * std::exp2(2.0 * point / kPoints));
-    EXPECT_OK(table->FindOrInsert({keys.data() + rows, fields.data() + rows, end - rows}, out.data(), pf));
-    rows = end;
-    const double values = static_cast<double>(options.dim * (1 + options.slot_initial_values.size()));
-    const double bytes = static_cast<double>(table->Stats().bytes) / static_cast<double>(rows) - 4 * values - 8;
-    found.average += bytes / kPoints;
-    found.worst = std::max(found.worst, bytes);
-  }
-  std::printf("  %.1f bytes a row on average, %.1f at worst\n", found.average, found.worst);
-  return found;
+  return OverheadOfInserts(table.get());
 }
 
 }  // namespace
@@ -63,9 +35,8 @@ TEST(AFilterTakesNothingOfARow) {
 }
 
 TEST(EvictionTakesAByteMore) {
-  for (const EvictionOptions& eviction :
-       {EvictionOptions{1000, 0}, EvictionOptions{0, 1 << 20, EvictionOrder::kLru},
-        EvictionOptions{0, 1 << 20, EvictionOrder::kLfu}}) {
+  for (const EvictionOptions& eviction : {EvictionOptions{1000, 0}, EvictionOptions{0, 1 << 20, EvictionOrder::kLru},
+                                          EvictionOptions{0, 1 << 20, EvictionOrder::kLfu}}) {
     for (TableOptions options : {OneField(16), ThreeFields(16)}) {
       for (FieldOptions& field : options.fields) field.eviction = eviction;
       const Overhead found = OverheadOf(options);

@@ -8,15 +8,11 @@
 #include "cc/core/base/allocator.h"
 #include "cc/core/base/function_ref.h"
 #include "cc/core/hash_table/count_pool.h"
+#include "cc/core/hash_table/row_counts.h"
 #include "cc/core/hash_table/row_layout.h"
 #include "cc/core/hash_table/table_layout.h"
 
 namespace tf_booster {
-
-struct RowCounts {
-  int64_t frequency;
-  int64_t last_step;
-};
 
 class RowStore {
  public:

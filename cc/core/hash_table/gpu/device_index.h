@@ -2,6 +2,9 @@
 //
 //   entry  16 bytes   key: int64 | tag: field in the low half, state in the high half
 //
+// Any number of buckets, so that an index grows by a fifth: the high bits of a hash choose one. An index is in the
+// order of hashes, but for probes that went on, so one that grows is read and written from its beginning to its end.
+//
 // Kernels of a table run one after another, in the stream's order, so only inserts of one batch meet each other. They
 // meet in the tag, which is one 64-bit word. An insert claims a vacancy by a compare-and-swap of the tag to (its place
 // in the batch, "claimed"): the key can be read from the batch through the place, so nobody waits for somebody else's
@@ -47,12 +50,17 @@ TFB_HOST_DEVICE bool IsClaimed(uint64_t tag) {
 // An index that somebody else owns; without entries while the table is empty. It always has an empty entry.
 struct DeviceIndex {
   DeviceEntry* entries = nullptr;
-  uint64_t bucket_mask = 0;
+  uint64_t buckets = 0;
 
-  TFB_HOST_DEVICE int64_t capacity() const {
-    return entries == nullptr ? 0 : static_cast<int64_t>((bucket_mask + 1) * kBucket);
+  TFB_HOST_DEVICE int64_t capacity() const { return static_cast<int64_t>(buckets * kBucket); }
+  TFB_HOST_DEVICE uint64_t BucketOf(uint64_t hash) const {
+#if defined(__CUDA_ARCH__)
+    return __umul64hi(hash, buckets);
+#else
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(hash) * buckets >> 64);
+#endif
   }
-  TFB_HOST_DEVICE uint64_t BucketOf(uint64_t hash) const { return hash & bucket_mask; }
+  TFB_HOST_DEVICE uint64_t After(uint64_t bucket) const { return bucket + 1 == buckets ? 0 : bucket + 1; }
 };
 
 // One bucket, read once.
@@ -114,7 +122,7 @@ template <class Test>
 TFB_HOST_DEVICE Probe ProbeFor(const Group& group, const DeviceIndex& index, uint64_t hash, const Test& test) {
   Probe probe;
   if (index.entries == nullptr) return probe;
-  for (uint64_t b = index.BucketOf(hash);; b = (b + 1) & index.bucket_mask) {
+  for (uint64_t b = index.BucketOf(hash);; b = index.After(b)) {
     const int64_t first = static_cast<int64_t>(b) * kBucket;
     const BucketView bucket(group, index.entries + first);
     const uint32_t hits = bucket.Which(test);
@@ -152,14 +160,15 @@ TFB_HOST_DEVICE bool Vacate(const DeviceIndex& index, int64_t entry) {
 }
 
 // Enters a live entry of another index into one that is being built; its keys are distinct, so only the tag decides.
-TFB_HOST_DEVICE void Reenter(const DeviceIndex& index, const DeviceEntry& entry) {
+// Returns its place.
+TFB_HOST_DEVICE int64_t Reenter(const DeviceIndex& index, const DeviceEntry& entry) {
   const uint64_t hash = HashKey(static_cast<int64_t>(entry.key), LowOf(entry.tag));
-  for (uint64_t b = index.BucketOf(hash);; b = (b + 1) & index.bucket_mask) {
+  for (uint64_t b = index.BucketOf(hash);; b = index.After(b)) {
     for (int64_t i = static_cast<int64_t>(b) * kBucket; i < static_cast<int64_t>(b + 1) * kBucket; ++i) {
       if (LoadRelaxed(&index.entries[i].tag) != 0) continue;
       if (AtomicCompareExchange(&index.entries[i].tag, uint64_t{0}, entry.tag) != 0) continue;
       StoreRelaxed(&index.entries[i].key, entry.key);
-      return;
+      return i;
     }
   }
 }

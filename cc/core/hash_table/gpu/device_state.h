@@ -1,10 +1,11 @@
 // What a table on the card consists of, as its kernels see it.
 //
-//   rows       in slabs that never move: row r >= 16 of slab log2(r) - 4 while slabs double, up to 64 MiB each, and of
-//              slabs of one size beyond: the card's memory is not lent out before it is used, as the host's is, so
-//              doubling for ever would waste half of it
-//   metas      beside the rows, 32 bytes each
-//   free list  a stack of row numbers in the same slabs, one word a row: a batch takes its rows from it by rank
+//   rows       in slabs that never move: row r >= 16 of slab log2(r) - 4 while slabs double, up to 256 KiB each, and of
+//              slabs of one size beyond: the card's memory is not lent out before it is used, as the host's is
+//   words      beside the rows, slab by slab:
+//     counts     frequency and last-use step, 32 bits each; where they may need more, their upper halves in `highs`
+//     entries    4 bytes: where in the index the row's key and field are. A row does not know them itself
+//     free list  a stack of row numbers, 4 bytes a row: a batch takes its rows from it by rank
 //   counters   one block; the host reads it only when its own upper bounds say that it must
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_DEVICE_STATE_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_DEVICE_STATE_H_
@@ -15,24 +16,22 @@
 #include "cc/core/hash_table/gpu/device_index.h"
 #include "cc/core/hash_table/hash_table.h"
 #include "cc/core/hash_table/initializer.h"
+#include "cc/core/hash_table/row_counts.h"
 
 namespace tf_booster {
 namespace gpu {
 
-struct alignas(32) DeviceMeta {
-  int64_t key;
-  uint32_t field;  // The field's id; kNoField for a free row.
-  uint32_t mark;   // 0 between kernels: where a batch's places that share a row choose one of them.
-  int64_t frequency;
-  int64_t last_step;
-};
+// Of rows without a place in the index: free ones, and those that are about to be.
+inline constexpr uint32_t kFreeRow = 0xFFFFFFFFu;
+inline constexpr uint32_t kLeavingRow = 0xFFFFFFFEu;
+inline constexpr int64_t kMostEntries = kLeavingRow;
 
-// Where row 0 would be if the slab went down so far.
 struct SlabRef {
-  uintptr_t values;
-  uintptr_t metas;
-  uintptr_t free_rows;
+  uintptr_t values;  // Where row 0 would be if the slab went down so far.
+  uintptr_t words;   // Of the slab's first row.
+  uintptr_t highs;   // RowMeta of the upper halves; null while no table needs them.
 };
+inline constexpr int64_t kWordBytesOfRow = sizeof(RowMeta) + 2 * sizeof(uint32_t);
 
 // Rows in slabs that somebody else owns.
 struct DeviceRows {
@@ -40,7 +39,8 @@ struct DeviceRows {
   int64_t dim = 0;
   int64_t num_slots = 0;
   int64_t stride_bytes = 0;
-  int cap_bits = 0;  // Slabs of 2^cap_bits rows from row 2^cap_bits on.
+  int cap_bits = 0;   // Slabs of 2^cap_bits rows from row 2^cap_bits on.
+  bool wide = false;  // Counts have upper halves.
 
   TFB_HOST_DEVICE static int HighestBit(uint32_t row) {
 #if defined(__CUDA_ARCH__)
@@ -56,14 +56,47 @@ struct DeviceRows {
   TFB_HOST_DEVICE float* Values(uint32_t row) const {
     return reinterpret_cast<float*>(slabs[SlabOf(row)].values + uintptr_t{row} * static_cast<uintptr_t>(stride_bytes));
   }
-  TFB_HOST_DEVICE DeviceMeta* Meta(uint32_t row) const {
-    return reinterpret_cast<DeviceMeta*>(slabs[SlabOf(row)].metas + uintptr_t{row} * sizeof(DeviceMeta));
+  TFB_HOST_DEVICE RowCounts Counts(uint32_t row) const {
+    const RowMeta low = *Low(row);
+    if (!wide) return {int64_t{low.frequency}, int64_t{low.last_step}};
+    const RowMeta high = *High(row);
+    return {int64_t{high.frequency} << 32 | low.frequency, int64_t{high.last_step} << 32 | low.last_step};
   }
+  // Without upper halves what is too large for 32 bits becomes the largest number; the host sees to it that there is
+  // no such frequency or step (GpuTableOn::EnsureCounts).
+  TFB_HOST_DEVICE void SetCounts(uint32_t row, const RowCounts& counts) const {
+    if (wide) *High(row) = {Upper(counts.frequency), Upper(counts.last_step)};
+    *Low(row) = {Lower(counts.frequency), Lower(counts.last_step)};
+  }
+  // Place of the row's entry in the index; or kFreeRow or kLeavingRow.
+  TFB_HOST_DEVICE uint32_t* Entry(uint32_t row) const { return WordsBehind<sizeof(RowMeta)>(row); }
   // Place k of the stack.
   TFB_HOST_DEVICE uint32_t* FreeRow(uint64_t k) const {
-    const uint32_t row = static_cast<uint32_t>(k) + kFirstRow;
-    return reinterpret_cast<uint32_t*>(slabs[SlabOf(row)].free_rows + uintptr_t{row} * sizeof(uint32_t));
+    return WordsBehind<sizeof(RowMeta) + sizeof(uint32_t)>(static_cast<uint32_t>(k) + kFirstRow);
   }
+
+ private:
+  // Of the row's slab, whose first row is a multiple of this.
+  TFB_HOST_DEVICE uint32_t SlabRows(uint32_t row) const {
+    const int doubling = HighestBit(row);
+    return uint32_t{1} << (doubling < cap_bits ? doubling : cap_bits);
+  }
+  TFB_HOST_DEVICE RowMeta* Low(uint32_t row) const {
+    return reinterpret_cast<RowMeta*>(slabs[SlabOf(row)].words) + (row & (SlabRows(row) - 1));
+  }
+  TFB_HOST_DEVICE RowMeta* High(uint32_t row) const {
+    return reinterpret_cast<RowMeta*>(slabs[SlabOf(row)].highs) + (row & (SlabRows(row) - 1));
+  }
+  // The row's word in the array that follows kBytes for each row of the slab.
+  template <uint32_t kBytes>
+  TFB_HOST_DEVICE uint32_t* WordsBehind(uint32_t row) const {
+    const uint32_t rows = SlabRows(row);
+    return reinterpret_cast<uint32_t*>(slabs[SlabOf(row)].words + uintptr_t{rows} * kBytes) + (row & (rows - 1));
+  }
+  TFB_HOST_DEVICE uint32_t Lower(int64_t count) const {
+    return wide || count < int64_t{0xFFFFFFFF} ? static_cast<uint32_t>(count) : 0xFFFFFFFFu;
+  }
+  TFB_HOST_DEVICE static uint32_t Upper(int64_t count) { return static_cast<uint32_t>(count >> 32); }
 };
 static_assert(kFirstRow == 16, "slab 0 begins at row 16");
 
@@ -77,6 +110,7 @@ struct DeviceCounters {
   uint64_t bad_code;   // 1 + a code of a gather that names no key.
   uint64_t outgrown;   // `used` of the index that was outgrown last.
   uint64_t epoch;      // Of handles, which have its lower half: another one since rows were freed.
+  uint64_t frequency;  // Highest one of all rows, where it was asked for.
 };
 
 // By id of the field. Each field has two ids, as on the host (table_state.h).
@@ -99,6 +133,14 @@ struct DeviceState {
   uint64_t* field_evicted = nullptr;
   uint64_t* lowest_scores = nullptr;  // No row has a lower one, where eviction goes by last use.
   uint32_t num_fields = 0;
+
+  // Of a row that was taken and is not free.
+  TFB_HOST_DEVICE const DeviceEntry& EntryOf(uint32_t row) const { return index.entries[*rows.Entry(row)]; }
+  // The row's field, kNoField for a free one. Row numbers below counters->end.
+  TFB_HOST_DEVICE uint32_t IdOfRow(uint32_t row) const {
+    const uint32_t entry = *rows.Entry(row);
+    return entry >= kLeavingRow ? kNoField : LowOf(index.entries[entry].tag);
+  }
 };
 
 // Keys of a batch in the card's memory. A key whose field is no field of the table is none: it has no row, and an

@@ -86,13 +86,16 @@ struct EvictionBody {
   };
   TFB_HOST_DEVICE static uint32_t RowAt(int64_t r) { return static_cast<uint32_t>(kFirstRow + r); }
   TFB_HOST_DEVICE bool IsOfField(int64_t r) const {
-    return static_cast<uint64_t>(kFirstRow + r) < state.counters->end && state.rows.Meta(RowAt(r))->field == id;
+    if (static_cast<uint64_t>(kFirstRow + r) >= state.counters->end) return false;
+    // One field's rows are what is not free; among several the index knows.
+    return state.num_fields == 1 ? *state.rows.Entry(RowAt(r)) < kLeavingRow : state.IdOfRow(RowAt(r)) == id;
   }
   TFB_HOST_DEVICE uint64_t Score(int64_t r) const {
-    const DeviceMeta& meta = *state.rows.Meta(RowAt(r));
-    return static_cast<uint64_t>(by_frequency ? meta.frequency : meta.last_step);
+    const RowCounts counts = state.rows.Counts(RowAt(r));
+    return static_cast<uint64_t>(by_frequency ? counts.frequency : counts.last_step);
   }
-  TFB_HOST_DEVICE Rank RankOf(int64_t r) const { return {Score(r), HashKey(state.rows.Meta(RowAt(r))->key, 0)}; }
+  TFB_HOST_DEVICE Rank RankOf(int64_t r) const { return {Score(r), HashKey(KeyAt(r), 0)}; }
+  TFB_HOST_DEVICE int64_t KeyAt(int64_t r) const { return static_cast<int64_t>(state.EntryOf(RowAt(r)).key); }
   TFB_HOST_DEVICE ScoreBin BinOf(int64_t r) const { return ScoreBin::Of(Score(r) - Lowest()); }
 
   // Of what orders the rows of a bin: the score's lower bits, then the hash. level: 1 or 2.
@@ -209,14 +212,13 @@ struct CountVictims : EvictionBody {
   TFB_HOST_DEVICE void operator()(int64_t word) const { arrays.freed[word] = BitCount(arrays.victims[word]); }
 };
 
-// Unit: a word of victims; a group.
+// Unit: a word of victims.
 struct FreeVictims : EvictionBody {
   explicit FreeVictims(const EvictionBody& body) : EvictionBody(body) {}
   TFB_HOST_DEVICE void operator()(int64_t word) const {
-    const Group group;
     int64_t rank = arrays.ranks[word] - arrays.freed[word];
     for (uint64_t rest = arrays.victims[word]; rest != 0; rest &= rest - 1) {
-      FreeOne(group, state, RowAt(word * kRowsOfWord + BitNumber(rest & (~rest + 1))), static_cast<uint64_t>(rank++));
+      FreeOne(state, RowAt(word * kRowsOfWord + BitNumber(rest & (~rest + 1))), static_cast<uint64_t>(rank++));
     }
   }
 };

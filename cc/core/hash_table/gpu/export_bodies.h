@@ -14,8 +14,8 @@ struct FlagRows {
   uint32_t id;
   int32_t* flags;
   TFB_HOST_DEVICE void operator()(int64_t r) const {
-    const uint32_t field = state.rows.Meta(static_cast<uint32_t>(first + r))->field;
-    flags[r] = id == kNoField ? field != kNoField : field == id;
+    const uint32_t of = state.IdOfRow(static_cast<uint32_t>(first + r));
+    flags[r] = id == kNoField ? of != kNoField : of == id;
   }
 };
 
@@ -41,12 +41,13 @@ struct ExportRows {
     const Group group;
     const uint32_t row = static_cast<uint32_t>(first + r);
     const int64_t i = ranks[r] - 1, width = (1 + state.rows.num_slots) * state.rows.dim;
-    const DeviceMeta& meta = *state.rows.Meta(row);
     group.Once([&] {
-      out.keys[i] = meta.key;
-      out.ids[i] = meta.field;
-      out.frequencies[i] = meta.frequency;
-      out.last_steps[i] = meta.last_step;
+      const DeviceEntry& entry = state.EntryOf(row);
+      const RowCounts counts = state.rows.Counts(row);
+      out.keys[i] = static_cast<int64_t>(entry.key);
+      out.ids[i] = LowOf(entry.tag);
+      out.frequencies[i] = counts.frequency;
+      out.last_steps[i] = counts.last_step;
     });
     const float* values = state.rows.Values(row);
     if (out.values != nullptr) group.ForEach(width, [&](int64_t c) { out.values[i * width + c] = values[c]; });

@@ -25,7 +25,7 @@ struct GpuTableConfig {
 // none.
 struct DeviceUpdate {
   gpu::DeviceKeys keys;
-  const int64_t* counts = nullptr;     // Null: 1 each.
+  const int64_t* counts = nullptr;     // Null: 1 each. Their sum is at most keys.size, as that of a probe's is.
   const RowHandle* handles = nullptr;  // Null: probe.
   std::vector<uint32_t> fields;        // Those that step; empty: all.
 };

@@ -204,7 +204,7 @@ Status GpuTableOn<Queue>::Import(const std::vector<ContentsIn>& contents, Parall
 template <class Queue>
 Status GpuTableOn<Queue>::Enter(const std::vector<ContentsIn>& contents, const std::vector<uint32_t>& ids,
                                 State* state) {
-  int64_t rows = 0, pending = 0;
+  int64_t rows = 0, pending = 0, frequency = 1, step = 0;
   const std::vector<int64_t> evicted = state_->ReadById(queue_, state_->view.field_evicted);
   for (size_t c = 0; c < contents.size(); ++c) {
     const ContentsIn& in = contents[c];
@@ -213,10 +213,16 @@ Status GpuTableOn<Queue>::Enter(const std::vector<ContentsIn>& contents, const s
     state->WriteEvicted(queue_, ids[c], evicted[before]);
     rows += in.rows;
     pending += in.pending;
+    step = std::max(step, in.step);
+    for (int64_t i = 0; i < in.rows; ++i) {
+      if (in.frequencies != nullptr) frequency = std::max(frequency, in.frequencies[i]);
+      if (in.last_steps != nullptr) step = std::max(step, in.last_steps[i]);
+    }
   }
   state->may_have_pending |= pending > 0;
   state->WriteFields(queue_);
   state->WriteSteps(queue_);
+  TFB_RETURN_IF_ERROR(EnsureCounts(state, frequency, step));
   TFB_RETURN_IF_ERROR(MakeRoom(state, rows, rows + pending));
   for (size_t c = 0; c < contents.size(); ++c) {
     const ContentsIn& in = contents[c];
@@ -303,9 +309,9 @@ Status GpuTableOn<Queue>::Purge(const PurgeArrays& arrays) {
   ForEach(queue_, state.view.index.capacity(), PurgeEntries{state.view, arrays.is_old});
   for (int64_t first = kFirstRow; first < end; first += kRowsOfPurge) {
     const int64_t n = std::min(kRowsOfPurge, end - first);
-    ForEach(queue_, n, FlagOld{state.view, arrays.is_old, first, arrays.flags});
+    ForEach(queue_, n, FlagLeaving{state.view, first, arrays.flags});
     queue_.InclusiveSum(arrays.flags, arrays.ranks, n, arrays.sum_scratch);
-    ForEach(queue_, n, FreeOld{state.view, first, arrays.flags, arrays.ranks});
+    ForEach(queue_, n, FreeLeaving{state.view, first, arrays.flags, arrays.ranks});
     ForEach(queue_, 1, CommitFreed{state.view.counters, arrays.ranks + n - 1});
   }
   return Done();

@@ -18,6 +18,7 @@
 #include "cc/core/hash_table/gpu/gpu_table.h"
 #include "cc/core/hash_table/gpu/gpu_table_state.h"
 #include "cc/core/hash_table/gpu/insert_bodies.h"
+#include "cc/core/hash_table/gpu/update_bodies.h"
 
 namespace tf_booster {
 namespace gpu {
@@ -90,11 +91,18 @@ class GpuTableOn final : public GpuTable {
   Status Rebuild(State* state, int64_t live, int64_t more, Insertion* insertion);
   void Refill(State* state, DeviceIndex old_view, DeviceBlock block, int64_t buckets, int64_t live);
 
+  // Upper halves of counts, from where frequencies that grow by so much at most, or steps up to `step`, may need them.
+  Status EnsureCounts(State* state, int64_t sightings, int64_t step);
+  static int64_t LatestStep(const State& state);
+  // Memory for a new index.
+  Status TakeIndex(int64_t buckets, DeviceBlock* block) const;
+
   void MakeRoomAhead(State* state, int64_t n);
   // Memory for so many more rows and keys.
   Status MakeRoom(State* state, int64_t more_rows, int64_t more_keys);
 
-  Status UpdateLocked(const DeviceUpdate& batch, bool wait, DeviceRowsFn update);
+  // most_sightings: at least the batch's highest count.
+  Status UpdateLocked(const DeviceUpdate& batch, int64_t most_sightings, bool wait, DeviceRowsFn update);
   // Whether a step may evict rows of a field, as far as the host knows.
   bool MayEvict(uint32_t id, int64_t step, int64_t most_rows) const;
   // Taken before the step, which cannot fail afterwards.
@@ -102,6 +110,8 @@ class GpuTableOn final : public GpuTable {
   void EvictField(uint32_t id, const EvictionArrays& arrays);
   void BoundLiveRows(const std::vector<uint32_t>& stepped);
   Status FreeByRank(const DeviceKeys& keys, int64_t* erased);
+  // Chooses among places that share a row, in a set of MarkRows::SetSize words.
+  MarkRows MarkIn(const DeviceBlock& set, MarkRows marks) const;
 
   Status Enter(const std::vector<ContentsIn>& contents, const std::vector<uint32_t>& ids, State* state);
   Status EnterPiece(const ContentsIn& in, uint32_t id, int64_t begin, int64_t end, bool pending, State* state);

@@ -1,6 +1,7 @@
-// Memory that ends at any allocation of a step that evicts: the table is as it was, and goes on when there is memory
-// again.
+// Memory of tables on the card: what a row takes; and memory that ends at any allocation of a step that evicts: the
+// table is as it was, and goes on when there is memory again.
 #include "cc/core/base/test.h"
+#include "cc/core/hash_table/contract/memory_per_row.h"
 #include "cc/core/hash_table/gpu/contract_tables.h"
 
 namespace tf_booster::contract {
@@ -52,6 +53,59 @@ TEST(AStepThatEvictsStopsAtAnyAllocation) {
     EXPECT_TRUE(FailEverywhere(steps, {4, 0, EvictionOrder::kNone}) >= 2);  // The arrays of eviction and of the batch.
   }
   EXPECT_TRUE(most >= 4);  // And an index, and a slab.
+}
+
+std::unique_ptr<GpuTable> StandIn(const TableOptions& options) {
+  GpuTableConfig config;
+  config.allocator = HostAllocator();
+  std::unique_ptr<GpuTable> table;
+  EXPECT_OK(NewHostStandInTable(options, &table, config, 1));
+  return table;
+}
+
+TEST(ARowTakes32BytesBeyondItselfAndItsKey) {
+  for (TableOptions options : {OneField(16, 2), ThreeFields(16)}) {
+    const Overhead plain = OverheadOfInserts(StandIn(options).get());
+    EXPECT_TRUE(plain.average <= 32 && plain.worst <= 38);
+    for (FieldOptions& field : options.fields) field.eviction.max_idle_steps = 1000;
+    const Overhead evicting = OverheadOfInserts(StandIn(options).get());
+    EXPECT_TRUE(evicting.average <= 32 && evicting.worst <= 38);
+  }
+}
+
+// Steps of 1,000 keys, a tenth of them new: with what they take ahead so as not to wait.
+TEST(ARowOfATableInTrainingTakesALittleMore) {
+  const std::unique_ptr<GpuTable> table = StandIn(OneField(16, 2));
+  const Overhead found = OverheadOf(table.get(), [&](const KeyBatch& fresh) {
+    for (int64_t begin = 0; begin < fresh.size; begin += 100) {
+      const int64_t end = std::min(begin + 100, fresh.size);
+      std::vector<int64_t> keys(fresh.keys + begin, fresh.keys + end);
+      for (int64_t key = 1; key <= 900; ++key) keys.push_back(key);
+      const gpu::DeviceKeys batch = {keys.data(), nullptr, static_cast<int64_t>(keys.size())};
+      EXPECT_OK(table->UpdateAsync({batch, nullptr, nullptr, {}},
+                                   [](const gpu::DeviceState&, const uint32_t*) { return Status(); }));
+    }
+  });
+  EXPECT_TRUE(found.average <= 36 && found.worst <= 44);
+}
+
+// Upper halves of counts are there only where a row was seen so often; not where all rows together were.
+TEST(CountsAreWideWhereARowNeedsIt) {
+  const std::unique_ptr<GpuTable> table = StandIn(OneField(2));
+  TableModel model(table->options());
+  SerialFor pf;
+  constexpr int64_t kBig = (int64_t{1} << 32) - 1;
+  const auto step = [&](std::vector<int64_t> keys, const std::vector<int64_t>& counts) {
+    Step(table.get(), &model, Batch(std::move(keys)), counts, pf);
+    return table->Stats().bytes;
+  };
+  const int64_t narrow = step({1, 2, 3, 4}, {1, 1, 1, 1});
+  EXPECT_EQ(step({1, 2, 3}, {kBig / 2, kBig / 2, kBig / 2}), narrow);
+  EXPECT_EQ(step({4}, {kBig / 2}), narrow);
+  EXPECT_EQ(step({4}, {kBig / 2 - 1}), narrow);
+  EXPECT_EQ(step({4}, {1}), narrow);  // 2^32 - 1 now.
+  EXPECT_TRUE(step({4}, {1}) > narrow);
+  step({4, 5}, {kBig, 7});
 }
 
 }  // namespace

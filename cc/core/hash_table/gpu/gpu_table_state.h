@@ -58,21 +58,24 @@ struct GpuFieldState {
   }
 };
 
-// Entries that are not empty, at most; and how full a new index is, at most. As on the host: at 4/5 a hit reads 1.1
-// buckets on average. An entry is 16 bytes, rows are hundreds.
+// Entries that are not empty, at most; and the buckets of a new index, which is filled to 2/3, so that it lasts until
+// there are a fifth more keys. At 4/5 a hit reads 1.1 buckets on average, as on the host. A growth reads and writes the
+// index once from its beginning to its end, so doubling would spare little and cost 7 bytes a row on average.
 inline int64_t MaxUsed(int64_t capacity) { return capacity / 5 * 4; }
-inline int64_t BucketsFor(int64_t live) {
-  int64_t buckets = 16;
-  while (buckets * kBucket / 10 * 7 < live) buckets *= 2;
-  return buckets;
-}
+inline int64_t BucketsFor(int64_t live) { return std::max<int64_t>(16, CeilDiv(live * 3, 2 * kBucket)); }
 
-// Slab sizes: doubling until one is some 64 MiB.
-inline int CapBits(int64_t stride_bytes) {
+// Slab sizes: doubling until one is some 256 KiB. Half a slab is not used on average, and 100 GiB of rows have 10 MB of
+// SlabRefs, which the card's second-level cache holds.
+inline int CapBits(int64_t row_bytes) {
   int bits = 5;
-  while (bits < 30 && stride_bytes << (bits + 1) <= int64_t{64} << 20) ++bits;
+  while (bits < 30 && row_bytes << (bits + 1) <= int64_t{256} << 10) ++bits;
   return bits;
 }
+// Of the slabs that are made at once one block is taken, up to this size.
+inline constexpr int64_t kBlockOfSlabs = int64_t{64} << 20;
+
+// What 32 bits hold of a frequency or step.
+inline constexpr int64_t kMostNarrow = 0xFFFFFFFF;
 
 template <class Queue>
 class GpuTableState {
@@ -92,7 +95,9 @@ class GpuTableState {
     for (uint32_t f = 0; f < num_fields; ++f) active.push_back(f);
     for (const FieldOptions& field : options.fields) {
       if (field.max_rows > 0) row_limit = std::min(row_limit, field.max_rows);
+      min_frequency_bound = std::max(min_frequency_bound, field.min_frequency);
     }
+    frequency_bound = min_frequency_bound;
   }
 
   uint32_t FieldOf(uint32_t id) const { return id < num_fields ? id : id - num_fields; }
@@ -115,7 +120,7 @@ class GpuTableState {
     view.rows.dim = layout.dim;
     view.rows.num_slots = layout.slots;
     view.rows.stride_bytes = layout.stride_bytes;
-    view.rows.cap_bits = CapBits(layout.stride_bytes);
+    view.rows.cap_bits = CapBits(bytes_per_row());
     WriteFields(queue);
     WriteActive(queue);
     WriteSteps(queue);
@@ -153,46 +158,59 @@ class GpuTableState {
     return std::vector<int64_t>(values.begin(), values.end());
   }
 
-  // An index of `buckets` (a power of two) buckets, empty.
+  // An index of so many buckets, empty.
   static DeviceIndex EmptyIndex(Queue& queue, const DeviceBlock& block, int64_t buckets) {
     queue.Zero(block.get(), block.bytes());
-    return {static_cast<DeviceEntry*>(block.get()), static_cast<uint64_t>(buckets - 1)};
+    return {static_cast<DeviceEntry*>(block.get()), static_cast<uint64_t>(buckets)};
   }
 
   // Rows for which there are slabs, and what slabs up to `end` take more.
   int64_t row_end() const { return slab_end_; }
-  int64_t SlabBytes(int64_t end) const {
-    int64_t bytes = 0;
-    int slab = static_cast<int>(slabs_.size());
-    for (int64_t at = slab_end_; at < end; ++slab) {
-      bytes += RowsOfSlab(slab) * bytes_per_row();
-      at += RowsOfSlab(slab);
-    }
-    return bytes;
-  }
+  int64_t SlabBytes(int64_t end) const { return (SlabEnd(end) - slab_end_) * bytes_per_row(); }
   // Makes the slabs; what it made before memory ended stays.
   bool AddSlabs(Queue& queue, int64_t end) {
+    const int64_t rows_of_block = std::max<int64_t>(1, kBlockOfSlabs / bytes_per_row());
     while (slab_end_ < end) {
-      const int slab = static_cast<int>(slabs_.size());
-      const int64_t rows = RowsOfSlab(slab);
-      if (slab == table_capacity_ && !GrowSlabTable(queue)) return false;
-      DeviceBlock block(allocator_, rows * bytes_per_row());
+      const int64_t block_end = SlabEnd(std::min(end, slab_end_ + rows_of_block));
+      DeviceBlock block(allocator_, (block_end - slab_end_) * bytes_per_row());
       if (!block.ok()) return false;
-      const uintptr_t memory = reinterpret_cast<uintptr_t>(block.get()), first = static_cast<uintptr_t>(slab_end_);
-      const uintptr_t stride = static_cast<uintptr_t>(layout.stride_bytes), n = static_cast<uintptr_t>(rows);
-      const uintptr_t metas = memory + n * stride, free_rows = metas + n * sizeof(DeviceMeta);
-      refs_.push_back(
-          {memory - first * stride, metas - first * sizeof(DeviceMeta), free_rows - first * sizeof(uint32_t)});
-      Write(queue, &refs_.back(), 1, static_cast<SlabRef*>(table_.get()) + slab);
-      slabs_.push_back(std::move(block));
-      slab_end_ += rows;
+      uintptr_t at = reinterpret_cast<uintptr_t>(block.get());
+      for (int64_t first = slab_end_; first < block_end; first += RowsOfSlab(static_cast<int>(refs_.size()) - 1)) {
+        const uintptr_t stride = static_cast<uintptr_t>(layout.stride_bytes);
+        const uintptr_t n = static_cast<uintptr_t>(RowsOfSlab(static_cast<int>(refs_.size())));
+        const uintptr_t words = at + n * stride, highs = words + n * kWordBytesOfRow;
+        refs_.push_back({at - static_cast<uintptr_t>(first) * stride, words, view.rows.wide ? highs : 0});
+        at += n * static_cast<uintptr_t>(bytes_per_row());
+      }
+      if (!WriteNewRefs(queue)) return false;
+      blocks_.push_back(std::move(block));
+      slab_end_ = block_end;
     }
+    return true;
+  }
+
+  // Gives all counts their upper halves, of zeros; false where there is no memory, and nothing changed then.
+  int64_t WideBytes() const { return (slab_end_ - kFirstRow) * static_cast<int64_t>(sizeof(RowMeta)); }
+  bool Widen(Queue& queue) {
+    DeviceBlock highs(allocator_, WideBytes());
+    if (!highs.ok()) return false;
+    queue.Zero(highs.get(), highs.bytes());
+    uintptr_t at = reinterpret_cast<uintptr_t>(highs.get());
+    for (size_t slab = 0; slab < refs_.size(); ++slab) {
+      refs_[slab].highs = at;
+      at += static_cast<uintptr_t>(RowsOfSlab(static_cast<int>(slab))) * sizeof(RowMeta);
+    }
+    if (!refs_.empty()) {
+      Write(queue, refs_.data(), static_cast<int64_t>(refs_.size()), static_cast<SlabRef*>(table_.get()));
+    }
+    blocks_.push_back(std::move(highs));
+    view.rows.wide = true;
     return true;
   }
 
   int64_t bytes() const {
     int64_t sum = index.bytes() + table_.bytes();
-    for (const DeviceBlock& slab : slabs_) sum += slab.bytes();
+    for (const DeviceBlock& block : blocks_) sum += block.bytes();
     return sum;
   }
 
@@ -208,7 +226,9 @@ class GpuTableState {
   int64_t used_bound = 0;
   int64_t end_bound = kFirstRow;
   int64_t live_bound = 0;
-  int64_t row_limit = INT64_MAX;  // No field has a lower limit of rows that is an error.
+  int64_t min_frequency_bound = 1;  // Of rows when they come, unless they are imported.
+  int64_t frequency_bound = 0;      // Of all rows.
+  int64_t row_limit = INT64_MAX;    // No field has a lower limit of rows that is an error.
 
   // The bound of `end` behind a batch of n keys: new rows take free ones first, so there are never more than lived at
   // once.
@@ -257,18 +277,34 @@ class GpuTableState {
 
   // Values first, so that they start where the allocator aligned them.
   int64_t bytes_per_row() const {
-    return layout.stride_bytes + static_cast<int64_t>(sizeof(DeviceMeta) + sizeof(uint32_t));
+    return layout.stride_bytes + kWordBytesOfRow + (view.rows.wide ? static_cast<int64_t>(sizeof(RowMeta)) : 0);
   }
   int64_t RowsOfSlab(int slab) const { return int64_t{1} << std::min(slab + 4, view.rows.cap_bits); }
+  // Where the slabs end that hold the rows up to `end`, at least where those end that there are.
+  int64_t SlabEnd(int64_t end) const {
+    int64_t at = slab_end_;
+    for (int slab = static_cast<int>(refs_.size()); at < end; ++slab) at += RowsOfSlab(slab);
+    return at;
+  }
 
-  bool GrowSlabTable(Queue& queue) {
-    const int64_t capacity = std::max<int64_t>(32, 2 * table_capacity_);
-    DeviceBlock table(allocator_, capacity * static_cast<int64_t>(sizeof(SlabRef)));
-    if (!table.ok()) return false;
-    Write(queue, refs_.data(), static_cast<int64_t>(refs_.size()), static_cast<SlabRef*>(table.get()));
-    view.rows.slabs = static_cast<SlabRef*>(table.get());
-    table_ = std::move(table);
-    table_capacity_ = static_cast<int>(capacity);
+  // Those that the card does not have; forgotten where there is no memory for them.
+  bool WriteNewRefs(Queue& queue) {
+    const int64_t size = static_cast<int64_t>(refs_.size());
+    if (size > table_capacity_) {
+      const int64_t capacity = std::max<int64_t>(32, size + size / 2);
+      DeviceBlock table(allocator_, capacity * static_cast<int64_t>(sizeof(SlabRef)));
+      if (!table.ok()) {
+        refs_.resize(written_refs_);
+        return false;
+      }
+      view.rows.slabs = static_cast<SlabRef*>(table.get());
+      table_ = std::move(table);
+      table_capacity_ = capacity;
+      written_refs_ = 0;
+    }
+    Write(queue, refs_.data() + written_refs_, size - written_refs_,
+          static_cast<SlabRef*>(table_.get()) + written_refs_);
+    written_refs_ = size;
     return true;
   }
 
@@ -281,9 +317,10 @@ class GpuTableState {
   bool heard_ = false;      // And came in.
   DeviceBlock control_;
   DeviceBlock table_;  // SlabRef of each slab.
-  int table_capacity_ = 0;
-  std::vector<DeviceBlock> slabs_;
-  std::vector<SlabRef> refs_;
+  int64_t table_capacity_ = 0;
+  int64_t written_refs_ = 0;
+  std::vector<DeviceBlock> blocks_;  // That slabs are in.
+  std::vector<SlabRef> refs_;        // Of each slab.
   int64_t slab_end_ = kFirstRow;
 };
 

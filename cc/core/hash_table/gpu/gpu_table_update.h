@@ -13,7 +13,8 @@ namespace tf_booster {
 namespace gpu {
 
 template <class Queue>
-Status GpuTableOn<Queue>::UpdateLocked(const DeviceUpdate& batch, bool wait, DeviceRowsFn update) {
+Status GpuTableOn<Queue>::UpdateLocked(const DeviceUpdate& batch, int64_t most_sightings, bool wait,
+                                       DeviceRowsFn update) {
   State& state = *state_;
   InsertRule rule;
   rule.filter = true;
@@ -23,6 +24,7 @@ Status GpuTableOn<Queue>::UpdateLocked(const DeviceUpdate& batch, bool wait, Dev
   for (const FieldOptions& field : options_.fields) filters |= field.min_frequency > 1;
   std::vector<uint32_t> stepping = batch.fields;
   for (uint32_t f = 0; batch.fields.empty() && f < state.num_fields; ++f) stepping.push_back(f);
+  TFB_RETURN_IF_ERROR(EnsureCounts(&state, most_sightings, LatestStep(state) + 1));
   state.Listen();
   const int64_t most_rows = state.EndAfter(batch.keys.size) - kFirstRow;
   std::vector<uint32_t> evicting;
@@ -43,7 +45,7 @@ Status GpuTableOn<Queue>::UpdateLocked(const DeviceUpdate& batch, bool wait, Dev
   }
   for (const uint32_t id : stepping) ++state.fields[id].step;
   state.WriteSteps(queue_);
-  ForEach(queue_, batch.keys.size, CountSightings{state.view, insertion.arrays.rows, batch.counts});
+  ForEach(queue_, batch.keys.size, CountSightings{state.view, batch.keys, insertion.arrays.rows, batch.counts});
   TFB_RETURN_IF_ERROR(update(state.view, insertion.arrays.rows));
   for (const uint32_t id : evicting) EvictField(id, eviction);
   BoundLiveRows(stepping);
@@ -69,7 +71,7 @@ void GpuTableOn<Queue>::BoundLiveRows(const std::vector<uint32_t>& stepped) {
 template <class Queue>
 Status GpuTableOn<Queue>::UpdateAsync(const DeviceUpdate& batch, DeviceRowsFn update) {
   TFB_RETURN_IF_ERROR(CheckDistinct(options_, batch.fields, "Update"));
-  return Guarded([&] { return UpdateLocked(batch, false, update); });
+  return Guarded([&] { return UpdateLocked(batch, batch.keys.size, false, update); });
 }
 
 // The update of the host sees copies of the rows, which go back when it is done.
@@ -87,7 +89,8 @@ Status GpuTableOn<Queue>::Update(const UpdateBatch& batch, RowUpdateFn update, P
     TFB_RETURN_IF_ERROR(Take(n * width * static_cast<int64_t>(sizeof(float)), &values_block));
     const DeviceUpdate on_card = {staged.keys, staged.counts, batch.handles == nullptr ? nullptr : staged.handles,
                                   batch.fields};
-    return UpdateLocked(on_card, true, [&](const DeviceState& view, const uint32_t* device_rows) {
+    const int64_t most = n == 0 || batch.counts == nullptr ? 1 : *std::max_element(batch.counts, batch.counts + n);
+    return UpdateLocked(on_card, most, true, [&](const DeviceState& view, const uint32_t* device_rows) {
       std::vector<uint32_t> rows(n), admitted;
       std::vector<int64_t> positions;
       queue_.ToHost(device_rows, n, rows.data());
@@ -172,7 +175,7 @@ void GpuTableOn<Queue>::EvictField(uint32_t id, const EvictionArrays& arrays) {
   }
   ForEach(queue_, words, CountVictims(body));
   queue_.InclusiveSum(arrays.freed, arrays.ranks, words, arrays.sum_scratch);
-  ForEach<kGroupLanes>(queue_, words, FreeVictims(body));
+  ForEach(queue_, words, FreeVictims(body));
   ForEach(queue_, 1, CommitEvicted(body, arrays.ranks + words - 1));
 }
 

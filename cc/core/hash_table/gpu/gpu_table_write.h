@@ -31,18 +31,53 @@ template <class Queue>
 void GpuTableOn<Queue>::Refill(State* state, DeviceIndex old_view, DeviceBlock block, int64_t buckets, int64_t live) {
   state->view.index = State::EmptyIndex(queue_, block, buckets);
   ForEach(queue_, 1, ExchangeUsed{state->view.counters, false});
-  ForEach(queue_, old_view.capacity(), Rehash{old_view, state->view.index, state->view.counters});
+  ForEach(queue_, old_view.capacity(), Rehash{old_view, state->view.index, state->view.rows, state->view.counters});
   state->index = std::move(block);
   state->used_bound = live;
 }
 
 template <class Queue>
+Status GpuTableOn<Queue>::TakeIndex(int64_t buckets, DeviceBlock* block) const {
+  const int64_t bytes = buckets * kBucket * static_cast<int64_t>(sizeof(DeviceEntry));
+  if (buckets * kBucket > kMostEntries) return Exhausted(bytes, -1, "an index of more than 2^32 entries");
+  TFB_RETURN_IF_ERROR(Grant(bytes, "the entries of a larger index"));
+  *block = DeviceBlock(config_.allocator, bytes);
+  return block->ok() ? Status() : Exhausted(bytes, -1, "the entries of a larger index");
+}
+
+template <class Queue>
+int64_t GpuTableOn<Queue>::LatestStep(const State& state) {
+  int64_t step = 0;
+  for (const GpuFieldState& field : state.fields) step = std::max(step, field.step);
+  return step;
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::EnsureCounts(State* state, int64_t sightings, int64_t step) {
+  if (state->view.rows.wide) return Status();
+  if (step <= kMostNarrow && sightings > kMostNarrow - state->frequency_bound) {
+    // Once in four billion keys: the bound grows as if one row were all of them.
+    const int64_t end = static_cast<int64_t>(state->ReadCounters(queue_).end);
+    queue_.Zero(&state->view.counters->frequency, sizeof(uint64_t));
+    ForEach(queue_, end - kFirstRow, FindMostFrequent{state->view});
+    state->frequency_bound =
+        std::max(state->min_frequency_bound, static_cast<int64_t>(state->ReadCounters(queue_).frequency));
+    TFB_RETURN_IF_ERROR(Done());
+  }
+  if (step <= kMostNarrow && sightings <= kMostNarrow - state->frequency_bound) {
+    state->frequency_bound += sightings;
+    return Status();
+  }
+  const int64_t bytes = state->WideBytes();
+  TFB_RETURN_IF_ERROR(Grant(bytes, "counts beyond 32 bits"));
+  return state->Widen(queue_) ? Status() : Exhausted(bytes, -1, "counts beyond 32 bits");
+}
+
+template <class Queue>
 Status GpuTableOn<Queue>::Rebuild(State* state, int64_t live, int64_t more, Insertion* insertion) {
   const int64_t buckets = BucketsFor(live + more);
-  const int64_t bytes = buckets * kBucket * static_cast<int64_t>(sizeof(DeviceEntry));
-  TFB_RETURN_IF_ERROR(Grant(bytes, "the entries of a larger index"));
-  DeviceBlock block(config_.allocator, bytes);
-  if (!block.ok()) return Exhausted(bytes, -1, "the entries of a larger index");
+  DeviceBlock block;
+  TFB_RETURN_IF_ERROR(TakeIndex(buckets, &block));
   insertion->old_view = state->view.index;
   insertion->old_used_bound = state->used_bound;
   insertion->grown = true;
@@ -104,12 +139,11 @@ Status GpuTableOn<Queue>::JudgeBatch(State* state, const DeviceKeys& keys, const
 }
 
 // After slabs were added for a batch of n keys: more of them, so that the next batches fit by their bounds. At most a
-// sixteenth of the rows, for a card's memory is taken when it is allocated; a table of few batches waits, and grows
-// anyway.
+// 25th of the rows, for a card's memory is taken when it is allocated; a table of few batches waits, and grows anyway.
 template <class Queue>
 void GpuTableOn<Queue>::MakeRoomAhead(State* state, int64_t n) {
-  const int64_t share = state->live_bound / 32, end = state->end_bound + n + share;
-  if (n > share || end > int64_t{kMaxRow} + 1) return;
+  const int64_t end = state->end_bound + n + state->live_bound / 128;
+  if (n > state->live_bound / 32 || end > int64_t{kMaxRow} + 1) return;
   const int64_t bytes = state->SlabBytes(end);
   if (Grant(bytes, "rows ahead").ok()) state->AddSlabs(queue_, end);
 }
@@ -150,6 +184,7 @@ Status GpuTableOn<Queue>::Insert(State* state, const DeviceKeys& keys, const Dev
         state->index = std::move(insertion->old_index);
         state->view.index = insertion->old_view;
         state->used_bound = insertion->old_used_bound;
+        ForEach(queue_, insertion->old_view.capacity(), Relink{insertion->old_view, state->view.rows});
         ForEach(queue_, 1, ExchangeUsed{state->view.counters, true});
       } else {
         ForEach(queue_, n, Unclaim(body));
@@ -177,6 +212,7 @@ Status GpuTableOn<Queue>::FindOrInsert(const KeyBatch& keys, float* out, Paralle
     Staged staged;
     Insertion insertion;
     for (GpuFieldState& field : state_->fields) field.over = true;  // Nobody leaves before a step.
+    TFB_RETURN_IF_ERROR(EnsureCounts(state_.get(), 0, LatestStep(*state_)));
     TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
     TFB_RETURN_IF_ERROR(Insert(state_.get(), staged.keys, {}, {}, {}, true, &insertion));
     ForEach<kGroupLanes>(
@@ -194,15 +230,25 @@ Status GpuTableOn<Queue>::InsertOrAssign(const KeyBatch& keys, const float* valu
     Staged staged;
     Insertion insertion;
     for (GpuFieldState& field : state_->fields) field.over = true;  // Nobody leaves before a step.
+    TFB_RETURN_IF_ERROR(EnsureCounts(state_.get(), 0, LatestStep(*state_)));
     TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
     queue_.FromHost(values, keys.size * options_.dim, staged.values);
+    DeviceBlock set;
+    TFB_RETURN_IF_ERROR(Take(MarkRows::SetSize(keys.size) * static_cast<int64_t>(sizeof(uint64_t)), &set));
     TFB_RETURN_IF_ERROR(Insert(state_.get(), staged.keys, {}, {}, {staged.values, nullptr}, true, &insertion));
-    const MarkRows marks = {state_->view, insertion.arrays.rows, false, keys.size};
-    ForEach(queue_, keys.size, Mark(marks));
+    const MarkRows marks = MarkIn(set, {state_->view, insertion.arrays.rows, false, keys.size});
     ForEach<kGroupLanes>(queue_, keys.size, AssignRows(marks, FloatCopy(options_.dim, staged.values), staged.values));
-    ForEach(queue_, keys.size, Unmark(marks));
     return Done();
   });
+}
+
+template <class Queue>
+MarkRows GpuTableOn<Queue>::MarkIn(const DeviceBlock& set, MarkRows marks) const {
+  marks.set = static_cast<uint64_t*>(set.get());
+  marks.set_mask = static_cast<uint64_t>(MarkRows::SetSize(marks.size)) - 1;
+  queue_.Zero(set.get(), set.bytes());
+  ForEach(queue_, marks.size, Mark(marks));
+  return marks;
 }
 
 template <class Queue>
@@ -231,12 +277,13 @@ Status GpuTableOn<Queue>::FreeByRank(const DeviceKeys& keys, int64_t* erased) {
   };
   DeviceBlock block;
   TFB_RETURN_IF_ERROR(TakeArrays(take, &block));
-  const MarkRows marks = {state_->view, rows, true, n};
+  DeviceBlock set;
+  TFB_RETURN_IF_ERROR(Take(MarkRows::SetSize(n) * static_cast<int64_t>(sizeof(uint64_t)), &set));
   ForEach<kGroupLanes>(queue_, n, FindErased{state_->view, keys, rows});
-  ForEach(queue_, n, Mark(marks));
+  const MarkRows marks = MarkIn(set, {state_->view, rows, true, n});
   ForEach(queue_, n, FlagChosen(marks, flags));
   queue_.InclusiveSum(flags, ranks, n, sum_scratch);
-  ForEach<kGroupLanes>(queue_, n, FreeRows{state_->view, rows, flags, ranks});
+  ForEach(queue_, n, FreeRows{state_->view, rows, flags, ranks});
   ForEach(queue_, 1, CommitFreed{state_->view.counters, ranks + n - 1});
   if (erased != nullptr) {
     int32_t count = 0;
@@ -260,13 +307,13 @@ Status GpuTableOn<Queue>::MakeRoom(State* state, int64_t more_rows, int64_t more
   const int64_t end = state->end_bound + std::max<int64_t>(0, more_rows - static_cast<int64_t>(counters.free));
   const bool grows = state->used_bound + more_keys > MaxUsed(state->view.index.capacity());
   const int64_t buckets = BucketsFor(live + more_keys);
-  const int64_t index_bytes = grows ? buckets * kBucket * static_cast<int64_t>(sizeof(DeviceEntry)) : 0;
-  const int64_t bytes = state->SlabBytes(end) + index_bytes;
   const std::string what = std::to_string(has + more_rows) + " rows";
+  if (end > int64_t{kMaxRow} + 1) return Exhausted(end, -1, "more than 2^31 rows");
+  const int64_t bytes = state->SlabBytes(end);
   TFB_RETURN_IF_ERROR(Grant(bytes, what.c_str()));
   if (grows) {
-    DeviceBlock block(config_.allocator, index_bytes);
-    if (!block.ok()) return Exhausted(bytes, -1, what.c_str());
+    DeviceBlock block;
+    TFB_RETURN_IF_ERROR(TakeIndex(buckets, &block));
     const DeviceBlock old = std::move(state->index);
     Refill(state, state->view.index, std::move(block), buckets, live);
   }

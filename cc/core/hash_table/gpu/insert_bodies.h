@@ -190,14 +190,11 @@ struct Publish : InsertBody {
     if (batch.gets_row[i] != 0) {
       becomes = RowOfRank(static_cast<uint64_t>(batch.ranks[i] - 1));
       batch.rows[i] = becomes;
-      DeviceMeta& meta = *state.rows.Meta(becomes);
-      meta.key = keys.keys[i];
-      meta.field = id;
-      meta.mark = 0;
-      meta.frequency = rule.filter                   ? int64_t{PendingCount(batch.before[i])}
-                       : rule.frequencies != nullptr ? rule.frequencies[i]
-                                                     : 1;
-      meta.last_step = rule.last_steps != nullptr ? rule.last_steps[i] : state.steps[id];
+      *state.rows.Entry(becomes) = static_cast<uint32_t>(batch.entries[i]);
+      const int64_t frequency = rule.filter                   ? int64_t{PendingCount(batch.before[i])}
+                                : rule.frequencies != nullptr ? rule.frequencies[i]
+                                                              : 1;
+      state.rows.SetCounts(becomes, {frequency, rule.last_steps != nullptr ? rule.last_steps[i] : state.steps[id]});
       CountAt(state.field_rows, id, 1);
       if (claimed == kClaimedPending) CountAt(state.field_pending, id, -1);
     } else {
@@ -277,11 +274,24 @@ struct ExchangeUsed {
 // Unit: an entry of the index that is outgrown.
 struct Rehash {
   DeviceIndex from, to;
+  DeviceRows rows;
   DeviceCounters* counters;
   TFB_HOST_DEVICE void operator()(int64_t i) const {
-    if (!IsLive(StateOf(from.entries[i].tag))) return;
-    Reenter(to, from.entries[i]);
+    const uint32_t before = StateOf(from.entries[i].tag);
+    if (!IsLive(before)) return;
+    const int64_t place = Reenter(to, from.entries[i]);
+    if (IsRow(before)) *rows.Entry(before) = static_cast<uint32_t>(place);
     CountAt(&counters->used, 0, 1);
+  }
+};
+
+// Unit: an entry of the index that was outgrown, and is the table's again.
+struct Relink {
+  DeviceIndex index;
+  DeviceRows rows;
+  TFB_HOST_DEVICE void operator()(int64_t i) const {
+    const uint32_t row = StateOf(index.entries[i].tag);
+    if (IsRow(row)) *rows.Entry(row) = static_cast<uint32_t>(i);
   }
 };
 

@@ -7,43 +7,61 @@
 namespace tf_booster {
 namespace gpu {
 
-// The larger one of *mark and `value` from now on.
-TFB_HOST_DEVICE void RaiseMark(uint32_t* mark, uint32_t value) {
-#if defined(__CUDA_ARCH__)
-  atomicMax(mark, value);
-#else
-  uint32_t now = LoadRelaxed(mark);
-  while (value > now && !__atomic_compare_exchange_n(mark, &now, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-  }
-#endif
-}
-
 // Unit: a key of an update, all distinct.
 struct CountSightings {
   DeviceState state;
+  DeviceKeys keys;
   const uint32_t* rows;
   const int64_t* counts;  // Or null: 1 each.
 
   TFB_HOST_DEVICE void operator()(int64_t i) const {
     if (rows[i] == 0) return;
-    DeviceMeta& meta = *state.rows.Meta(rows[i]);
-    const int64_t count = counts == nullptr ? 1 : counts[i];
-    meta.frequency = meta.frequency > INT64_MAX - count ? INT64_MAX : meta.frequency + count;
-    meta.last_step = state.steps[meta.field];
+    const int64_t count = counts == nullptr ? 1 : counts[i], before = state.rows.Counts(rows[i]).frequency;
+    state.rows.SetCounts(rows[i],
+                         {before > INT64_MAX - count ? INT64_MAX : before + count, state.steps[keys.IdOf(state, i)]});
   }
 };
 
-// Of places with one row the last one is chosen, or the first one. Three kernels: Mark, what is done with the chosen
-// place, and Unmark by it, so that marks are 0 again.
+// Unit: a row from kFirstRow on. The highest frequency, on counters->frequency, which was 0.
+struct FindMostFrequent {
+  DeviceState state;
+  TFB_HOST_DEVICE void operator()(int64_t r) const {
+    const uint32_t row = static_cast<uint32_t>(kFirstRow + r);
+    if (*state.rows.Entry(row) >= kLeavingRow) return;
+    const uint64_t frequency = static_cast<uint64_t>(state.rows.Counts(row).frequency);
+    if (frequency > LoadRelaxed(&state.counters->frequency)) RaiseTo(&state.counters->frequency, frequency);
+  }
+};
+
+// Of places with one row the last one is chosen, or the first one, by a hash set of the rows: {row, mark} in a word, so
+// that the greatest mark of a row is an atomic maximum. Of zeros before Mark, and at most half full.
 struct MarkRows {
   DeviceState state;
   const uint32_t* rows;
   bool first;
   int64_t size;
+  uint64_t* set = nullptr;
+  uint64_t set_mask = 0;
 
-  TFB_HOST_DEVICE uint32_t MarkOf(int64_t i) const { return static_cast<uint32_t>(first ? size - i : i + 1); }
+  static int64_t SetSize(int64_t places) {
+    int64_t size = 2;
+    while (size < 2 * places) size *= 2;
+    return size;
+  }
+  TFB_HOST_DEVICE uint64_t WordOf(int64_t i) const {
+    return uint64_t{rows[i]} << 32 | static_cast<uint64_t>(first ? size - i : i + 1);
+  }
+  // Where the row's word is, or an empty one; `word` is what stands there.
+  TFB_HOST_DEVICE uint64_t* PlaceOf(uint32_t row, uint64_t* word) const {
+    for (uint64_t at = Mix64(row) & set_mask;; at = (at + 1) & set_mask) {
+      *word = LoadRelaxed(set + at);
+      if (*word == 0 || *word >> 32 == row) return set + at;
+    }
+  }
   TFB_HOST_DEVICE bool Chosen(int64_t i) const {
-    return rows[i] != 0 && LoadRelaxed(&state.rows.Meta(rows[i])->mark) == MarkOf(i);
+    uint64_t word = 0;
+    if (rows[i] != 0) PlaceOf(rows[i], &word);
+    return word != 0 && word == WordOf(i);
   }
 };
 
@@ -51,15 +69,14 @@ struct MarkRows {
 struct Mark : MarkRows {
   explicit Mark(const MarkRows& marks) : MarkRows(marks) {}
   TFB_HOST_DEVICE void operator()(int64_t i) const {
-    if (rows[i] != 0) RaiseMark(&state.rows.Meta(rows[i])->mark, MarkOf(i));
-  }
-};
-
-// Unit: a place. Marks of other places of the row are above 0 and not this one's, so they are not chosen afterwards.
-struct Unmark : MarkRows {
-  explicit Unmark(const MarkRows& marks) : MarkRows(marks) {}
-  TFB_HOST_DEVICE void operator()(int64_t i) const {
-    if (Chosen(i)) StoreRelaxed(&state.rows.Meta(rows[i])->mark, uint32_t{0});
+    if (rows[i] == 0) return;
+    for (;;) {  // Until the place is the row's; each failure is another row's success.
+      uint64_t word = 0;
+      uint64_t* const place = PlaceOf(rows[i], &word);
+      if (word == 0) word = AtomicCompareExchange(place, uint64_t{0}, WordOf(i));
+      if (word == 0) return;
+      if (word >> 32 == rows[i]) return RaiseTo(place, WordOf(i));
+    }
   }
 };
 
@@ -107,21 +124,15 @@ struct FlagChosen : MarkRows {
 };
 
 // Takes a row out of the index and puts it on the stack of free ones.
-TFB_HOST_DEVICE void FreeOne(const Group& group, const DeviceState& state, uint32_t row, uint64_t rank) {
-  DeviceMeta& meta = *state.rows.Meta(row);
-  const int64_t key = meta.key;
-  const uint32_t id = meta.field;
-  const Probe probe = FindEntry(group, state.index, key, id);
-  group.Once([&] {
-    if (Vacate(state.index, probe.entry)) CountAt(&state.counters->used, 0, -1);
-    CountAt(state.field_rows, id, -1);
-    meta.field = kNoField;
-    meta.mark = 0;
-    *state.rows.FreeRow(state.counters->free + rank) = row;
-  });
+TFB_HOST_DEVICE void FreeOne(const DeviceState& state, uint32_t row, uint64_t rank) {
+  const int64_t entry = *state.rows.Entry(row);
+  CountAt(state.field_rows, LowOf(state.index.entries[entry].tag), -1);
+  if (Vacate(state.index, entry)) CountAt(&state.counters->used, 0, -1);
+  *state.rows.Entry(row) = kFreeRow;
+  *state.rows.FreeRow(state.counters->free + rank) = row;
 }
 
-// Unit: a place; a group. Those that are flagged, by rank.
+// Unit: a place. Those that are flagged, by rank.
 struct FreeRows {
   DeviceState state;
   const uint32_t* rows;
@@ -130,7 +141,7 @@ struct FreeRows {
 
   TFB_HOST_DEVICE void operator()(int64_t i) const {
     if (flags[i] == 0) return;
-    FreeOne(Group(), state, rows[i], static_cast<uint64_t>(ranks[i] - 1));
+    FreeOne(state, rows[i], static_cast<uint64_t>(ranks[i] - 1));
   }
 };
 
@@ -151,7 +162,7 @@ struct NextEpoch {
 };
 
 // Fields that were exchanged: their old ids leave. Unit: a place of the index. Pending keys go here, entries of rows as
-// well; the rows themselves are for FlagOld and FreeOld.
+// well; the rows themselves, which are leaving now, are for FlagLeaving and FreeLeaving.
 struct PurgeEntries {
   DeviceState state;
   const uint8_t* is_old;  // By id.
@@ -163,24 +174,23 @@ struct PurgeEntries {
       CountAt(state.field_pending, LowOf(tag), -1);
     } else {
       CountAt(state.field_rows, LowOf(tag), -1);
+      *state.rows.Entry(StateOf(tag)) = kLeavingRow;
     }
     if (Vacate(state.index, e)) CountAt(&state.counters->used, 0, -1);
   }
 };
 
-// Unit: a row from kFirstRow on.
-struct FlagOld {
+// Unit: a row from `first` on.
+struct FlagLeaving {
   DeviceState state;
-  const uint8_t* is_old;
   int64_t first;
   int32_t* flags;
   TFB_HOST_DEVICE void operator()(int64_t r) const {
-    const uint32_t id = state.rows.Meta(static_cast<uint32_t>(first + r))->field;
-    flags[r] = id != kNoField && is_old[id] != 0;
+    flags[r] = *state.rows.Entry(static_cast<uint32_t>(first + r)) == kLeavingRow;
   }
 };
 
-struct FreeOld {
+struct FreeLeaving {
   DeviceState state;
   int64_t first;
   const int32_t* flags;
@@ -188,9 +198,7 @@ struct FreeOld {
   TFB_HOST_DEVICE void operator()(int64_t r) const {
     if (flags[r] == 0) return;
     const uint32_t row = static_cast<uint32_t>(first + r);
-    DeviceMeta& meta = *state.rows.Meta(row);
-    meta.field = kNoField;
-    meta.mark = 0;
+    *state.rows.Entry(row) = kFreeRow;
     *state.rows.FreeRow(state.counters->free + static_cast<uint64_t>(ranks[r] - 1)) = row;
   }
 };
