@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from benchmarks import data
+from benchmarks import data, machine
 
 NAME = "bare loop"
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -44,8 +44,7 @@ def _library() -> Optional[Any]:
 def _huge(shape: Sequence[int], dtype=np.float32) -> np.ndarray:
     """Zeros on huge pages that have been touched."""
     count = int(np.prod(shape))
-    memory = mmap.mmap(-1, max(count * np.dtype(dtype).itemsize, mmap.PAGESIZE))
-    memory.madvise(mmap.MADV_HUGEPAGE)
+    memory = machine.huge_pages(max(count * np.dtype(dtype).itemsize, mmap.PAGESIZE))
     array = np.frombuffer(memory, dtype, count)
     array[:] = 0
     return array.reshape(shape)

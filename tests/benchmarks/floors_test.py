@@ -1,9 +1,11 @@
 """The bare loops do what the tables beside them do."""
 
+import mmap
+
 import numpy as np
 import pytest
 
-from benchmarks import data, floors
+from benchmarks import data, floors, machine
 
 NEW = 7
 
@@ -52,3 +54,11 @@ def test_contestants_run_all_batches_of_a_turn():
         floors.adam(rows=4, dim=16, batches=batches, grads=np.ones([2, 16], np.float32), threads=1),
     ):
         contestant[floors.NAME](0)
+
+
+def test_huge_pages_are_given_back():
+    memory = machine.huge_pages(1 << 22)
+    content = np.frombuffer(memory, np.int64)
+    content[:] = 7
+    memory.madvise(mmap.MADV_DONTNEED)  # Shared memory, Python's default, keeps its content and has no huge pages.
+    assert not content.any()

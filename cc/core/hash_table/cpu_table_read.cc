@@ -8,7 +8,7 @@
 
 #include "cc/core/base/dispatch_dim.h"
 #include "cc/core/hash_table/cpu_table_impl.h"
-#include "cc/core/hash_table/row_copy.h"
+#include "cc/core/hash_table/row_blocks.h"
 
 namespace tf_booster {
 namespace {
@@ -31,8 +31,7 @@ template <int64_t kDim>
 constexpr uint64_t kRing = kHashAhead<kDim> == 48 ? 64 : 32;  // What a stage keeps for the next one.
 // Keys of one visit to the reading room: about 50 us, against some 50 ns for entering.
 constexpr int64_t kPart = 4096;
-// So few keys wait for less than a pipeline takes to start and to end: 60 ns where only buckets are read, 120 at dim
-// 16.
+// So few keys wait for less than a pipeline that reads buckets takes to start and to end, 60 ns.
 constexpr int64_t kFew = 4;
 
 int64_t FindCost(int64_t dim) { return 20 + dim / 4; }
@@ -242,58 +241,37 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const st
   std::atomic<int64_t> wrong{0};
   const auto gather_some = [&](auto constant, const TableState& state, const int64_t* codes, int64_t n, float* out) {
     const Ids id(state, keys);
-    const auto fresh_row = [&](int64_t k) { return handles == nullptr ? 0 : FreshRow(state, handles[k]); };
-    const auto without_row = [&](int64_t code, float* to) {
+    const auto locate = [&](int64_t begin, int64_t count, const float** rows) {
+      // Almost always all handles are fresh; the keys of others are probed for together.
+      int64_t places[kRowBlock], open_keys[kRowBlock], num_open = 0;
+      uint32_t open_fields[kRowBlock], states[kRowBlock];
+      for (int64_t k = 0; k < count; ++k) {
+        const int64_t place = (codes[begin + k] & kCodeMask) - 1;
+        const bool known = static_cast<uint64_t>(place) < static_cast<uint64_t>(size);
+        const uint32_t row = known && handles != nullptr ? FreshRow(state, handles[place]) : 0;
+        rows[k] = row == 0 ? nullptr : state.rows.Values(row);
+        if (__builtin_expect(row != 0, 1)) continue;
+        if (place >= size) wrong = place + 1;
+        if (!known) continue;
+        places[num_open] = k;
+        open_keys[num_open] = key[place];
+        open_fields[num_open++] = FieldOf(keys, place);
+      }
+      if (num_open == 0) return;
+      LocatePart(state, {open_keys, open_fields, num_open}, 0, num_open, states);
+      for (int64_t j = 0; j < num_open; ++j) {
+        if (IsRow(states[j])) rows[places[j]] = state.rows.Values(states[j]);
+      }
+    };
+    const auto without_row = [&](int64_t i, float* to) {
+      const int64_t code = codes[i] & kCodeMask;
       if (code == 0 || code > size) {
         std::fill_n(to, dim, 0.0f);
       } else {
         InitialRow(state.fields[id(code - 1)].initializer, key[code - 1], dim, to);
       }
     };
-    if (n <= kFew) {
-      for (int64_t i = 0; i < n; ++i) {
-        const int64_t code = codes[i] & kCodeMask, k = code - 1;
-        if (code > size) wrong = code;
-        uint32_t row = 0;
-        if (code != 0 && code <= size) row = fresh_row(k);
-        if (code != 0 && code <= size && row == 0) row = state.index.StateOf(HashKey(key[k], id(k)), key[k], id(k));
-        if (IsRow(row)) {
-          CopyRow<constant.value>(out + i * dim, state.rows.Values(row), dim);
-        } else {
-          without_row(code, out + i * dim);
-        }
-      }
-      return;
-    }
-    Probes<constant.value> probes(state.index);
-    RowRing<constant.value> rows(0, n, dim);
-    const auto put = [&](int64_t i, uint64_t place, uint32_t row, bool late) {
-      rows.Put(i, place, IsRow(row) ? state.rows.Values(row) : nullptr, late);
-    };
-    const auto hash = [&](int64_t i, uint64_t place) {
-      const int64_t code = codes[i] & kCodeMask;
-      if (code > size) wrong = code;
-      if (code == 0 || code > size || fresh_row(code - 1) != 0) return;
-      probes.Hash(place, key[code - 1], id(code - 1));
-    };
-    const auto probe = [&](int64_t i, uint64_t place) {
-      const int64_t code = codes[i] & kCodeMask, k = code - 1;
-      uint32_t row = 0;
-      if (code != 0 && code <= size) {
-        row = fresh_row(k);
-        if (row == 0) row = probes.Probe(place, key[k], id(k));
-      }
-      put(i, place, row, /*late=*/false);
-    };
-    const auto settle = [&](int64_t i, uint64_t place) {
-      if (!probes.IsOpen(place)) return;
-      const int64_t k = (codes[i] & kCodeMask) - 1;
-      put(i, place, probes.Settle(place, key[k], id(k)), /*late=*/true);
-    };
-    const auto copy = [&](int64_t i, uint64_t place) {
-      rows.Copy(i, place, out + i * dim, [&](float* to) { without_row(codes[i] & kCodeMask, to); });
-    };
-    Pipeline<constant.value>(0, n, hash, probe, settle, copy);
+    CopyByBlocks<constant.value>(n, dim, out, locate, without_row);
   };
   // All parts are one range, so that many small ones share the threads as one large one does.
   std::vector<int64_t> starts;

@@ -1,5 +1,6 @@
 #include "cc/core/optimizer/sparse_apply.h"
 
+#include <cstring>
 #include <limits>
 #include <map>
 #include <random>
@@ -9,6 +10,7 @@
 #include "cc/core/base/test.h"
 #include "cc/core/base/thread_for.h"
 #include "cc/core/optimizer/fake_table.h"
+#include "cc/core/optimizer/gradient_sums.h"
 
 namespace tf_booster {
 namespace {
@@ -122,6 +124,33 @@ TEST(BitsDoNotDependOnThreads) {
       FakeTable table(4, 2, groups == 1 ? 32 : 2500, Problem::kFields);  // Also more than are updated at a time.
       ThreadFor pf(threads);
       CheckAgainstSums(problem, table, 4, pf);
+    }
+  }
+}
+
+// More sums than are allocated at a time, and the sign of zero that adding to zero leaves.
+TEST(ManySumsHaveTheBitsOfPlainOnes) {
+  constexpr int64_t kDim = 72, kPlaces = 9000, kRows = 3 * kPlaces;
+  std::vector<float> grads(kRows * kDim);
+  std::vector<int64_t> places(kRows);
+  std::mt19937_64 random(5);
+  for (int64_t row = 0; row < kRows; ++row) {
+    places[row] = row < 2 * kPlaces ? row % kPlaces : static_cast<int64_t>(random() % kPlaces);
+    for (int64_t j = 0; j < kDim; ++j) {
+      grads[row * kDim + j] = j % 9 == 0 ? -0.0f : static_cast<float>(random() % 1000) * 0.1f - 50;
+    }
+  }
+  std::vector<float> expected(kPlaces * kDim);
+  for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t j = 0; j < kDim; ++j) expected[places[row] * kDim + j] += grads[row * kDim + j];
+  }
+  for (const int threads : {1, 2}) {
+    GradientSums sums;
+    ThreadFor pf(threads);
+    sums.Build(
+        {{grads.data(), kRows}}, kDim, kPlaces, [&](int64_t, int64_t row) { return places[row]; }, pf);
+    for (int64_t place = 0; place < kPlaces; ++place) {
+      EXPECT_TRUE(std::memcmp(sums.Of(place), &expected[place * kDim], kDim * sizeof(float)) == 0);
     }
   }
 }

@@ -1,0 +1,68 @@
+// Copies rows of many keys whose places are at hand, block by block: one loop finds out where the rows of the next
+// block are, another copies.
+//
+// A gather through handles so takes 11.4 ns a row in place of 14.1 at dim 16, 26 in place of 31 at dim 64 and 45.5 in
+// place of 47 at dim 128 (Zipf's law, gradients and sums of a step between; a loop that knows the rows 6, 20 and 40):
+// in one loop, in stages of a ring, whatever the one does stands between the misses of the other. A find is slower this
+// way (dim 16 19 and 22 ns), for there both loops wait for memory, and each block's buckets have a beginning and an
+// end.
+#ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_BLOCKS_H_
+#define TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_BLOCKS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cc/core/base/lines_ahead.h"
+#include "cc/core/hash_table/row_copy.h"
+
+namespace tf_booster {
+
+constexpr int64_t kRowBlock = 256;
+// Rows are fetched so far ahead of their copy, also those of the next block.
+constexpr int64_t kCopyBytesAhead = 6144;
+
+// For all i < n: copies the row of i to out + i * dim, or calls otherwise(i, out + i * dim) where it has none.
+// locate(begin, count, rows) sets rows[k] to the row of begin + k, null where it has none, for `count` of at most
+// kRowBlock. kDim: DispatchDim's.
+template <int64_t kDim, class Locate, class Otherwise>
+void CopyByBlocks(int64_t n, int64_t dim, float* out, const Locate& locate, const Otherwise& otherwise) {
+  const int64_t rows_ahead = std::clamp<int64_t>(kCopyBytesAhead / (dim * sizeof(float)), 3, kRowBlock / 2);
+  const float* rows[2 * kRowBlock];
+  const auto locate_block = [&](int64_t begin) {
+    const int64_t count = std::min(kRowBlock, n - begin);
+    if (count <= 0) return;
+    const float** const block = rows + begin % (2 * kRowBlock);
+    locate(begin, count, block);
+  };
+  const auto row_of = [&](int64_t i) { return rows[i % (2 * kRowBlock)]; };
+  locate_block(0);
+  for (int64_t i = 0; i < std::min(n, rows_ahead); ++i) {
+    if (row_of(i) != nullptr) PrefetchRow(row_of(i), dim);
+  }
+  for (int64_t begin = 0; begin < n; begin += kRowBlock) {
+    locate_block(begin + kRowBlock);
+    for (int64_t i = begin; i < std::min(n, begin + kRowBlock); ++i) {
+      const float* const row = row_of(i);
+      const float* later = row_of(std::min(n - 1, i + rows_ahead));
+      float* const to = out + i * dim;
+      if constexpr (kFetchedInCopies<kDim>) {
+        if (row != nullptr) {
+          CopyRowAndFetch<kDim>(to, row, later == nullptr ? row : later);
+          continue;
+        }
+        if (later != nullptr) PrefetchRow(later, kDim);
+      } else {
+        if (later != nullptr) PrefetchRow(later, kDim > 0 ? kDim : dim);
+        if (row != nullptr) {
+          CopyRow<kDim>(to, row, dim);
+          continue;
+        }
+      }
+      otherwise(i, to);
+    }
+  }
+}
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_ROW_BLOCKS_H_
