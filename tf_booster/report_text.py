@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterable, List, Sequence, Tuple
 # Reasons that are alike but for names are told once, when there are more than this many.
 _TOLD_ONE_BY_ONE = 3
 _BOUND = {"embedding": "embedding graph", "main": "main graph", "program": "program between its steps"}
+_MANNERS = {"ahead": "one ahead of the other", "apart": "one after the other", "in one": "both halves in one run"}
 
 
 def text(report: Any) -> str:
@@ -70,7 +71,16 @@ def pipeline(report: Any) -> List[str]:
     return [
         f"embedding pipeline ({of['mode']}): {of['steps']} steps of {of['step_ms']:.2f} ms: embedding graph {of['embedding_ms']:.2f}, "
         f"main graph {of['main_ms']:.2f}, waiting for the embedding graph {of['waiting_ms']:.2f}; bound by the {_BOUND[of['bound_by']]}"
+        + _manner(of)
     ]
+
+
+def _manner(of: Dict[str, Any]) -> str:
+    """How the two halves are run, and why."""
+    if of["manner"] is None:
+        return ""
+    times = ", ".join(f"{_MANNERS[manner]} {ms:.3g}" for manner, ms in of["measured_ms"].items())
+    return f"; {_MANNERS[of['manner']]}" + (f" (measured, ms a step: {times})" if times else "")
 
 
 def memory(report: Any) -> List[str]:

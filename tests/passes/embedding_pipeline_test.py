@@ -74,9 +74,14 @@ def test_exact_probes_ahead_and_reads_rows_in_the_main_graph():
     graph = trained(lambda given: embed(given["ids"]))
     assert rewrite(graph)["modified"]
     ahead, main = embedding_graph(graph), main_graph(graph)
-    assert ahead.count("IteratorGetNext") == ahead.count("TfBoosterTableProbe") == ahead.count("QueueEnqueueV2") == 1
-    assert "TfBoosterTableGather" not in ahead and "QueueDequeueV2" not in ahead
-    assert main.count("TfBoosterTableGather") == main.count("QueueDequeueV2") == 1
+    assert (
+        ahead.count("IteratorGetNext")
+        == ahead.count("TfBoosterTableProbe")
+        == ahead.count("TfBoosterEnqueueBatch")
+        == 1
+    )
+    assert "TfBoosterTableGather" not in ahead and "TfBoosterDequeueBatch" not in ahead
+    assert main.count("TfBoosterTableGather") == main.count("TfBoosterDequeueBatch") == 1
     assert "IteratorGetNext" not in main and "TfBoosterTableProbe" not in main
 
 
@@ -101,7 +106,7 @@ def test_what_a_collection_op_computes_from_the_input_reads_what_crossed():
     rewrite(graph)
     (summary,) = graph.get_collection(v1.GraphKeys.SUMMARIES)
     assert "IteratorGetNext" not in types_upstream(graph, summary.op)
-    assert "QueueDequeueV2" in types_upstream(graph, summary.op)
+    assert "TfBoosterDequeueBatch" in types_upstream(graph, summary.op)
     assert "If" in embedding_graph(graph) and "If" not in main_graph(graph)  # The assertion is inside of it.
 
 

@@ -1,5 +1,6 @@
 """What overlaps: how old rows are, that two halves run at once, and when they do not."""
 
+import itertools
 import json
 import threading
 
@@ -9,8 +10,10 @@ import tensorflow as tf
 from pipelined import booster, v1
 
 import tf_booster
+from tf_booster.pipeline.attach import driver_of
+from tf_booster.pipeline.timing import Timing
 from tf_booster.pipeline.worth import AHEAD, APART, IN_ONE, Worth
-from tf_booster.report import report_of
+from tf_booster.report import Report, report_of
 
 
 def counting(mode, steps):
@@ -57,6 +60,28 @@ def test_steps_may_run_in_another_manner_each_time(monkeypatch):
         assert 10 < report["in_one_run"] < 40  # Those with a batch ahead of them take that one.
 
 
+@pytest.mark.parametrize("manner", [AHEAD, IN_ONE])
+def test_steps_of_hooked_sessions_are_prepared_runs(manner, monkeypatch):
+    """MonitoredSession gives each run options, which mostly ask for nothing; what they ask for, they get."""
+    monkeypatch.setattr(Worth, "manner", lambda self, now: manner)
+    with booster("exact"), tf.Graph().as_default():
+        ids = v1.data.make_one_shot_iterator(tf.data.Dataset.from_tensors(np.int64([3])).repeat(20)).get_next()
+        row = tf_booster.embedding_lookup(tf_booster.get_hash_table("t", 1, initializer=tf.zeros_initializer()), ids)
+        step = v1.train.get_or_create_global_step()
+        train = v1.train.GradientDescentOptimizer(-1.0).minimize(tf.reduce_sum(row), step)
+        with v1.train.MonitoredTrainingSession() as session:
+            assert session.run([row, train])[0] == 0
+            driver, asked = driver_of(session._tf_sess()), []
+            original = driver._original_run
+            driver._original_run = lambda *args: asked.append(args) or original(*args)
+            assert [session.run([row, train])[0] for _ in range(4)] == [1, 2, 3, 4]
+            assert not asked
+            options, metadata = v1.RunOptions(trace_level=v1.RunOptions.SOFTWARE_TRACE), v1.RunMetadata()
+            assert session.run([row, train], options=options, run_metadata=metadata)[0] == 5
+            assert len(asked) == 1 and metadata.step_stats.dev_stats
+            assert session.run([row, train])[0] == 6
+
+
 def test_the_next_batch_is_asked_for_while_the_main_graph_runs(always_ahead):
     """The main graph of step t waits until batch t + 1 is asked for; without overlap it would wait in vain."""
     asked, main_waited = threading.Semaphore(0), []
@@ -91,26 +116,66 @@ def test_the_next_batch_is_asked_for_while_the_main_graph_runs(always_ahead):
     assert main_waited == [True, True, True]
 
 
-def clocked(seconds, steps, **kwargs):
-    """The manners of `steps` steps that take `seconds` each, by their manner."""
+def clocked(seconds, steps, time=lambda usual, step: usual * (1.0 + 0.01 * (step % 3)), **kwargs):
+    """The manners of `steps` steps that take time(`seconds` of their manner, number of the step) each."""
     worth, now, manners = Worth(**kwargs), 0.0, []
     for step in range(steps):
         manners.append(worth.manner(now))
-        now += seconds[manners[-1]] * (1.0 + 0.01 * (step % 3))
+        now += time(seconds[manners[-1]], step)
     return manners
 
 
 def test_what_is_worth_two_runs():
     wins = clocked({AHEAD: 6, APART: 10, IN_ONE: 9.9}, 2500)
-    assert IN_ONE not in wins and wins.count(APART) < 30  # One run is not tried: to make its executor would take long.
+    assert IN_ONE not in wins and wins.count(APART) < 50  # One run is not tried: to make its executor would take long.
     short = clocked({AHEAD: 0.16e-3, APART: 0.27e-3, IN_ONE: 0.11e-3}, 2500)
-    assert short.count(IN_ONE) > 2400, "the second run alone costs what overlap seems to win"
+    assert short.count(IN_ONE) > 2300, "the second run alone costs what overlap seems to win"
     little = clocked({AHEAD: 9.5, APART: 10, IN_ONE: 9.9}, 2500)
-    assert little.count(AHEAD) > 2400 and 0 < little.count(IN_ONE) < 30
+    assert little.count(AHEAD) > 2300 and 0 < little.count(IN_ONE) < 80
     loses = clocked({AHEAD: 10.5, APART: 10, IN_ONE: 9.9}, 2500)
-    assert loses[:10] == 10 * [AHEAD] and loses.count(IN_ONE) > 2400
-    assert loses[2040:].count(AHEAD) > 10, "it looks again"
+    assert loses[:10] == 10 * [AHEAD] and loses.count(IN_ONE) > 2300
+    assert loses[1000:].count(AHEAD) > 10, "it looks again"
     assert Worth(AHEAD).manner(0.0) is AHEAD
+
+
+LOSES, WINS, EQUAL = (
+    {AHEAD: 11.5, APART: 12.5, IN_ONE: 10},
+    {AHEAD: 6, APART: 10, IN_ONE: 9.9},
+    {AHEAD: 9.95, APART: 10.3, IN_ONE: 10},
+)
+
+
+@pytest.mark.parametrize("seconds", [LOSES, WINS, EQUAL])
+@pytest.mark.parametrize("what", ["steady", "slow at first", "growing", "noisy", "sometimes long"])
+def test_what_choosing_costs(seconds, what):
+    """Less than 2 % more than the best manner from the first step to the last, and its mind changes once at most."""
+    random = np.random.RandomState(4)
+    time = {
+        "steady": lambda usual, step: usual,
+        "slow at first": lambda usual, step: usual * (1 + 9 * 0.7**step),
+        "growing": lambda usual, step: usual * (1 + step / 1000),
+        "noisy": lambda usual, step: usual * random.lognormal(0, 0.15),
+        "sometimes long": lambda usual, step: usual * (20 if random.rand() < 0.1 else 1),
+    }[what]
+    manners = clocked(seconds, 20000, time)
+    assert sum(seconds[manner] for manner in manners) < 1.02 * 20000 * min(seconds[AHEAD], seconds[IN_ONE])
+    long = [manner for manner, run in itertools.groupby(manners) if len(list(run)) > 100]
+    assert sum(one is not next_one for one, next_one in zip(long, long[1:])) <= 1
+
+
+def test_another_manner_is_chosen_when_another_is_better():
+    manners = clocked({AHEAD: 1, APART: 2, IN_ONE: 3}, 9000, lambda usual, step: usual if step < 3000 else 4 - usual)
+    assert manners[2900:3000] == 100 * [AHEAD] and manners[-100:] == 100 * [IN_ONE]
+
+
+def test_the_report_says_what_was_measured():
+    worth, now = Worth(), 0.0
+    assert worth.to_dict() == {"manner": None, "measured_ms": {}}
+    for _ in range(200):
+        now += {AHEAD: 2e-3, APART: 1.5e-3, IN_ONE: 1e-3}[worth.manner(now)]
+    assert worth.to_dict() == {"manner": "in one", "measured_ms": {"ahead": 2.0, "apart": 1.5, "in one": 1.0}}
+    said = str(Report(pipeline={"mode": "exact", **Timing(steps=200).to_dict(), **worth.to_dict()}))
+    assert "both halves in one run (measured, ms a step: one ahead of the other 2, one after the other 1.5, " in said
 
 
 def test_ranks_that_measure_otherwise_run_alike():

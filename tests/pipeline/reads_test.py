@@ -201,14 +201,14 @@ def test_a_step_that_fetches_no_read_does_none():
             session.run(program.train)
             driver = driver_of(session._tf_sess())
             asked = []
-            original = driver._original_run
+            original = driver._run_again
 
-            def counted(handle, targets, fetches, *rest):
+            def counted(known, name, targets, fetches, *rest):
                 if split_of(session.graph).enqueue not in targets:
                     asked.append([tensor.name for tensor in fetches])
-                return original(handle, targets, fetches, *rest)
+                return original(known, name, targets, fetches, *rest)
 
-            driver._original_run = counted
+            driver._run_again = counted
             session.run([program.loss, program.count, program.rate, program.train])
             assert len(asked) == 1
             session.run([program.loss, program.kernel, program.train])

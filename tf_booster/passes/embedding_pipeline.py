@@ -26,7 +26,6 @@ SCOPE = "tf_booster/pipeline"
 _LEFT_WHOLE = "left whole: "
 # TensorFlow names the placeholder in the error of a session that nobody feeds it.
 _EXPECTED = "call_tf.enable_gpu_booster_before_this_graph_runs"
-_NO_BATCH = "tf_booster: a step of the embedding pipeline found no batch that it could wait for; batches in the queue:"
 
 
 class EmbeddingPipeline(Pass):
@@ -97,30 +96,25 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str, reads: Sequence[tf
     """reads: what the main graph does before it takes its batch."""
     ahead = frozenset(tensor.name for op in found.ops for tensor in op.inputs)
     copies = _copy(view, found)
+    queue = f"{SCOPE}/queue"
     with view.inserting(HOST):
-        # Without a limit: the driver has one, and a run that waited for room would wait for ever.
-        queue = tf.raw_ops.FIFOQueueV2(
-            component_types=[tensor.dtype for tensor in found.crossing], capacity=-1, name=f"{SCOPE}/queue"
-        )
-        size = tf.raw_ops.QueueSizeV2(handle=queue, name=f"{SCOPE}/waiting")
+        size = _native.ops().tf_booster_batch_queue_size(shared_name=queue, name=f"{SCOPE}/waiting")
         expected = tf.raw_ops.Placeholder(dtype=tf.int32, shape=[], name=f"{SCOPE}/{_EXPECTED}")
-        at_begin = tf.raw_ops.QueueSizeV2(handle=queue, name=f"{SCOPE}/waiting_at_begin")
-        waits = tf.raw_ops.GreaterEqual(x=at_begin, y=expected, name=f"{SCOPE}/waits")
-        there = tf.raw_ops.Assert(condition=waits, data=[_NO_BATCH, at_begin], name=f"{SCOPE}/batch_is_there")
-    with view.inserting(HOST, [there, *reads]):
-        dequeued = tf.raw_ops.QueueDequeueV2(
-            handle=queue, component_types=[tensor.dtype for tensor in found.crossing], name=f"{SCOPE}/batch"
+        there = tf.constant(1, tf.int32, name=f"{SCOPE}/batch_is_there")
+    with view.inserting(HOST, reads):
+        dequeued = _native.ops().tf_booster_dequeue_batch(
+            sent=expected, T=[tensor.dtype for tensor in found.crossing], shared_name=queue, name=f"{SCOPE}/batch"
         )
     with view.inserting(HOST, [copies[op.name] for op in found.ends]):
-        sent = [copies[tensor.op.name].outputs[tensor.value_index] for tensor in found.crossing]
-        enqueue = tf.raw_ops.QueueEnqueueV2(handle=queue, components=sent, name=f"{SCOPE}/send")
+        crossing = [copies[tensor.op.name].outputs[tensor.value_index] for tensor in found.crossing]
+        sent = _native.ops().tf_booster_enqueue_batch(x=crossing, shared_name=queue, name=f"{SCOPE}/send")
     with view.inserting(HOST):
         # Grappler knows no shapes of what comes out of a queue, and sums and products that it rewrites by shapes would get other last bits.
         values = _native.ops().tf_booster_arrived_batch(
             x=dequeued, shapes=[tensor.shape for tensor in found.crossing], name=f"{SCOPE}/arrived"
         )
     arrived = values[0].op
-    new = {enqueue, *copies.values()}
+    new = {sent.op, *copies.values()}
     members = set(found.ops)
     for tensor, value in zip(found.crossing, values):
         # Copies of the program's ops go on reading each other: only those that nothing but a hook may fetch are left of them.
@@ -132,12 +126,13 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str, reads: Sequence[tf
     view.redirect_control([found.source], arrived)
     return Split(
         mode=mode,
-        enqueue=enqueue,
+        enqueue=sent.op,
         dequeue=dequeued[0].op,
         arrived=arrived,
         waited=waited,
         size=size,
         expected=expected,
+        there=there,
         source=found.source,
         crossing={tensor.name: value for tensor, value in zip(found.crossing, values)},
         ahead=ahead,

@@ -33,8 +33,10 @@ _PATIENCE_SECONDS = 10.0
 # How many runs of the embedding graph are begun before the step that they are for: with the second one its thread has work when
 # it ends the first, and does not wait for two threads to wake up. Rows that are read ahead would be two updates old.
 _DEPTH = {EXACT: 2, ASYNC: 1}
-# How many batches a step finds in the queue when it begins: its own, or one that its run makes itself.
-_ONE, _NONE = np.array(1, np.int32), np.array(0, np.int32)
+# What a step is fed as a sign that its batch waits.
+_THERE = np.array(1, np.int32)
+# Runs that take a batch: one that waits, and one that the run makes itself.
+_MAIN, _BOTH = "main", "both"
 
 
 class Driver:
@@ -63,6 +65,10 @@ class Driver:
         # Ranks must agree on how far they are ahead.
         self._worth = Worth(agreed=Rank0Says("how the pipeline runs")) if split.meets_ranks else Worth()
         self._expected = split.expected.ref()
+        # What says in such a run that its batch is there.
+        self._sent = {_MAIN: split.there, _BOTH: split.enqueue.outputs[0]}
+        self._tells_costs = _compat.tells_costs(session)
+        self._can_be_one = _compat.can_prepare_runs(session)
         self._sends: Dict[str, Any] = {}  # The run of the embedding graph, prepared.
         self._under_way: Set[object] = set()  # Steps that have a batch, and may not have taken it yet.
         self._ends = threading.Condition()
@@ -81,8 +87,13 @@ class Driver:
             with self._lock:
                 self._forget_batches()
         if handle is None and run.takes_batch:
-            return self._with_batch(run, feeds, *rest)
+            return self._with_batch(run, feeds, *self._said(*rest))
         return self._original_run(handle, run.targets, run.fetches, run.fed(feeds), *rest)
+
+    def _said(self, options: Any, metadata: Any) -> Tuple[Any, Any]:
+        """Options and metadata of a run, None for what says nothing: MonitoredSession gives every run empty ones of both."""
+        asked = options is not None and _compat.says_something(options)
+        return (options, metadata) if asked or self._tells_costs else (None, None)
 
     def _with_batch(self, run: Run, feeds: Any, *rest: Any) -> Any:
         if run.after_first is not None:
@@ -100,13 +111,17 @@ class Driver:
     def _run_again(
         self, known: Any, name: str, targets: Any, fetches: Any, feeds: Any, options: Any, metadata: Any
     ) -> Any:
-        """A run that comes again and again with other values. known, name: where it is kept."""
+        """A run that comes again and again with other values. known, name: where it is kept; _MAIN and _BOTH take a batch."""
+        sent = self._sent.get(name)
         if options is None and metadata is None:
             if name not in known:
                 fed = [ref.deref() for ref in feeds]
-                known[name] = _compat.prepared_run(self._session, targets, fetches, fed, own_thread=True)
+                connected = [] if sent is None else [(sent, self._split.expected)]
+                known[name] = _compat.prepared_run(self._session, targets, fetches, fed, True, connected)
             if known[name] is not None:
                 return known[name](*feeds.values())
+        if sent is not None:
+            feeds = {self._expected: _THERE, **feeds}
         # Without options of the program's own: the pipeline's.
         options = self._options if options is None else options
         return self._original_run(None, targets, fetches, feeds, options, metadata)
@@ -128,28 +143,30 @@ class Driver:
         with self._lock:
             self._await_batch()
             handle = self._original_partial_run_setup(ends, [*mapped, self._split.expected])
-            self._original_run(handle, [], [], {self._expected: _ONE}, None, None)
+            self._original_run(handle, [], [], {self._expected: _THERE}, None, None)
         return handle
 
     def _step(self, run: Run, feeds: Any, options: Any, metadata: Any) -> Any:
         """A run that takes a batch, as the graph is split."""
         step = object()
         began = time.perf_counter()
-        name, targets, expected = "main", run.targets, _ONE
+        name, targets = _MAIN, run.targets
         try:
             with self._lock:
                 manner = self._worth.manner(began)
                 if self._trace_wanted and not self._split.meets_ranks:
                     manner = AHEAD
-                if manner is IN_ONE and self._is_queue_empty():
-                    name, targets, expected, seconds = "both", [*run.targets, self._split.enqueue], _NONE, None
+                own = (
+                    options is not None or metadata is not None
+                )  # Such a run cannot be told of the batch that it makes itself.
+                if manner is IN_ONE and self._can_be_one and not own and self._is_queue_empty():
+                    name, targets, seconds = _BOTH, [*run.targets, self._split.enqueue], None
                 else:
                     seconds = self._await_batch(_compat.timeout_seconds(options))
                     while manner is AHEAD and len(self._ahead) + self._left < self._depth:
                         self._ahead.append(self._start())
                 self._under_way.add(step)
             waited = time.perf_counter() - began
-            feeds = {self._expected: expected, **feeds}
             result = self._run_again(run.prepared, name, targets, run.fetches, feeds, options, metadata)
         except BaseException as error:
             # Ctrl-C comes at any place; what fails before a batch was there has taken none. The queue tells what has happened.
@@ -177,7 +194,7 @@ class Driver:
             from_queue = not self._is_queue_empty()
             if from_queue:
                 self._await_batch()
-            return self._by_hand.take_input(wanted, from_queue, {self._expected: _ONE})
+            return self._by_hand.take_input(wanted, from_queue, {self._expected: _THERE})
 
     def always(self, manner: str) -> None:
         """Has all steps from now on run as AHEAD, APART or IN_ONE, for measurements."""
@@ -205,7 +222,7 @@ class Driver:
                 )
         report = report_of(self._graph)
         if report is not None:
-            report.add_pipeline({"mode": self._split.mode, **self.timing.to_dict()})
+            report.add_pipeline({"mode": self._split.mode, **self.timing.to_dict(), **self._worth.to_dict()})
 
     def _begin_to_close(self, collected: Optional[Callable[[], None]]) -> Optional[Job]:
         """Has what closes the session run in the background; None if nobody is to wait for it.
@@ -310,7 +327,7 @@ class Driver:
         self._ahead.clear()
         self._left = 0
         for _ in range(waiting):
-            self._original_run(None, [self._split.dequeue], [], {self._expected: _ONE}, None, None)
+            self._original_run(None, [self._split.dequeue], [], {self._expected: _THERE}, None, None)
 
 
 _open_drivers: weakref.WeakSet[Driver] = weakref.WeakSet()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
@@ -60,6 +61,7 @@ class Needs:
     def __init__(self, graph: tf.Graph, split: Split):
         self._graph, self._split = graph, split
         self._known: Dict[Any, Run] = {}
+        self._lock = threading.Lock()
         self._version = -1
         self._index = GraphIndex(graph)
         self._sources = Sources(graph)
@@ -71,12 +73,13 @@ class Needs:
 
     def of(self, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], fed: Tuple[tf.Tensor, ...]) -> Run:
         """A run of `targets` and `fetches` that is given the tensors `fed`."""
-        if self._version != self._graph.version:
-            self._look_at_graph()
         key = (tuple(targets), tuple(tensor.name for tensor in fetches), tuple(tensor.name for tensor in fed))
-        found = self._known.get(key)
+        found = self._known.get(key) if self._version == self._graph.version else None
         if found is None:
-            found = self._known[key] = self._examine(targets, fetches, fed)
+            with self._lock:  # Threads that share the session.
+                if self._version != self._graph.version:
+                    self._look_at_graph()
+                found = self._known[key] = self._examine(targets, fetches, fed)
         return found
 
     def writes(self, run: Run) -> bool:

@@ -19,14 +19,15 @@ class Split:
     """A training graph in two parts with a queue between them.
 
     mode: EXACT or ASYNC.
-    enqueue: the end of the embedding graph; each run of it takes one batch of the input.
-    dequeue: where the main graph begins.
+    enqueue: the end of the embedding graph; each run of it takes one batch of the input. Its output says that one has been sent.
+    dequeue: where the main graph begins; a run of it fails when no batch waits.
     arrived: what alone reads `dequeue`, all of it, and passes it on: the values of `crossing`, in that order. What waited for ops of the
       embedding graph waits for it.
     waited: name of an op that waits for `arrived` -> the ops of the program that it waited for before.
     size: int32 scalar, how many batches wait in the queue.
-    expected: int32 placeholder of a run that takes a batch: the run fails when fewer wait. Only a driver feeds it, so that a session
-      without one raises an error and does not wait for a batch that nobody makes.
+    expected: int32 placeholder that `dequeue` waits for. Only a driver gives it, so that a session without one raises an error that says so:
+      any number, `there`, or `enqueue`'s output in a run of both halves.
+    there: an int32 constant.
     source: the op that took batches before the split; no run must need it any more.
     crossing: name of a tensor of the embedding graph -> what the main graph reads in its place. All of the source's are there.
     ahead: names of the tensors that the embedding graph computes with, whose values no feed of a step can change any more.
@@ -41,6 +42,7 @@ class Split:
     waited: Dict[str, Tuple[tf.Operation, ...]]
     size: tf.Tensor
     expected: tf.Tensor
+    there: tf.Tensor
     source: tf.Operation
     crossing: Dict[str, tf.Tensor]
     ahead: FrozenSet[str]
@@ -86,5 +88,8 @@ def _from_text(graph: tf.Graph, said: Dict[str, Any]) -> Split:
         meets_ranks=said["meets_ranks"],
         resets=tuple(map(element, said["resets"])),
         waited={name: tuple(map(element, ops)) for name, ops in said["waited"].items()},
-        **{name: element(said[name]) for name in ("enqueue", "dequeue", "arrived", "size", "expected", "source")},
+        **{
+            name: element(said[name])
+            for name in ("enqueue", "dequeue", "arrived", "size", "expected", "there", "source")
+        },
     )

@@ -10,15 +10,20 @@ AHEAD, APART, IN_ONE = "ahead", "apart", "in one"
 
 # Steps before anything is measured: the first ones make executors and grow tables.
 _WARM = 10
-# Steps of a measurement, and how many of them are forgotten: a pipeline fills, or an executor is made.
-_MEASURED, _FORGOTTEN = 14, 4
-# What a measurement holds for. A measurement costs at most a hundredth of that many steps.
-_HOLDS = 2000
-# Overlap that wins less than this against two runs in turn is compared with one run, too, which saves 0.1 ms of two. Not before:
-# to make its executor takes as long as to make the step's own, seconds where graphs are large.
+# Manners take turns of so many steps, of which the first are forgotten: a pipeline fills or runs dry, or an executor is made.
+_TURN, _FORGOTTEN = 12, 4
+# First whether overlap wins clearly over two runs in turn. Where it wins less than _CLEAR, one run is tried, too, which saves what a second
+# run costs. Not before: to make its executor takes as long as to make the step's own, seconds where graphs are large.
+_IS_IT_CLEAR = 2 * [AHEAD, APART]
 _CLEAR = 0.85
-# Seconds that two runs in turn take longer than one: of short steps that alone would look like a clear win (0.16 ms ahead, 0.27 in turn, 0.11 in one).
+# Seconds that two runs in turn take longer than one: of short steps that alone would look like a clear win.
 _SECOND_RUN = 0.15e-3
+# Turns take turns, so that what changes meanwhile (tables grow, another program starts) weighs on both alike.
+_WHICH = 3 * [IN_ONE, AHEAD]
+# Overlap needs a second thread: it has to win so much. To change the manner again it takes so much, and that in each turn.
+_WINS, _CHANGES = 0.98, 0.97
+# How many steps a choice holds; twice as many each time that it is found to be right. Of a thousand steps 36 are run in the other manner.
+_HOLDS, _HOLDS_AT_MOST = 1000, 16000
 
 
 class Worth:
@@ -26,7 +31,7 @@ class Worth:
     and returns that which holds: where ranks wait for each other's halves, all run them in the same manner at the same step.
 
     What counts is the time from the begin of a step to that of the next one, so that what a program does between its steps, and
-    the wait for its input, weigh as much as they do.
+    the wait for its input, weigh as much as they do; of all of a manner's, the median.
     """
 
     def __init__(
@@ -34,9 +39,11 @@ class Worth:
     ):
         self._always, self._agreed = always, agreed
         self._manner, self._steps_left = AHEAD, _WARM
-        self._open: List[str] = [AHEAD, APART]  # To be measured, in this order.
+        self._turns: List[str] = []  # To come, in this order.
         self._measuring = False
-        self._periods: List[float] = []
+        self._chosen: Optional[str] = None
+        self._holds = _HOLDS
+        self._periods: Dict[str, List[List[float]]] = {}  # Of each manner's turns.
         self._found: Dict[str, float] = {}
         self._last_began: Optional[float] = None
 
@@ -49,30 +56,60 @@ class Worth:
         self._last_began = now
         return self._manner
 
+    def to_dict(self) -> Dict[str, Any]:
+        """What was chosen, "ahead" or "in one" (None: it is not known yet), and the milliseconds of a step that were measured for it last."""
+        return {
+            "manner": self._always or self._chosen,
+            "measured_ms": {manner: round(1e3 * found, 4) for manner, found in self._found.items()},
+        }
+
     def _note(self, period: float) -> None:
         self._steps_left -= 1
-        if self._measuring:
-            self._periods.append(period)
+        if self._measuring and self._steps_left < _TURN - _FORGOTTEN:
+            self._periods[self._manner][-1].append(period)
         if self._steps_left:
             return
+        if not self._turns:
+            self._go_on()
+        if self._turns:
+            self._manner, self._steps_left = self._turns.pop(0), _TURN
+            self._periods.setdefault(self._manner, []).append([])
+
+    def _go_on(self) -> None:
+        """After the first steps, after all turns, or when a choice has held long enough."""
         if self._measuring:
-            self._found[self._manner] = statistics.median(self._periods[_FORGOTTEN:])
-            self._periods.clear()
-            if not self._open and self._manner is APART:
-                if self._found[AHEAD] > _CLEAR * (self._found[APART] - _SECOND_RUN):
-                    self._open.append(IN_ONE)
-        elif not self._open:
-            self._open = [AHEAD, APART] if IN_ONE not in self._found else [AHEAD, IN_ONE]
-        self._measuring = bool(self._open)
-        if self._measuring:
-            self._manner, self._steps_left = self._open.pop(0), _MEASURED
-        else:
-            candidates = [manner for manner in (AHEAD, IN_ONE) if manner in self._found]
-            self._manner, self._steps_left = min(candidates, key=self._found.__getitem__), _HOLDS
-        said = self._agreed(
-            {"manner": self._manner, "steps": self._steps_left, "measuring": self._measuring, "open": self._open}
-        )
+            self._found.update({manner: statistics.median(sum(turns, [])) for manner, turns in self._periods.items()})
+        said = self._agreed(self._next())
+        self._periods.clear()
         # The manners themselves, which are compared by identity.
         ours = {manner: manner for manner in (AHEAD, APART, IN_ONE)}
-        self._manner, self._steps_left = ours[said["manner"]], said["steps"]
-        self._measuring, self._open = said["measuring"], [ours[manner] for manner in said["open"]]
+        self._turns = [ours[manner] for manner in said["turns"]]
+        self._measuring = bool(self._turns)
+        if not self._turns:
+            self._chosen = self._manner = ours[said["manner"]]
+            self._steps_left = said["steps"]
+
+    def _next(self) -> Dict[str, Any]:
+        """Turns to measure; without any: in which manner to run how many steps."""
+        if not self._measuring:
+            return {"turns": _WHICH if IN_ONE in self._found else _IS_IT_CLEAR}
+        if IN_ONE not in self._found:
+            clear = _CLEAR * (self._found[APART] - _SECOND_RUN)
+            if self._found[AHEAD] > clear or not self._in_each_turn_less(AHEAD, APART):
+                return {"turns": _WHICH}
+            best = AHEAD
+        else:
+            best = self._best()
+        self._holds = min(2 * self._holds, _HOLDS_AT_MOST) if best is self._chosen else _HOLDS
+        return {"turns": [], "manner": best, "steps": self._holds}
+
+    def _best(self) -> str:
+        if self._chosen is None:
+            return AHEAD if self._found[AHEAD] < _WINS * self._found[IN_ONE] else IN_ONE
+        other = IN_ONE if self._chosen is AHEAD else AHEAD
+        less = self._found[other] < _CHANGES * self._found[self._chosen]
+        return other if less and self._in_each_turn_less(other, self._chosen) else self._chosen
+
+    def _in_each_turn_less(self, one: str, other: str) -> bool:
+        pairs = zip(self._periods[one], self._periods[other])
+        return all(statistics.median(a) < statistics.median(b) for a, b in pairs)
