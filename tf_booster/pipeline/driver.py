@@ -156,10 +156,9 @@ class Driver:
                 manner = self._worth.manner(began)
                 if self._trace_wanted and not self._split.meets_ranks:
                     manner = AHEAD
-                own = (
-                    options is not None or metadata is not None
-                )  # Such a run cannot be told of the batch that it makes itself.
-                if manner is IN_ONE and self._can_be_one and not own and self._is_queue_empty():
+                # A run with options of its own cannot be told of the batch that it makes itself.
+                is_prepared = self._can_be_one and options is None and metadata is None
+                if manner is IN_ONE and is_prepared and self._is_queue_empty():
                     name, targets, seconds = _BOTH, [*run.targets, self._split.enqueue], None
                 else:
                     seconds = self._await_batch(_compat.timeout_seconds(options))
