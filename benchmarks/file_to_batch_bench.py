@@ -8,12 +8,14 @@ threads, whoever parses, and training that takes a batch in each step costs both
 The iterators of a contest stay open, and time goes from batch to batch, as in training, which makes an iterator once. To make one costs tf.data
 6 ms, and its end may wait for TensorFlow's thread that tunes datasets.
 
-With several threads two more figures are printed: ours on one processor, and the sum of as many processes as there are processors, each with
-one thread: what the machine gives where nothing is shared.
+With several threads two more contestants take their turns: ours on one processor, and as many processes as there are processors, each with one
+thread: what the machine gives at that time where nothing is shared. Printed are what threads gain over one processor, what processes do, and the
+first over the second, which is what sharing costs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import time
@@ -30,7 +32,8 @@ from tf_booster import parsing
 BATCH = 1024
 BATCHES = 16  # Of a file, and of a step.
 TURN_SECONDS = 0.25
-SECONDS = 4.0
+SECONDS = 6.0
+ONE, EACH = "ours on one processor", "a process on each"
 Files = Union[str, tf.data.Dataset]
 Source = Tuple[str, Dict[str, Any], str]  # Path, features, compression.
 # Shape, kind, compression.
@@ -57,13 +60,13 @@ def run(threads: int) -> Iterator[Result]:
             _as_read_from_disk(path)
             sources.append((path, example_data.spec(shapes[name], kind), compression))
             sizes.append(sum(map(len, records)) / BATCH)
-        apart = processes.rates(_turns_of_a_process, sources) if threads > 1 else [None] * len(sources)
-        for (name, kind, _), source, size, rates in zip(CONTESTS, sources, sizes, apart):
-            yield _contest(f"{name}{'-gz' * bool(source[2])}", kind, source, size, threads, rates)
+        with processes.Apart(_turns_of_a_process) if threads > 1 else contextlib.nullcontext() as apart:
+            for (name, kind, _), source, size in zip(CONTESTS, sources, sizes):
+                yield _contest(f"{name}{'-gz' * bool(source[2])}", kind, source, size, threads, apart)
 
 
 def _contest(
-    name: str, kind: str, source: Source, size: float, threads: int, apart: Optional[Tuple[float, float]]
+    name: str, kind: str, source: Source, size: float, threads: int, apart: Optional[processes.Apart]
 ) -> Result:
     path, features, compression = source
 
@@ -76,12 +79,15 @@ def _contest(
         contestants = {OURS: _turns(session, _ours(_for_ever(path), source, threads), False)}
         for peer, our_kernel in (("TensorFlow", False), ("TensorFlow with our kernel", True)):
             contestants[peer] = _turns(session, stock(_for_ever(path)), our_kernel)
+        if apart is not None:
+            contestants[ONE] = lambda _: apart.one(source)
+            contestants[EACH] = lambda _: apart.each(source)
         rates = contest(contestants, BATCH, SECONDS, own_clock=True)
     parsing.serve_stock_ops(False)
     facts = {"bytes a record": round(size), "MB/s": round(rates[OURS] * size)}
     if apart is not None:
-        one, together = (round(rate * BATCH / 1e6, 2) for rate in apart)
-        facts.update({"one processor": one, "a process on each": together})
+        gain, bound = (rates[who] / rates[ONE] for who in (OURS, EACH))
+        facts.update({"threads gain": round(gain, 2), "processes": round(bound, 2), "of it": round(gain / bound, 2)})
     return Result("file_to_batch", kind, 0, name, threads, "M records/s", rates, facts)
 
 

@@ -1,61 +1,72 @@
-"""What processors can do when nothing is shared: the same work in a process of its own on each of them."""
+"""What processors can do when nothing is shared: the same work in a process of its own on each of them.
+
+The processes live beside a contest and take their turns in it, so that both meet the same machine.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import statistics
-import time
-from typing import Any, Callable, List, Sequence, Tuple
-
-SECONDS = 1.0
+from typing import Any, Callable, Dict, Sequence
 
 
-def rates(make_work: Callable[..., Callable[[], float]], cases: Sequence[Sequence[Any]]) -> List[Tuple[float, float]]:
-    """Of each case, the units of work a second of one process alone, and of one process on each processor together.
+class Apart:
+    """A process on each processor, which does nothing until it is asked.
 
-    In each process `make_work(*case)` gives the function that is called again and again, and returns the seconds of a
-    unit; `make_work` must be found by its name in a module.
+    In each process `make_work(*case)` gives the function that a turn calls; it returns the seconds of a unit of work. `make_work` must be
+    found by its name in a module.
     """
-    processors = sorted(os.sched_getaffinity(0))
-    context = multiprocessing.get_context("spawn")
-    together, found = context.Barrier(len(processors)), context.Queue()
-    workers = [
-        context.Process(target=_work, args=(place, processor, together, found, make_work, cases))
-        for place, processor in enumerate(processors)
-    ]
-    for worker in workers:
-        worker.start()
-    results = [found.get() for _ in workers]
-    for worker in workers:
-        worker.join()
-    broken = [error for _, error in results if error]
-    if broken:
-        raise RuntimeError(f"a process of {len(workers)} failed: {broken[0]}")
-    return [tuple(map(sum, zip(*of_processes))) for of_processes in zip(*(rates for rates, _ in results))]
+
+    def __init__(self, make_work: Callable[..., Callable[[], float]]):
+        context = multiprocessing.get_context("spawn")
+        self._pipes, self._workers = [], []
+        for processor in sorted(os.sched_getaffinity(0)):
+            pipe, end = context.Pipe()
+            worker = context.Process(target=_work, args=(processor, end, make_work), daemon=True)
+            worker.start()
+            end.close()
+            self._pipes.append(pipe)
+            self._workers.append(worker)
+
+    def __enter__(self) -> Apart:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for pipe in self._pipes:
+            pipe.close()
+        for worker in self._workers:
+            worker.join()
+
+    def one(self, case: Sequence[Any]) -> float:
+        """Seconds of a unit in one process alone."""
+        return _answers(self._pipes[:1], case)[0]
+
+    def each(self, case: Sequence[Any]) -> float:
+        """Seconds of a unit of all processes together, which work at the same time."""
+        return 1 / sum(1 / seconds for seconds in _answers(self._pipes, case))
 
 
-def _work(
-    place: int, processor: int, together: Any, found: Any, make_work: Callable, cases: Sequence[Sequence[Any]]
-) -> None:
-    try:
-        os.sched_setaffinity(0, {processor})
-        rates = []
-        for case in cases:
-            work = make_work(*case)
-            work()
-            together.wait()
-            alone = _rate(work) if place == 0 else 0.0
-            together.wait()
-            rates.append((alone, _rate(work)))
-        found.put((rates, ""))
-    except Exception as error:
-        together.abort()
-        found.put(([], repr(error)))
+def _answers(pipes: Sequence[Any], case: Sequence[Any]) -> Sequence[float]:
+    for pipe in pipes:
+        pipe.send(case)
+    answers = [pipe.recv() for pipe in pipes]
+    for answer in answers:
+        if isinstance(answer, str):
+            raise RuntimeError(f"a process of {len(pipes)} failed: {answer}")
+    return answers
 
 
-def _rate(work: Callable[[], float]) -> float:
-    times, end = [], time.perf_counter() + SECONDS
-    while len(times) < 3 or time.perf_counter() < end:
-        times.append(work())
-    return 1 / statistics.median(times)
+def _work(processor: int, pipe: Any, make_work: Callable[..., Callable[[], float]]) -> None:
+    os.sched_setaffinity(0, {processor})
+    works: Dict[str, Callable[[], float]] = {}
+    while True:
+        try:
+            case = pipe.recv()
+        except EOFError:
+            return
+        try:
+            if repr(case) not in works:
+                works[repr(case)] = make_work(*case)
+            pipe.send(works[repr(case)]())
+        except Exception as error:  # Told to the one who asked.
+            pipe.send(repr(error))

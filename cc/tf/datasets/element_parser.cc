@@ -11,14 +11,14 @@
 namespace tf_booster {
 
 using tensorflow::OkStatus;
-using tensorflow::Status;
+using TfStatus = tensorflow::Status;
 using tensorflow::Tensor;
 using tensorflow::tstring;
 using tensorflow::Variant;
 
 namespace {
 
-Status CheckRowsBatch(const ElementParser::Config& config) {
+TfStatus CheckRowsBatch(const ElementParser::Config& config) {
   const auto refuse = [](const auto& feature) {
     return tensorflow::errors::InvalidArgument("TFRecordExampleDataset: feature '", std::string(feature.feature_name),
                                                "' has rows of different lengths, which single records do not batch");
@@ -31,8 +31,8 @@ Status CheckRowsBatch(const ElementParser::Config& config) {
 
 }  // namespace
 
-Status ElementParser::Make(const Config& config, ExampleBatchParser::Semantics semantics,
-                           std::unique_ptr<const ElementParser>* parser) {
+TfStatus ElementParser::Make(const Config& config, ExampleBatchParser::Semantics semantics,
+                             std::unique_ptr<const ElementParser>* parser) {
   std::unique_ptr<ElementParser> made(new ElementParser);
   made->config_ = config;
   made->single_ = semantics == ExampleBatchParser::Semantics::kSingle;
@@ -59,7 +59,7 @@ Status ElementParser::Make(const Config& config, ExampleBatchParser::Semantics s
   return OkStatus();
 }
 
-Status ElementParser::SingleError(const RecordBatch& batch, Status of_batch) const {
+TfStatus ElementParser::SingleError(const RecordBatch& batch, TfStatus of_batch) const {
   for (const auto& record : batch.records) {
     tensorflow::example::Result result;
     TF_RETURN_IF_ERROR(parser_->ParseSingle(record, &result));
@@ -67,7 +67,7 @@ Status ElementParser::SingleError(const RecordBatch& batch, Status of_batch) con
   return of_batch;
 }
 
-Status ElementParser::ParseByTensorFlow(const RecordBatch& batch, tensorflow::example::Result* result) const {
+TfStatus ElementParser::ParseByTensorFlow(const RecordBatch& batch, tensorflow::example::Result* result) const {
   std::vector<tstring> serialized(batch.records.size());
   for (size_t i = 0; i < serialized.size(); ++i) {
     serialized[i].assign_as_view(batch.records[i].data, batch.records[i].size);
@@ -75,9 +75,9 @@ Status ElementParser::ParseByTensorFlow(const RecordBatch& batch, tensorflow::ex
   return tensorflow::example::FastParseExample(config_, serialized, {}, nullptr, result);
 }
 
-Status ElementParser::Parse(const RecordBatch& batch, std::vector<Tensor>* element) const {
+TfStatus ElementParser::Parse(const RecordBatch& batch, std::vector<Tensor>* element) const {
   tensorflow::example::Result result;
-  Status parsed =
+  TfStatus parsed =
       parser_ != nullptr ? parser_->Parse(batch.records, {}, nullptr, &result) : ParseByTensorFlow(batch, &result);
   if (!parsed.ok()) return single_ && parser_ != nullptr ? SingleError(batch, std::move(parsed)) : parsed;
   element->clear();

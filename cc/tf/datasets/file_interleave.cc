@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/tf/kernels/status.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -45,7 +46,7 @@ class FileInterleave final : public RecordStream {
       std::unique_ptr<RecordFile>& file = places_[place_];
       if (file != nullptr) {
         bool file_ended = false;
-        const Status status = file->Next(record, &file_ended);
+        const Status status = AsTensorFlow(file->Next(record, &file_ended));
         if (!status.ok() && (!options_.errors_count || tensorflow::errors::IsCancelled(status))) return status;
         if (!file_ended) {
           if (++in_block_ >= options_.block_length) ToNextPlace();

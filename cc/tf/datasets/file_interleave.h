@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "cc/tf/datasets/record_file.h"
+#include "cc/core/record_reader/record_file.h"
 #include "cc/tf/datasets/record_stream.h"
 #include "tensorflow/core/framework/dataset.h"
 

@@ -11,7 +11,7 @@
 namespace tf_booster {
 
 using tensorflow::OkStatus;
-using tensorflow::Status;
+using TfStatus = tensorflow::Status;
 using tensorflow::Tensor;
 using tensorflow::tstring;
 using tensorflow::data::IteratorContext;
@@ -60,7 +60,7 @@ void RecordBatcher::Gather(IteratorContext* ctx, RecordBatch* batch, bool* end) 
   batch->records.reserve(std::min(options_.batch_size, kMaxReserve));
   while (!ended_ && static_cast<int64_t>(batch->records.size()) < options_.batch_size) {
     Record record;
-    Status status = stream_->Next(ctx, &record, &ended_);
+    TfStatus status = stream_->Next(ctx, &record, &ended_);
     if (!status.ok()) {
       ended_ = false;
       *batch = RecordBatch();
@@ -74,8 +74,8 @@ void RecordBatcher::Gather(IteratorContext* ctx, RecordBatch* batch, bool* end) 
   if (*end) *batch = RecordBatch();
 }
 
-Status RecordBatcher::Save(SerializationContext* ctx, IteratorStateWriter* writer, const std::string& name,
-                           const std::vector<const RecordBatch*>& ahead) const {
+TfStatus RecordBatcher::Save(SerializationContext* ctx, IteratorStateWriter* writer, const std::string& name,
+                             const std::vector<const RecordBatch*>& ahead) const {
   std::vector<const RecordBatch*> batches = ahead;
   for (const RecordBatch& batch : restored_) batches.push_back(&batch);
   TF_RETURN_IF_ERROR(writer->WriteScalar(name, kEnded, ended_ ? 1 : 0));
@@ -95,7 +95,7 @@ Status RecordBatcher::Save(SerializationContext* ctx, IteratorStateWriter* write
   return stream_->Save(ctx, writer, name + "/stream");
 }
 
-Status RecordBatcher::Restore(IteratorContext* ctx, IteratorStateReader* reader, const std::string& name) {
+TfStatus RecordBatcher::Restore(IteratorContext* ctx, IteratorStateReader* reader, const std::string& name) {
   int64_t ended = 0, num_ahead = 0;
   TF_RETURN_IF_ERROR(reader->ReadScalar(name, kEnded, &ended));
   TF_RETURN_IF_ERROR(reader->ReadScalar(name, kNext, &next_));
@@ -111,7 +111,7 @@ Status RecordBatcher::Restore(IteratorContext* ctx, IteratorStateReader* reader,
     TF_RETURN_IF_ERROR(reader->ReadScalar(at, kCode, &code));
     TF_RETURN_IF_ERROR(reader->ReadScalar(at, kMessage, &message));
     TF_RETURN_IF_ERROR(reader->ReadTensor(ctx->flr(), at, kRecords, &records));
-    if (code != 0) batch.status = Status(static_cast<absl::StatusCode>(code), std::string(message));
+    if (code != 0) batch.status = TfStatus(static_cast<absl::StatusCode>(code), std::string(message));
     for (int64_t r = 0; r < records.NumElements(); ++r) {
       const tstring& bytes = records.vec<tstring>()(r);
       batch.owned.emplace_back(new char[bytes.size()]);

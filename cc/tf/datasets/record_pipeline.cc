@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cc/tf/datasets/file_source.h"
 #include "cc/tf/datasets/record_shuffle.h"
 #include "cc/tf/datasets/shared_seeds.h"
 #include "tensorflow/core/platform/errors.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/tf/datasets/record.h"
+#include "cc/core/record_reader/record.h"
 #include "tensorflow/core/framework/dataset.h"
 
 namespace tf_booster {

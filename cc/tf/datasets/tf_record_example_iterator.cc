@@ -1,20 +1,15 @@
-// Threads that parse gather their batches themselves, one thread at a time, and go on as long as there is room: a batch
-// is never handed from thread to thread, which would cost a wake-up, 50 us where threads sleep.
-//
-// Two locks. `source_mu_` is held while records are read and gathered; whoever saves the iterator takes it, so that no
-// batch is half gathered. `mu_`, tf.data's own for tunable parallelism, guards what is ready. Taken in this order.
+// Threads that parse gather their batches themselves, one thread at a time (OrderedLine).
 //
 // State that is saved: the place in the files, and the records of batches that were gathered but not handed out. They
 // are parsed again after a restore, which costs less than storing tensors would.
 #include "cc/tf/datasets/tf_record_example_iterator.h"
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <deque>
-#include <thread>
+#include <memory>
 #include <utility>
+#include <vector>
 
+#include "cc/core/record_reader/ordered_line.h"
+#include "cc/tf/datasets/file_source.h"
 #include "tensorflow/core/data/dataset_utils.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/metrics.h"
@@ -40,29 +35,19 @@ using tensorflow::data::SerializationContext;
 namespace model = tensorflow::data::model;
 
 constexpr char kBatches[] = "/batches";
-// A thread waits so long for its turn before it sleeps: gathering takes 50 to 150 us, and waking up as much again. Two
-// threads, 39 ids a record: 376 ns a record without it, 301 with it.
-constexpr std::chrono::microseconds kWaitAwake{200};
-// So many batches lie ready, or are under way, beside two for each thread that parses. Threads that stop there begin
-// again when half of all are left: who wakes up goes on for several batches.
-constexpr double kSpareBatches = 4;
-// A consumer that sleeps is woken up for so many batches, or for what is ready when nobody parses: to wake it costs
-// both sides 10 us.
-constexpr int kWorthWaking = 2;
-
 class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<TFRecordExampleDataset> {
  public:
   explicit TFRecordExampleIterator(const Params& params)
       : DatasetIterator(params),
         mu_(std::make_shared<mutex>()),
-        changed_(std::make_shared<condition_variable>()),
-        parallelism_(std::make_shared<model::SharedState>(dataset()->options().num_parallel_calls, mu_, changed_)),
+        parallelism_(std::make_shared<model::SharedState>(dataset()->options().num_parallel_calls, mu_,
+                                                          std::make_shared<condition_variable>())),
         in_caller_(dataset()->options().num_parallel_calls == 1),
-        deterministic_(dataset()->options().deterministic),
+        line_(dataset()->options().deterministic),
         bytes_read_(tensorflow::metrics::GetTFDataBytesReadCounter(TFRecordExampleDataset::kType)) {}
 
   ~TFRecordExampleIterator() override {
-    Cancel();
+    line_.Cancel();
     threads_.clear();  // Joins.
     if (deregister_) deregister_();
   }
@@ -77,16 +62,16 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
       ahead_.SetParsers(parallelism_->value);
     }
     TF_RETURN_IF_ERROR(tensorflow::RegisterCancellationCallback(
-        ctx->cancellation_manager(), [this] { Cancel(); }, &deregister_));
+        ctx->cancellation_manager(), [this] { line_.Cancel(); }, &deregister_));
     read_threads_ = ctx->CreateThreadPool("tf_booster_read_records", pipeline.ReadThreads());
-    read_.env = ctx->env();
-    read_.compression = pipeline.compression;
+    read_.open = OpenFilesOf(ctx->env(), pipeline.compression);
+    read_.op = "TFRecordExampleDataset";
     read_.verify_crc = pipeline.verify_crc;
     read_.block_bytes = pipeline.BlockBytes();
     read_.blocks = BlockPool::Shared();
-    read_.threads = read_threads_.get();
+    read_.schedule = [this](std::function<void()> load) { read_threads_->Schedule(std::move(load)); };
     read_.ahead = &ahead_;
-    read_.cancelled = &cancelled_;
+    read_.cancelled = &line_.cancelled();
     batcher_ = pipeline.MakeBatcher(&read_, [this](IteratorContext* names_ctx, std::unique_ptr<IteratorBase>* names) {
       return dataset()->files()->MakeIterator(names_ctx, this, prefix(), names);
     });
@@ -95,20 +80,13 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
 
   Status GetNextInternal(IteratorContext* ctx, std::vector<Tensor>* element, bool* end) override {
     if (in_caller_) return GetNextHere(ctx, element, end);
+    StartThreads(ctx);
     std::shared_ptr<Result> result;
-    {
-      mutex_lock lock(*mu_);
-      StartThreads(ctx);
-      while (!cancelled_ && (result = TakeReady()) == nullptr) {
-        RecordStop(ctx);
-        ready_.wait(lock);
-        RecordStart(ctx);
-      }
-      if (result == nullptr) return tensorflow::errors::Cancelled("Iterator was cancelled");
-      if (2 * static_cast<double>(results_.size()) <= MostBatches()) changed_->notify_one();
-    }
-    *end = result->end;
-    if (result->end || !result->status.ok()) return result->status;
+    const Line::Taken taken = line_.Take(&result, Waits{this, ctx});
+    if (taken == Line::Taken::kCancelled) return tensorflow::errors::Cancelled("Iterator was cancelled");
+    *end = taken == Line::Taken::kEnd;
+    if (*end) return OkStatus();
+    if (!result->status.ok()) return result->status;
     RecordBufferDequeue(ctx, result->element);
     *element = std::move(result->element);
     return OkStatus();
@@ -116,7 +94,7 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
 
   Status SkipInternal(IteratorContext* ctx, int num_to_skip, bool* end, int* num_skipped) override {
     if (!in_caller_) return DatasetIterator::SkipInternal(ctx, num_to_skip, end, num_skipped);
-    mutex_lock source_lock(source_mu_);
+    mutex_lock lock(source_mu_);
     *num_skipped = 0;
     *end = false;
     while (*num_skipped < num_to_skip) {
@@ -137,44 +115,39 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
   }
 
   Status SaveInternal(SerializationContext* ctx, IteratorStateWriter* writer) override {
-    mutex_lock source_lock(source_mu_);
-    std::vector<std::shared_ptr<Result>> results;
-    {
-      mutex_lock lock(*mu_);
-      results.assign(results_.begin(), results_.end());
-    }
-    std::vector<const RecordBatch*> ahead;
-    for (const auto& result : results) {
-      if (!result->end) ahead.push_back(&result->batch);
-    }
-    return batcher_->Save(ctx, writer, prefix() + kBatches, ahead);
+    mutex_lock lock(source_mu_);
+    return line_.Hold([&](const std::vector<const Result*>& results) {
+      std::vector<const RecordBatch*> ahead;
+      for (const Result* result : results) ahead.push_back(&result->batch);
+      return batcher_->Save(ctx, writer, prefix() + kBatches, ahead);
+    });
   }
 
   Status RestoreInternal(IteratorContext* ctx, IteratorStateReader* reader) override {
-    mutex_lock source_lock(source_mu_);
-    return batcher_->Restore(ctx, reader, prefix() + kBatches);
+    mutex_lock lock(source_mu_);
+    return line_.Hold([&](const auto&) { return batcher_->Restore(ctx, reader, prefix() + kBatches); });
   }
 
   tensorflow::data::TraceMeMetadata GetTraceMeMetadata() const override {
     return {{"parallelism", std::to_string(dataset()->options().num_parallel_calls)},
-            {"deterministic", deterministic_ ? "true" : "false"}};
+            {"deterministic", dataset()->options().deterministic ? "true" : "false"}};
   }
 
  private:
   struct Result {
     RecordBatch batch;  // Kept until the result is taken: its records may have to be saved.
-    bool end = false;
-    bool ready = false;
     Status status;
     std::vector<Tensor> element;
   };
+  using Line = OrderedLine<Result>;
 
-  void Cancel() {
-    mutex_lock lock(*mu_);
-    cancelled_ = true;
-    changed_->notify_all();
-    ready_.notify_all();
-  }
+  // Time in which a thread sleeps is not the dataset's.
+  struct Waits {
+    TFRecordExampleIterator* iterator;
+    IteratorContext* ctx;
+    void Stop() { iterator->RecordStop(ctx); }
+    void Start() { iterator->RecordStart(ctx); }
+  };
 
   void Gather(IteratorContext* ctx, RecordBatch* batch, bool* end) {
     tensorflow::profiler::TraceMe trace("TfBoosterTFRecordExample::Gather");
@@ -192,139 +165,57 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
   Status GetNextHere(IteratorContext* ctx, std::vector<Tensor>* element, bool* end) {
     RecordBatch batch;
     {
-      mutex_lock source_lock(source_mu_);
+      mutex_lock lock(source_mu_);
       Gather(ctx, &batch, end);
     }
     if (*end || !batch.status.ok()) return batch.status;
     return Parse(batch, element);
   }
 
-  // The result to hand out: the first one, or, if order does not matter, the first that is ready. The end stays.
-  std::shared_ptr<Result> TakeReady() {
-    for (auto it = results_.begin(); it != results_.end(); ++it) {
-      if ((*it)->end) return it == results_.begin() ? *it : nullptr;
-      if ((*it)->ready) {
-        std::shared_ptr<Result> result = std::move(*it);
-        results_.erase(it);
-        return result;
-      }
-      if (deterministic_) break;
-    }
-    return nullptr;
-  }
-
   // As many threads as may parse at once; tf.data may want more of them later.
   void StartThreads(IteratorContext* ctx) {
-    if (static_cast<double>(threads_.size()) >= parallelism_->value) return;
+    mutex_lock lock(*mu_);
+    const double parallelism = parallelism_->value;
+    line_.SetWorkers(parallelism);
+    ahead_.SetParsers(parallelism);
     if (own_ctx_ == nullptr) own_ctx_ = std::make_shared<IteratorContext>(*ctx);
-    while (static_cast<double>(threads_.size()) < parallelism_->value) {
+    while (static_cast<double>(threads_.size()) < parallelism) {
       threads_.push_back(ctx->StartThread("tf_booster_parse_records", [this, own = own_ctx_] { ParseAll(own.get()); }));
     }
   }
 
   void ParseAll(IteratorContext* ctx) {
     RecordStart(ctx);
-    bool end = false;
-    while (!end) {
+    const auto read = [this] {
       if (RecordFile* file = ahead_.Take()) file->LoadAhead();
-      if (!WaitForTurn(ctx)) break;
-      auto result = std::make_shared<Result>();
-      {
-        mutex_lock source_lock(source_mu_);
-        Gather(ctx, &result->batch, &result->end);
-        end = result->end;
-        result->status = result->batch.status;
-        mutex_lock lock(*mu_);
-        result->ready = end || !result->status.ok();
-        result->ready ? --num_parsing_ : ++num_in_parser_;
-        ended_ = end;
-        gathering_ = false;
-        results_.push_back(result);
-        end ? changed_->notify_all() : changed_->notify_one();  // The next one's turn.
-        if (result->ready) ready_.notify_all();
-      }
-      if (!result->ready) ParseResult(ctx, result.get());
-      // The consumer that was woken up may wait for this processor; while it does, there soon is no room. Two threads,
-      // 39 ids a record: 282 ns a record without it, 236 with it.
-      std::this_thread::yield();
-    }
+    };
+    const auto gather = [this, ctx](Result* result) {
+      bool end = false;
+      Gather(ctx, &result->batch, &end);
+      result->status = result->batch.status;
+      return end ? Begun::kEnd : result->status.ok() ? Begun::kToFinish : Begun::kDone;
+    };
+    const auto parse = [this, ctx](Result* result) {
+      result->status = line_.cancelled() ? tensorflow::errors::Cancelled("Iterator was cancelled")
+                                         : Parse(result->batch, &result->element);
+      if (result->status.ok()) RecordBufferEnqueue(ctx, result->element);
+    };
+    line_.Work(read, gather, parse, Waits{this, ctx});
     RecordStop(ctx);
   }
 
-  double MostParsing() const { return std::max(1.0, parallelism_->value); }  // These two need mu_.
-  double MostBatches() const { return 2 * MostParsing() + kSpareBatches; }
-
-  // As many are parsed at once as num_parallel_calls says, and more may wait: without those a thread would sleep, and
-  // be woken up, each time that the consumer is late. False: cancelled, or there are no more batches.
-  bool WaitForTurn(IteratorContext* ctx) {
-    mutex_lock lock(*mu_);
-    const auto may_begin = [this] {
-      return !gathering_ && num_parsing_ + 1 <= MostParsing() && static_cast<double>(results_.size()) < MostBatches();
-    };
-    if (gathering_) {
-      mu_->unlock();
-      const auto start = std::chrono::steady_clock::now();
-      while (gathering_ && std::chrono::steady_clock::now() - start < kWaitAwake) std::this_thread::yield();
-      mu_->lock();
-    }
-    while (!cancelled_ && !ended_ && !may_begin()) {
-      RecordStop(ctx);
-      changed_->wait(lock);
-      RecordStart(ctx);
-    }
-    if (cancelled_ || ended_) return false;
-    gathering_ = true;
-    ++num_parsing_;
-    ahead_.SetParsers(parallelism_->value);
-    return true;
-  }
-
-  // Needs mu_. The consumer's turn comes at the latest when the batches that are in the parser now are done.
-  bool WorthWaking() const {
-    if (!deterministic_) return true;
-    int ready = 0;
-    for (const auto& result : results_) {
-      if (!result->ready) break;
-      if (++ready == kWorthWaking) return true;
-    }
-    return ready > 0 && num_in_parser_ == 0;
-  }
-
-  void ParseResult(IteratorContext* ctx, Result* result) {
-    std::vector<Tensor> element;
-    Status status =
-        cancelled_ ? tensorflow::errors::Cancelled("Iterator was cancelled") : Parse(result->batch, &element);
-    if (status.ok()) RecordBufferEnqueue(ctx, element);
-    mutex_lock lock(*mu_);
-    result->status = std::move(status);
-    result->element = std::move(element);
-    result->ready = true;
-    --num_parsing_;
-    --num_in_parser_;
-    if (WorthWaking()) ready_.notify_all();
-  }
-
-  const std::shared_ptr<mutex> mu_;
-  const std::shared_ptr<condition_variable> changed_;
+  const std::shared_ptr<mutex> mu_;  // Of how many threads there are; tf.data's model changes parallelism_ under it.
   const std::shared_ptr<model::SharedState> parallelism_;
   const bool in_caller_;
-  const bool deterministic_;
   tensorflow::monitoring::CounterCell* const bytes_read_;
   std::function<void()> deregister_;
-  std::atomic<bool> cancelled_{false};
 
+  Line line_;
   std::unique_ptr<tensorflow::thread::ThreadPool> read_threads_;
   ReadAhead ahead_{tensorflow::port::MaxParallelism()};
   ReadOptions read_;
-  mutex source_mu_;
+  mutex source_mu_;  // Of the batcher, where no threads parse.
   std::unique_ptr<RecordBatcher> batcher_;
-
-  condition_variable ready_;                     // For the consumer; changed_ is for those who parse.
-  std::deque<std::shared_ptr<Result>> results_;  // In order.
-  int64_t num_parsing_ = 0;                      // Batches that are gathered or parsed.
-  int64_t num_in_parser_ = 0;                    // Those of them that are gathered already.
-  std::atomic<bool> gathering_{false};           // Changes under mu_.
-  bool ended_ = false;
   std::shared_ptr<IteratorContext> own_ctx_;
   std::vector<std::unique_ptr<tensorflow::Thread>> threads_;
 };

@@ -39,4 +39,14 @@ tensorflow::Status ToTensorFlow(const Status& status, const std::string& op, con
   return errors::Internal(message);
 }
 
+Status FromTensorFlow(const tensorflow::Status& status) {
+  if (status.ok()) return Status();
+  return {static_cast<StatusCode>(status.code()), std::string(status.message())};
+}
+
+tensorflow::Status AsTensorFlow(const Status& status) {
+  if (status.ok()) return tensorflow::OkStatus();
+  return tensorflow::Status(static_cast<absl::StatusCode>(status.code()), status.message());
+}
+
 }  // namespace tf_booster

@@ -14,6 +14,10 @@ namespace tf_booster {
 // `context`, if not empty, is added in brackets.
 tensorflow::Status ToTensorFlow(const Status& status, const std::string& op, const std::string& context = "");
 
+// The same code and message, with nothing added: of what went through cc/core unchanged.
+Status FromTensorFlow(const tensorflow::Status& status);
+tensorflow::Status AsTensorFlow(const Status& status);
+
 }  // namespace tf_booster
 
 #endif  // TF_BOOSTER_CC_TF_KERNELS_STATUS_H_

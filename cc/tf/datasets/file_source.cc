@@ -1,9 +1,11 @@
-#include "cc/tf/datasets/byte_source.h"
+#include "cc/tf/datasets/file_source.h"
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
 
+#include "cc/tf/kernels/status.h"
 #include "tensorflow/core/lib/io/random_inputstream.h"
 #include "tensorflow/core/lib/io/zlib_compression_options.h"
 #include "tensorflow/core/lib/io/zlib_inputstream.h"
@@ -12,7 +14,7 @@
 namespace tf_booster {
 namespace {
 
-using tensorflow::Status;
+using TfStatus = tensorflow::Status;
 
 class PlainSource final : public ByteSource {
  public:
@@ -20,19 +22,19 @@ class PlainSource final : public ByteSource {
 
   Status Read(size_t n, char* to, size_t* got) override {
     tensorflow::StringPiece bytes;
-    const Status status = file_->Read(offset_, n, &bytes, to);
+    const TfStatus status = file_->Read(offset_, n, &bytes, to);
     *got = 0;
-    if (!status.ok() && !tensorflow::errors::IsOutOfRange(status)) return status;
+    if (!status.ok() && !tensorflow::errors::IsOutOfRange(status)) return FromTensorFlow(status);
     // Some file systems answer with memory of their own.
     if (bytes.data() != to && !bytes.empty()) std::memmove(to, bytes.data(), bytes.size());
     *got = bytes.size();
     offset_ += bytes.size();
-    return status;
+    return FromTensorFlow(status);
   }
 
   Status Skip(uint64_t offset) override {
     offset_ = offset;
-    return tensorflow::OkStatus();
+    return Status();
   }
 
  private:
@@ -55,15 +57,17 @@ class CompressedSource final : public ByteSource {
   Status Read(size_t n, char* to, size_t* got) override {
     *got = 0;
     while (*got < n) {
-      const Status status = stream_->ReadNBytes(std::min<size_t>(n - *got, kPiece), &piece_);
+      const TfStatus status = stream_->ReadNBytes(std::min<size_t>(n - *got, kPiece), &piece_);
       std::memcpy(to + *got, piece_.data(), piece_.size());
       *got += piece_.size();
-      if (!status.ok()) return status;
+      if (!status.ok()) return FromTensorFlow(status);
     }
-    return tensorflow::OkStatus();
+    return Status();
   }
 
-  Status Skip(uint64_t offset) override { return stream_->SkipNBytes(static_cast<int64_t>(offset) - stream_->Tell()); }
+  Status Skip(uint64_t offset) override {
+    return FromTensorFlow(stream_->SkipNBytes(static_cast<int64_t>(offset) - stream_->Tell()));
+  }
 
  private:
   static constexpr size_t kPiece = 128 << 10;  // Stays in the second-level cache until it is copied.
@@ -75,22 +79,24 @@ class CompressedSource final : public ByteSource {
 
 }  // namespace
 
-Status CheckCompression(const std::string& compression) {
+TfStatus CheckCompression(const std::string& compression) {
   if (compression.empty() || compression == "GZIP" || compression == "ZLIB") return tensorflow::OkStatus();
   return tensorflow::errors::InvalidArgument("TFRecordExampleDataset: compression is '", compression,
                                              "'; wanted '', 'GZIP' or 'ZLIB'");
 }
 
-Status OpenByteSource(tensorflow::Env* env, const std::string& name, const std::string& compression,
-                      std::unique_ptr<ByteSource>* source) {
-  std::unique_ptr<tensorflow::RandomAccessFile> file;
-  TF_RETURN_IF_ERROR(env->NewRandomAccessFile(name, &file));
-  if (compression.empty()) {
-    *source = std::make_unique<PlainSource>(std::move(file));
-  } else {
-    *source = std::make_unique<CompressedSource>(std::move(file), compression);
-  }
-  return tensorflow::OkStatus();
+OpenByteSource OpenFilesOf(tensorflow::Env* env, const std::string& compression) {
+  return [env, compression](const std::string& name, std::unique_ptr<ByteSource>* source) {
+    std::unique_ptr<tensorflow::RandomAccessFile> file;
+    const TfStatus opened = env->NewRandomAccessFile(name, &file);
+    if (!opened.ok()) return FromTensorFlow(opened);
+    if (compression.empty()) {
+      *source = std::make_unique<PlainSource>(std::move(file));
+    } else {
+      *source = std::make_unique<CompressedSource>(std::move(file), compression);
+    }
+    return Status();
+  };
 }
 
 }  // namespace tf_booster

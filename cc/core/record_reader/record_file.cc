@@ -1,4 +1,4 @@
-#include "cc/tf/datasets/record_file.h"
+#include "cc/core/record_reader/record_file.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "cc/core/record_reader/record_framing.h"
-#include "cc/tf/kernels/status.h"
-#include "tensorflow/core/platform/errors.h"
 
 namespace tf_booster {
 
@@ -16,10 +14,6 @@ namespace {
 // Where the thread that reads a block parses it, too: it is in the second-level cache still. Two threads, 39 ids a
 // record: 330 ns a record with blocks of 1 MiB, 301 so.
 constexpr size_t kOwnBlockBytes = 256 << 10;
-
-tensorflow::Status InFile(const Status& status, const std::string& name) {
-  return ToTensorFlow(status, "TFRecordExampleDataset", name);
-}
 
 }  // namespace
 
@@ -38,6 +32,11 @@ void RecordFile::Start() {
   ScheduleLoad();
 }
 
+Status RecordFile::InFile(const Status& status) const {
+  if (status.ok()) return status;
+  return {status.code(), options_->op + ": " + status.message() + " (" + name_ + ")"};
+}
+
 bool RecordFile::MayLoad() const { return !stop_ && !no_more_ && open_error_.ok() && ready_.size() < kBlocksAhead; }
 
 void RecordFile::ScheduleLoad() {
@@ -46,7 +45,7 @@ void RecordFile::ScheduleLoad() {
   switch (options_->ahead->by()) {
     case ReadAhead::By::kOwnThreads:
       scheduled_ = true;
-      options_->threads->Schedule([this] { LoadAhead(); });
+      options_->schedule([this] { LoadAhead(); });
       break;
     case ReadAhead::By::kParsers:
       scheduled_ = true;
@@ -68,7 +67,7 @@ void RecordFile::LoadBlock(std::unique_lock<std::mutex>* lock) {
   loading_ = true;
   lock->unlock();
   std::shared_ptr<RecordBlock> block = options_->blocks->Take();
-  tensorflow::Status opened = Fill(block.get());
+  Status opened = Fill(block.get());
   lock->lock();
   loading_ = false;
   if (opened.ok()) {
@@ -81,32 +80,32 @@ void RecordFile::LoadBlock(std::unique_lock<std::mutex>* lock) {
   changed_.notify_all();
 }
 
-tensorflow::Status RecordFile::Fill(RecordBlock* block) {
+Status RecordFile::Fill(RecordBlock* block) {
   if (source_ == nullptr) {
     std::unique_ptr<ByteSource> source;
-    tensorflow::Status status = OpenByteSource(options_->env, name_, options_->compression, &source);
+    Status status = options_->open(name_, &source);
     if (status.ok() && offset_ > 0) status = source->Skip(offset_);
-    TF_RETURN_IF_ERROR(status);
+    TFB_RETURN_IF_ERROR(status);
     source_ = std::move(source);
   }
   size_t used = 0;
-  const auto fail = [&](tensorflow::Status status) {
+  const auto fail = [&](Status status) {
     block->last = true;
     block->end = std::move(status);
-    return tensorflow::OkStatus();
+    return Status();
   };
   size_t room = options_->block_bytes;
   if (options_->ahead->by() != ReadAhead::By::kOwnThreads) room = std::min(room, kOwnBlockBytes);
   room = std::max(room, rest_size_);
   if (!block->buffer.Grow(room, 0)) {
-    return fail(tensorflow::errors::ResourceExhausted("TFRecordExampleDataset: no memory for a block of ", name_));
+    return fail({StatusCode::kResourceExhausted, options_->op + ": no memory for a block of " + name_});
   }
   if (rest_size_ > 0) std::memcpy(block->buffer.data(), previous_->buffer.data() + rest_start_, rest_size_);
   used = rest_size_;
   size_t at = 0;
   while (true) {
     size_t got = 0;
-    tensorflow::Status read;
+    Status read;
     {
       ReadAhead::Watch watch(options_->ahead);
       read = source_->Read(room - used, block->buffer.data() + used, &got);
@@ -120,27 +119,28 @@ tensorflow::Status RecordFile::Fill(RecordBlock* block) {
       at += frame.next;
       load_offset_ += frame.next;
     }
-    if (frame.kind == RecordFrame::kCorrupt) return fail(InFile(CorruptRecord(load_offset_), name_));
-    if (tensorflow::errors::IsOutOfRange(read)) return fail(InFile(EndOfRecords(load_offset_, used - at), name_));
+    if (frame.kind == RecordFrame::kCorrupt) return fail(InFile(CorruptRecord(load_offset_)));
+    if (read.code() == ByteSource::kOutOfRange) return fail(InFile(EndOfRecords(load_offset_, used - at)));
     if (!read.ok()) return fail(read);
     if (!block->records.empty()) break;
     // A record longer than the block. The buffer doubles as bytes arrive, so a length that lies costs no memory.
     room = std::min(frame.needed, 2 * std::max(used, options_->block_bytes));
     if (!block->buffer.Grow(room, used)) {
-      return fail(tensorflow::errors::ResourceExhausted("TFRecordExampleDataset: no memory for the record of ",
-                                                        frame.needed, " bytes at byte ", load_offset_, " of ", name_));
+      return fail({StatusCode::kResourceExhausted, options_->op + ": no memory for the record of " +
+                                                       std::to_string(frame.needed) + " bytes at byte " +
+                                                       std::to_string(load_offset_) + " of " + name_});
     }
   }
   rest_start_ = at;
   rest_size_ = used - at;
-  return tensorflow::OkStatus();
+  return Status();
 }
 
-tensorflow::Status RecordFile::WaitForBlock() {
+Status RecordFile::WaitForBlock() {
   std::unique_lock<std::mutex> lock(mutex_);
   ScheduleLoad();
   while (ready_.empty() && open_error_.ok()) {
-    if (options_->cancelled->load()) return tensorflow::errors::Cancelled("Iterator was cancelled");
+    if (options_->cancelled->load()) return Status(ByteSource::kCancelled, "Iterator was cancelled");
     // The thread that was asked may still sleep, or wait for a processor, perhaps this one.
     if (!loading_ && MayLoad()) {
       LoadBlock(&lock);
@@ -150,18 +150,18 @@ tensorflow::Status RecordFile::WaitForBlock() {
     changed_.wait_for(lock, std::chrono::milliseconds(100));
   }
   if (ready_.empty()) {
-    const tensorflow::Status status = open_error_;
-    open_error_ = tensorflow::Status();  // The next call tries again.
+    const Status status = open_error_;
+    open_error_ = Status();  // The next call tries again.
     return status;
   }
   block_ = std::move(ready_.front());
   ready_.pop_front();
   next_record_ = 0;
   ScheduleLoad();
-  return tensorflow::OkStatus();
+  return Status();
 }
 
-tensorflow::Status RecordFile::Next(Record* record, bool* end) {
+Status RecordFile::Next(Record* record, bool* end) {
   *end = false;
   while (!ended_) {
     if (block_ != nullptr && next_record_ < block_->records.size()) {
@@ -171,19 +171,19 @@ tensorflow::Status RecordFile::Next(Record* record, bool* end) {
       record->block = &block_;
       record->owned.reset();
       offset_ = place.next_in_file;
-      return tensorflow::OkStatus();
+      return Status();
     }
     if (block_ != nullptr && block_->last) {
       ended_ = true;
-      const tensorflow::Status status = block_->end;
+      const Status status = block_->end;
       block_.reset();
       if (!status.ok()) return status;
     } else {
-      TF_RETURN_IF_ERROR(WaitForBlock());
+      TFB_RETURN_IF_ERROR(WaitForBlock());
     }
   }
   *end = true;
-  return tensorflow::OkStatus();
+  return Status();
 }
 
 }  // namespace tf_booster

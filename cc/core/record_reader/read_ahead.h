@@ -1,6 +1,6 @@
 // Who reads files ahead: threads of their own, the threads that parse between two batches, or nobody.
-#ifndef TF_BOOSTER_CC_TF_DATASETS_READ_AHEAD_H_
-#define TF_BOOSTER_CC_TF_DATASETS_READ_AHEAD_H_
+#ifndef TF_BOOSTER_CC_CORE_RECORD_READER_READ_AHEAD_H_
+#define TF_BOOSTER_CC_CORE_RECORD_READER_READ_AHEAD_H_
 
 #include <atomic>
 #include <cstdint>
@@ -61,4 +61,4 @@ class ReadAhead {
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_TF_DATASETS_READ_AHEAD_H_
+#endif  // TF_BOOSTER_CC_CORE_RECORD_READER_READ_AHEAD_H_

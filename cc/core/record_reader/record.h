@@ -1,11 +1,11 @@
 // A serialized Example on its way from file to parser.
-#ifndef TF_BOOSTER_CC_TF_DATASETS_RECORD_H_
-#define TF_BOOSTER_CC_TF_DATASETS_RECORD_H_
+#ifndef TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_H_
+#define TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_H_
 
 #include <cstddef>
 #include <memory>
 
-#include "cc/tf/datasets/record_block.h"
+#include "cc/core/record_reader/record_block.h"
 
 namespace tf_booster {
 
@@ -19,4 +19,4 @@ struct Record {
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_TF_DATASETS_RECORD_H_
+#endif  // TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_H_

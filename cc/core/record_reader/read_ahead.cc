@@ -1,4 +1,4 @@
-#include "cc/tf/datasets/read_ahead.h"
+#include "cc/core/record_reader/read_ahead.h"
 
 #include <sys/resource.h>
 

@@ -1,15 +1,15 @@
 // Files are read the same whoever reads ahead: threads of their own, threads that parse, nobody.
-#include "cc/tf/datasets/record_file.h"
+#include "cc/core/record_reader/record_file.h"
 
-#include <cstdlib>
-#include <memory>
+#include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "cc/core/base/test.h"
-#include "cc/tf/datasets/read_ahead.h"
-#include "tensorflow/core/lib/io/record_writer.h"
+#include "cc/core/record_reader/read_ahead.h"
+#include "cc/core/record_reader/testing/memory_files.h"
+#include "cc/core/record_reader/testing/reader.h"
 
 namespace tf_booster {
 namespace {
@@ -18,39 +18,13 @@ constexpr size_t kRecords = 4000;
 
 std::string Bytes(size_t i) { return std::string(i % 97 == 5 ? 3000 : i % 300, static_cast<char>('a' + i % 26)); }
 
-class File {
- public:
-  File() {
-    EXPECT_TRUE(tensorflow::Env::Default()->LocalTempFilename(&name_));
-    std::unique_ptr<tensorflow::WritableFile> file;
-    EXPECT_TRUE(tensorflow::Env::Default()->NewWritableFile(name_, &file).ok());
-    tensorflow::io::RecordWriter writer(file.get());
-    for (size_t i = 0; i < kRecords; ++i) EXPECT_TRUE(writer.WriteRecord(Bytes(i)).ok());
-    EXPECT_TRUE(writer.Close().ok() && file->Close().ok());
-  }
-  ~File() { tensorflow::Env::Default()->DeleteFile(name_).IgnoreError(); }
-  const std::string& name() const { return name_; }
-
- private:
-  std::string name_;
-};
-
-struct Reader {
-  Reader(int processors, double parsers) : pool(tensorflow::Env::Default(), "read", 2), ahead(processors) {
-    ahead.SetParsers(parsers);
-    options.env = tensorflow::Env::Default();
-    options.block_bytes = 1000;  // Less than some records.
-    options.blocks = std::make_shared<BlockPool>(1 << 20);
-    options.threads = &pool;
-    options.ahead = &ahead;
-    options.cancelled = &cancelled;
-  }
-
-  tensorflow::thread::ThreadPool pool;
-  ReadAhead ahead;
-  std::atomic<bool> cancelled{false};
-  ReadOptions options;
-};
+MemoryFiles WrittenFile() {
+  std::string content;
+  for (size_t i = 0; i < kRecords; ++i) AppendRecord(Bytes(i), &content);
+  MemoryFiles files;
+  files.Add("file", std::move(content));
+  return files;
+}
 
 void ReadAndCompare(RecordFile* file, size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i) {
@@ -63,10 +37,10 @@ void ReadAndCompare(RecordFile* file, size_t begin, size_t end) {
 }
 
 TEST(AllRecordsComeWhoeverReadsAhead) {
-  const File written;
+  const MemoryFiles files = WrittenFile();
   for (const double parsers : {1.0, 2.0, 3.0}) {
     for (const int processors : {1, 2, 16}) {
-      Reader reader(processors, parsers);
+      Reader reader(files, processors, parsers);
       std::atomic<bool> done{false};
       // Another thread that parses.
       std::thread helper([&] {
@@ -76,7 +50,7 @@ TEST(AllRecordsComeWhoeverReadsAhead) {
         }
       });
       {
-        RecordFile file(&reader.options, written.name(), 0);
+        RecordFile file(&reader.options, "file", 0);
         file.Start();
         ReadAndCompare(&file, 0, kRecords);
         const uint64_t end_offset = file.offset();
@@ -86,9 +60,9 @@ TEST(AllRecordsComeWhoeverReadsAhead) {
         EXPECT_TRUE(end_offset > 0);
       }
       {
-        RecordFile file(&reader.options, written.name(), 0);
+        RecordFile file(&reader.options, "file", 0);
         ReadAndCompare(&file, 0, kRecords / 2);
-        RecordFile rest(&reader.options, written.name(), file.offset());
+        RecordFile rest(&reader.options, "file", file.offset());
         ReadAndCompare(&rest, kRecords / 2, kRecords);
       }  // Ends while it is read ahead.
       done = true;
@@ -117,7 +91,7 @@ TEST(ReadsThatWaitAskForThreads) {
   EXPECT_TRUE(ahead.by() == ReadAhead::By::kNobody);
   {
     ReadAhead::Watch watch(&ahead);
-    tensorflow::Env::Default()->SleepForMicroseconds(1000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   EXPECT_TRUE(ahead.by() == ReadAhead::By::kOwnThreads);
   for (int i = 0; i < 1000; ++i) ReadAhead::Watch watch(&ahead);
@@ -125,9 +99,9 @@ TEST(ReadsThatWaitAskForThreads) {
 }
 
 TEST(AFileIsTakenOnceOrWithdrawn) {
-  const File written;
-  Reader reader(2, 2);
-  RecordFile file(&reader.options, written.name(), 0);
+  const MemoryFiles files = WrittenFile();
+  Reader reader(files, 2, 2);
+  RecordFile file(&reader.options, "file", 0);
   EXPECT_TRUE(reader.ahead.Take() == nullptr);
   file.Start();
   file.Start();
@@ -136,6 +110,35 @@ TEST(AFileIsTakenOnceOrWithdrawn) {
   EXPECT_TRUE(!reader.ahead.Withdraw(&file));
   file.LoadAhead();
   ReadAndCompare(&file, 0, kRecords);
+}
+
+TEST(ErrorsNameTheFileAndEndIt) {
+  std::string content;
+  for (size_t i = 0; i < 100; ++i) AppendRecord(Bytes(i), &content);
+  std::string damaged = content;
+  damaged[damaged.size() - 1] ^= 1;
+  MemoryFiles files;
+  files.Add("damaged", damaged);
+  files.Add("cut", content.substr(0, content.size() - 1));
+  files.Add("fails", content, content.size() - 1);
+  for (const double parsers : {1.0, 2.0, 3.0}) {
+    Reader reader(files, 2, parsers);
+    for (const char* name : {"damaged", "cut", "fails"}) {
+      RecordFile file(&reader.options, name, 0);
+      ReadAndCompare(&file, 0, 99);
+      Record record;
+      bool ended = false;
+      const Status status = file.Next(&record, &ended);
+      const bool fails = std::string(name) == "fails";
+      EXPECT_TRUE(status.code() == (fails ? StatusCode::kInternal : StatusCode::kDataLoss));
+      EXPECT_TRUE(fails ? status.message() == "the disk is gone" : status.message().find(name) != std::string::npos);
+      EXPECT_TRUE(file.Next(&record, &ended).ok() && ended);
+    }
+    RecordFile missing(&reader.options, "missing", 0);
+    Record record;
+    bool ended = false;
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(missing.Next(&record, &ended).code() == StatusCode::kNotFound);
+  }
 }
 
 }  // namespace

@@ -1,15 +1,15 @@
 // A piece of a file in memory, with the records that lie in it. Records are parsed where they were read to.
-#ifndef TF_BOOSTER_CC_TF_DATASETS_RECORD_BLOCK_H_
-#define TF_BOOSTER_CC_TF_DATASETS_RECORD_BLOCK_H_
+#ifndef TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_BLOCK_H_
+#define TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_BLOCK_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "tensorflow/core/platform/mem.h"
-#include "tensorflow/core/platform/status.h"
+#include "cc/core/base/status.h"
 
 namespace tf_booster {
 
@@ -19,7 +19,7 @@ class BlockBuffer {
   BlockBuffer() = default;
   BlockBuffer(const BlockBuffer&) = delete;
   BlockBuffer& operator=(const BlockBuffer&) = delete;
-  ~BlockBuffer() { tensorflow::port::AlignedFree(data_); }
+  ~BlockBuffer() { std::free(data_); }
 
   char* data() { return data_; }
   size_t capacity() const { return capacity_; }
@@ -41,7 +41,7 @@ struct RecordBlock {
   std::vector<Place> records;
   // What comes behind the records: more of the file (last is false), its end, or an error that ends it.
   bool last = false;
-  tensorflow::Status end;
+  Status end;
   // The batch that holds this block already; 0: none. Only for the thread that makes batches.
   uint64_t held_by_batch = 0;
 };
@@ -69,4 +69,4 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_TF_DATASETS_RECORD_BLOCK_H_
+#endif  // TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_BLOCK_H_

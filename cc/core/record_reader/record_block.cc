@@ -1,17 +1,24 @@
-#include "cc/tf/datasets/record_block.h"
+#include "cc/core/record_reader/record_block.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace tf_booster {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+}  // namespace
 
 bool BlockBuffer::Grow(size_t capacity, size_t used) {
   if (capacity <= capacity_) return true;
-  char* const data = static_cast<char*>(tensorflow::port::AlignedMalloc(capacity, 64));
+  if (capacity > SIZE_MAX - kAlignment) return false;
+  char* const data =
+      static_cast<char*>(std::aligned_alloc(kAlignment, (capacity + kAlignment - 1) / kAlignment * kAlignment));
   if (data == nullptr) return false;
   if (used > 0) std::memcpy(data, data_, used);
-  tensorflow::port::AlignedFree(data_);
+  std::free(data_);
   data_ = data;
   capacity_ = capacity;
   return true;
@@ -41,7 +48,7 @@ std::shared_ptr<RecordBlock> BlockPool::Take() {
 void BlockPool::Give(std::unique_ptr<RecordBlock> block) {
   block->records.clear();
   block->last = false;
-  block->end = tensorflow::Status();
+  block->end = Status();
   block->held_by_batch = 0;
   std::lock_guard<std::mutex> lock(mutex_);
   if (free_bytes_ + block->buffer.capacity() > max_free_) return;

@@ -1,35 +1,34 @@
 // The records of one file, read ahead where that pays (see ReadAhead); whoever finds none ready while nobody reads,
 // reads himself.
-#ifndef TF_BOOSTER_CC_TF_DATASETS_RECORD_FILE_H_
-#define TF_BOOSTER_CC_TF_DATASETS_RECORD_FILE_H_
+#ifndef TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_FILE_H_
+#define TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_FILE_H_
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 
-#include "cc/tf/datasets/byte_source.h"
-#include "cc/tf/datasets/read_ahead.h"
-#include "cc/tf/datasets/record.h"
-#include "cc/tf/datasets/record_block.h"
-#include "tensorflow/core/framework/dataset.h"
-#include "tensorflow/core/platform/threadpool.h"
+#include "cc/core/record_reader/byte_source.h"
+#include "cc/core/record_reader/read_ahead.h"
+#include "cc/core/record_reader/record.h"
+#include "cc/core/record_reader/record_block.h"
 
 namespace tf_booster {
 
 // What all files of an iterator have in common.
 struct ReadOptions {
-  tensorflow::Env* env = nullptr;
-  std::string compression;
+  OpenByteSource open;
   bool verify_crc = true;
   size_t block_bytes = 1 << 20;
   std::shared_ptr<BlockPool> blocks;
-  tensorflow::thread::ThreadPool* threads = nullptr;  // Reads, checks CRCs and finds records.
-  ReadAhead* ahead = nullptr;                         // Whether they do, or who else.
-  const std::atomic<bool>* cancelled = nullptr;       // Ends waits.
+  std::function<void(std::function<void()>)> schedule;  // Runs a function soon, on a thread of its own: to read.
+  ReadAhead* ahead = nullptr;                           // Whether those read, or who else.
+  const std::atomic<bool>* cancelled = nullptr;         // Ends waits.
+  std::string op;                                       // Begins the messages of errors.
 };
 
 class RecordFile {
@@ -42,13 +41,14 @@ class RecordFile {
   // Starts reading, if that has not happened yet.
   void Start();
 
-  // Reads blocks until enough lie ready. For who was asked to: a thread of the pool, or who got the file of ReadAhead.
+  // Reads blocks until enough lie ready. For who was asked to: what `schedule` was given, or who got the file of
+  // ReadAhead.
   void LoadAhead();
 
   // The next record. It lies in the file's present block: `record->block` is valid until the next call. `*end`: there
   // is none. Errors are what TensorFlow's TFRecordDataset answers: a file that cannot be opened fails at each call, for
   // each call tries again; any other error ends the file.
-  tensorflow::Status Next(Record* record, bool* end);
+  Status Next(Record* record, bool* end);
 
   const std::string& name() const { return name_; }
   // Where the record begins that Next will return.
@@ -57,11 +57,12 @@ class RecordFile {
  private:
   static constexpr size_t kBlocksAhead = 4;
 
+  Status InFile(const Status& status) const;
   bool MayLoad() const;  // These two need mutex_.
   void ScheduleLoad();
   void LoadBlock(std::unique_lock<std::mutex>* lock);  // Holds it, but not while it reads.
-  tensorflow::Status Fill(RecordBlock* block);         // An error: the file could not be opened.
-  tensorflow::Status WaitForBlock();
+  Status Fill(RecordBlock* block);                     // An error: the file could not be opened.
+  Status WaitForBlock();
 
   const ReadOptions* const options_;
   const std::string name_;
@@ -84,10 +85,10 @@ class RecordFile {
   bool loading_ = false;    // A thread reads: the only one that does.
   bool stop_ = false;       // No load comes after the present one.
   bool no_more_ = false;    // The last block is loaded.
-  tensorflow::Status open_error_;
+  Status open_error_;
   std::deque<std::shared_ptr<RecordBlock>> ready_;
 };
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_TF_DATASETS_RECORD_FILE_H_
+#endif  // TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_FILE_H_
