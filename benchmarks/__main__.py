@@ -56,7 +56,7 @@ def main() -> int:
     if args.cpu_time and args.threads != "1":
         parser.error("--cpu-time adds up all threads; it needs --threads 1")
 
-    from benchmarks import machine, peers
+    from benchmarks import machine, peers, two_threads
 
     failed = peers.install()
     if failed:
@@ -70,6 +70,11 @@ def main() -> int:
             results += lines
             if not lines:
                 broken.append(f"{name} with {threads} threads")
+    lines = two_threads.gains(results)
+    if lines:
+        probe["two_processes"] = two_threads.two_processes()
+        gains = ", ".join(f"{name} {gain:.2f}x" for name, gain in probe["two_processes"].items())
+        print(f"two threads over one (two processes that share nothing: {gains}):", *lines, sep="\n")
     os.makedirs(os.path.dirname(os.path.abspath(args.out)), exist_ok=True)
     with open(args.out, "w") as file:
         json.dump({"machine": probe, "results": results}, file, indent=1)

@@ -88,6 +88,26 @@ void Adam(float* rows, const int64_t* places, const float* grads, int64_t n) {
   }
 }
 
+// A row is embedding and accumulator.
+template <int64_t kDim>
+void Adagrad(float* rows, const int64_t* places, const float* grads, int64_t n) {
+  constexpr int64_t kRow = 2 * kDim, kRowsAhead = std::max<int64_t>(2, 1152 / kRow);
+  for (int64_t i = 0; i < n; ++i) {
+    float* const row = rows + places[i] * kRow;
+    const float* const later = rows + places[std::min(n - 1, i + kRowsAhead)] * kRow;
+    const float* const grad = grads + i * kDim;
+    for (int64_t j = 0; j < kDim; j += 16) {
+      for (int64_t line = 0; line < 2; ++line) __builtin_prefetch(later + 2 * j + 16 * line, 0, 2);
+      const int64_t end = std::min(kDim, j + 16);
+#pragma GCC ivdep
+      for (int64_t k = j; k < end; ++k) {
+        const float accumulator = row[kDim + k] += grad[k] * grad[k];
+        row[k] -= grad[k] * 0.05f / std::sqrt(accumulator);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 #define FOR_DIMS(call)            \
@@ -126,6 +146,15 @@ void FindOrInsert(Entry* const* entries, int64_t mask, float* const* rows, const
 void Adam(float* rows, const int64_t* places, const float* grads, int64_t n, int64_t dim, int64_t threads) {
   InThreads(threads, n, [&](int64_t begin, int64_t end) {
 #define CALL(d) Adam<d>(rows, places + begin, grads + begin * d, end - begin)
+    FOR_DIMS(CALL)
+#undef CALL
+  });
+}
+
+// A step of Adagrad, likewise.
+void Adagrad(float* rows, const int64_t* places, const float* grads, int64_t n, int64_t dim, int64_t threads) {
+  InThreads(threads, n, [&](int64_t begin, int64_t end) {
+#define CALL(d) Adagrad<d>(rows, places + begin, grads + begin * d, end - begin)
     FOR_DIMS(CALL)
 #undef CALL
   });

@@ -64,10 +64,12 @@ def copy_rows(table: np.ndarray, places: np.ndarray, out: np.ndarray, threads: i
     _library().CopyRows(_address(table), _address(places), *sizes, _address(out), ctypes.c_int64(threads))
 
 
-def adam_step(table: np.ndarray, places: np.ndarray, grads: np.ndarray, threads: int) -> None:
-    """Adam on table[places], distinct rows of embedding, m and v. Rate 0.05, decays 0.9 and 0.999, epsilon 1e-8."""
+def update_step(optimizer: str, table: np.ndarray, places: np.ndarray, grads: np.ndarray, threads: int) -> None:
+    """A step on table[places], distinct rows. "adam": of embedding, m and v, rate 0.05, decays 0.9 and 0.999, epsilon 1e-8;
+    "adagrad": of embedding and accumulator, rate 0.05."""
     sizes = map(ctypes.c_int64, (len(places), grads.shape[1], threads))
-    _library().Adam(_address(table), _address(places), _address(grads), *sizes)
+    loop = _library().Adam if optimizer == "adam" else _library().Adagrad
+    loop(_address(table), _address(places), _address(grads), *sizes)
 
 
 def copy(rows: int, dim: int, batches: List[np.ndarray], threads: int) -> Dict[str, Callable[[int], None]]:
@@ -81,13 +83,15 @@ def copy(rows: int, dim: int, batches: List[np.ndarray], threads: int) -> Dict[s
     return _contestant(run)
 
 
-def adam(rows: int, dim: int, batches: List[np.ndarray], grads: np.ndarray, threads: int) -> Dict[str, Callable]:
-    """Adam on rows whose numbers are known, embedding and slots side by side."""
-    table = _huge([rows, 3 * dim])
+def update(
+    optimizer: str, rows: int, dim: int, batches: List[np.ndarray], grads: np.ndarray, threads: int
+) -> Dict[str, Callable]:
+    """The optimizer on rows whose numbers are known, embedding and slots side by side."""
+    table = _huge([rows, (3 if optimizer == "adam" else 2) * dim])
 
     def run(_: int) -> None:
         for places in batches:
-            adam_step(table, places, grads, threads)
+            update_step(optimizer, table, places, grads, threads)
 
     return _contestant(run)
 

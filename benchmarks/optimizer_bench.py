@@ -2,7 +2,7 @@
 
 apply: distinct rows in the order of a batch, located already, and a gradient for each. TensorFlow: ResourceSparseApplyAdagrad
 on a Variable; it has no sparse Adam kernel, so there it is lazy Adam written with ops, as people do, and Adagrad beside it.
-step: ids with duplicates; lookup, and update with the gradient of each occurrence. TensorFlow: the same kernels on a Variable,
+step: ids with duplicates, four batches one after another in a turn; lookup, and update with the gradient of each occurrence. TensorFlow: the same kernels on a Variable,
 with tf.unique and a segment sum in front. TFRA: its embedding_lookup_unique and DynamicEmbeddingOptimizer.
 """
 
@@ -120,17 +120,28 @@ def apply_contest(session, ours, variables, distribution, rows, batch, grad, thr
     if ours.optimizer == "adam":
         ops["TF Adagrad"] = [partial(variables.apply_adagrad, i, grads) for i in indices]
     runners = {name: tables.runner(session, tables.chain(builds)) for name, builds in ops.items()}
-    if ours.optimizer == "adam":
-        runners.update(floors.adam(rows, ours.dim, [ranks[:count] for ranks in draws], grad, threads))
+    places_of_rows = [ranks[:count] for ranks in draws]
+    runners.update(floors.update(ours.optimizer, rows, ours.dim, places_of_rows, grad, threads))
     return contest(runners, count * len(draws)), count
 
 
-def step_contest(session, steps: Dict[str, Any], find: Dict[str, Callable], ids, batch: int) -> Dict[str, float]:
-    runners = {name: tables.runner(session, op) for name, op in steps.items()}
+def step_contest(session, steps: Dict[str, Any], which, find: Dict[str, Callable], ids, batch: int) -> Dict[str, float]:
+    """A turn is a step on each of the batches; `which` is fed with a batch's number."""
+
+    def runner(op) -> Callable[[int], None]:
+        step = session.make_callable(tf.group(op), feed_list=[which])
+
+        def run(_: int) -> None:
+            for i in range(tables.OPS_IN_A_TURN):
+                step(i)
+
+        return run
+
+    runners = {name: runner(op) for name, op in steps.items()}
     for run in runners.values():
         run(0)
     check(session, {name: op() for name, op in find.items()}, ids)
-    return contest(runners, batch)
+    return contest(runners, batch * tables.OPS_IN_A_TURN)
 
 
 def run_optimizer(optimizer: str, threads: int) -> Iterator[Result]:
@@ -145,21 +156,23 @@ def run_optimizer(optimizer: str, threads: int) -> Iterator[Result]:
 def contests(tfra, session, optimizer, dim, distribution, rows, batch, threads) -> List[Result]:
     ours = tables.OurTable(dim, optimizer)
     theirs = tables.TfraTable(tfra, dim, rows) if tfra else None
-    ranks = data.ranks(distribution, rows, batch, seed=dim)
+    ranks = np.stack([data.ranks(distribution, rows, batch, seed=dim + i) for i in range(tables.OPS_IN_A_TURN)])
     ids = data.keys_of(ranks)
+    which = v1.placeholder(tf.int32, [])
     grad = np.random.default_rng(dim).normal(size=(batch, dim)).astype(np.float32)
     all_keys = data.keys_of(np.arange(rows))
     start = (all_keys % 1000).astype(np.float32)[:, None] * 1e-3 + np.arange(dim, dtype=np.float32)
     variables = Variables(optimizer, start)
-    fed_ids, fed_rows, fed_grad = tables.held(ids), tables.held(ranks), tables.held(grad)
+    fed_ids, fed_rows, fed_grad = tables.held(ids)[which], tables.held(ranks)[which], tables.held(grad)
+    first_ids, first_rows = tables.held(ids[0]), tables.held(ranks[0])
     steps = {ours.name: our_step(ours, fed_ids, fed_grad), "TensorFlow": variables.step(fed_rows, fed_grad)}
-    find = {ours.name: lambda: ours.find(fed_ids), "TensorFlow": lambda: variables.gather(0, fed_rows)}
+    find = {ours.name: lambda: ours.find(first_ids), "TensorFlow": lambda: variables.gather(0, first_rows)}
     if theirs:
         steps["TFRA"] = tfra_step(tfra, theirs, optimizer, fed_ids, fed_grad)
-        find["TFRA"] = lambda: theirs.find(fed_ids)
+        find["TFRA"] = lambda: theirs.find(first_ids)
     session.run(v1.global_variables_initializer())
     tables.fill(session, [t for t in (ours, theirs) if t], all_keys, dim)
-    step_rates = step_contest(session, steps, find, ids, batch)
+    step_rates = step_contest(session, steps, which, find, ids[0], batch)
     apply_rates, distinct = apply_contest(session, ours, variables, distribution, rows, batch, grad, threads)
     facts = {"rows": rows, "batch": batch, "unique": f"{distinct / batch:.0%}", "load": ours.load_factor(session)}
     return [

@@ -43,15 +43,29 @@ def test_adam_is_the_formula(threads):
     m, v = m * 0.9 + grads * 0.1, v * 0.999 + grads**2 * 0.001
     wanted = table.copy()
     wanted[places] = np.concatenate([value - 0.05 * m / (np.sqrt(v) + 1e-8), m, v], axis=1)
-    floors.adam_step(table, places, grads, threads)
+    floors.update_step("adam", table, places, grads, threads)
     np.testing.assert_allclose(table, wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_adagrad_is_the_formula(threads):
+    random = np.random.default_rng(0)
+    table = random.random([6, 2 * 16]).astype(np.float32)
+    places, grads = np.array([4, 1, 0]), random.normal(size=[3, 16]).astype(np.float32)
+    value, accumulator = np.split(table[places], 2, axis=1)
+    accumulator = accumulator + grads**2
+    wanted = table.copy()
+    wanted[places] = np.concatenate([value - 0.05 * grads / np.sqrt(accumulator), accumulator], axis=1)
+    floors.update_step("adagrad", table, places, grads, threads)
+    np.testing.assert_allclose(table, wanted, rtol=1e-5)
 
 
 def test_contestants_run_all_batches_of_a_turn():
     batches = [np.array([1, 3]), np.array([0, 2])]
     for contestant in (
         floors.copy(rows=4, dim=16, batches=batches, threads=1),
-        floors.adam(rows=4, dim=16, batches=batches, grads=np.ones([2, 16], np.float32), threads=1),
+        floors.update("adam", rows=4, dim=16, batches=batches, grads=np.ones([2, 16], np.float32), threads=1),
+        floors.update("adagrad", rows=4, dim=16, batches=batches, grads=np.ones([2, 16], np.float32), threads=1),
     ):
         contestant[floors.NAME](0)
 

@@ -1,0 +1,105 @@
+"""python -m benchmarks.two_threads [results.json]: what the second thread brings, and what it could bring on this machine.
+
+Two bounds stand beside each contest: the bare loop of the same contest on two threads (floors.py), and two processes that
+share nothing, a core each, that copy large arrays or read random 64-byte lines. Where they gain 1.4, no op gains 1.8.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any, Callable, Dict, List
+
+import numpy as np
+
+Loops = Dict[str, Callable[[], Any]]
+
+
+def loops(mebibytes: int) -> Loops:
+    """The loops of a process, by name, over arrays of that size."""
+    source = np.ones(mebibytes << 17, np.int64)
+    target = np.empty_like(source)
+    places = np.random.default_rng(os.getpid()).integers(0, len(source) // 8, len(source) // 16) * 8
+    out = np.empty(len(places), np.int64)
+    return {
+        "copies": lambda: np.copyto(target, source),
+        "random lines": lambda: np.take(source, places, out=out, mode="clip"),
+    }
+
+
+def child(core: int, mebibytes: int, seconds: float) -> None:
+    """Runs the loop that each line of the input names, and writes how often it ran in a second."""
+    os.sched_setaffinity(0, [core])
+    mine = loops(mebibytes)
+    for run in mine.values():
+        run()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        run, count, start = mine[line.strip()], 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            run()
+            count += 1
+        print(count / (time.perf_counter() - start), flush=True)
+
+
+def two_processes(mebibytes: int = 128, seconds: float = 0.5) -> Dict[str, float]:
+    """How often two processes do each loop together, over one alone; nothing where there is one core."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
+        return {}
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+    def start(core: int) -> subprocess.Popen:
+        code = f"from benchmarks import two_threads; two_threads.child({core}, {mebibytes}, {seconds})"
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        return subprocess.Popen([sys.executable, "-c", code], cwd=root, **pipes)
+
+    started = [start(core) for core in cores]
+    try:
+        for process in started:
+            assert process.stdout.readline() == "ready\n"
+
+        def rates(processes: List[Any], loop: str) -> List[float]:
+            for process in processes:
+                process.stdin.write(loop + "\n")
+                process.stdin.flush()
+            return [float(process.stdout.readline()) for process in processes]
+
+        names = ("copies", "random lines")
+        return {name: sum(rates(started, name)) / max(rates([p], name)[0] for p in started) for name in names}
+    finally:
+        for process in started:
+            process.stdin.close()
+            process.wait()
+            process.stdout.close()
+
+
+def gains(results: List[Dict[str, Any]]) -> List[str]:
+    """A line a contest that was run with one and with two threads: each contestant's rate with two over that with one."""
+    of = {}
+    for r in results:
+        of[tuple(r[name] for name in ("benchmark", "what", "dim", "distribution", "threads"))] = r["rates"]
+    lines = []
+    for (*contest, threads), rates in of.items():
+        one = of.get((*contest, 1))
+        if threads != 2 or one is None:
+            continue
+        both = [f"{name} {rate / one[name]:.2f}x" for name, rate in rates.items() if name in one]
+        benchmark, what, dim, distribution = contest
+        lines.append(f"{benchmark:14} {what:6} dim {dim:<3} {distribution:8} " + "  ".join(both))
+    return lines
+
+
+def main() -> int:
+    path = sys.argv[1] if len(sys.argv) > 1 else "build/benchmarks.json"
+    print("two processes over one: " + ", ".join(f"{name} {gain:.2f}x" for name, gain in two_processes().items()))
+    with open(path) as file:
+        print("\n".join(gains(json.load(file)["results"])))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
