@@ -54,7 +54,7 @@ class UniqueGpuOp final : public tensorflow::OpKernel {
   REGISTER_UNIQUE_AS("TfBoosterUnique", T, Index, false); \
   REGISTER_UNIQUE_AS("TfBoosterUniqueWithCounts", T, Index, true)
 
-// Not of int32, which TensorFlow keeps in host memory.
+// Not of int32: unique_op.cc has kernels for it that work in host memory.
 REGISTER_UNIQUE(int64_t, int32_t);
 REGISTER_UNIQUE(int64_t, int64_t);
 

@@ -65,4 +65,22 @@ REGISTER_UNIQUE(int64_t, int64_t);
 #undef REGISTER_UNIQUE
 #undef REGISTER_UNIQUE_AS
 
+// Among ops on a GPU: int32 is in host memory there, as TensorFlow's own Unique has it.
+#define HOST_UNIQUE(name) Name(name).Device(tensorflow::DEVICE_GPU).HostMemory("x").HostMemory("y").HostMemory("idx")
+#define REGISTER_HOST_UNIQUE(Index)                                                                 \
+  REGISTER_KERNEL_BUILDER(                                                                          \
+      HOST_UNIQUE("TfBoosterUnique").TypeConstraint<int32_t>("T").TypeConstraint<Index>("out_idx"), \
+      UniqueOp<int32_t, Index, false>);                                                             \
+  REGISTER_KERNEL_BUILDER(HOST_UNIQUE("TfBoosterUniqueWithCounts")                                  \
+                              .HostMemory("count")                                                  \
+                              .TypeConstraint<int32_t>("T")                                         \
+                              .TypeConstraint<Index>("out_idx"),                                    \
+                          UniqueOp<int32_t, Index, true>)
+
+REGISTER_HOST_UNIQUE(int32_t);
+REGISTER_HOST_UNIQUE(int64_t);
+
+#undef REGISTER_HOST_UNIQUE
+#undef HOST_UNIQUE
+
 }  // namespace tf_booster
