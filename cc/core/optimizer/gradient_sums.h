@@ -146,17 +146,19 @@ class GradientSums {
   // whose place is wrong, or the end of all rows.
   template <class PlaceOf, class Visit>
   int64_t ForRowsOfPart(int64_t part, PlaceOf place_of, Visit visit) const {
-    const int64_t mask = (1 << part_bits_) - 1;
+    const int part_bits = part_bits_;
+    const int64_t mask = (1 << part_bits) - 1;
     int64_t wrong = end_of_rows();
     uint32_t rows[kBlock], places[kBlock];
     int64_t n = 0;
     for (size_t m = 0; m < matrices_.size(); ++m) {
-      for (int64_t row = 0; row < matrices_[m].num_rows; ++row) {
+      const int64_t start = starts_[m], num_rows = matrices_[m].num_rows;
+      for (int64_t row = 0; row < num_rows; ++row) {
         const int64_t place = place_of(m, row);
-        rows[n] = static_cast<uint32_t>(starts_[m] + row);
-        places[n] = static_cast<uint32_t>(place >> part_bits_);
+        rows[n] = static_cast<uint32_t>(start + row);
+        places[n] = static_cast<uint32_t>(place >> part_bits);
         n += place >= 0 && (place & mask) == part;
-        if (place == kWrongPlace) wrong = std::min(wrong, starts_[m] + row);
+        if (place == kWrongPlace) wrong = std::min(wrong, start + row);
         if (n < kBlock) continue;
         visit(rows, places, n);
         n = 0;

@@ -213,10 +213,13 @@ Status SparseApply(HashTable& table, const SparseApplyBatch& batch, const RowOpt
     return table.Update(merged.batch, updater, pf);
   }
   const uint64_t groups = batch.probes.size();
+  // Codes up to here are places of the only probe: the common way, without a look at vectors.
+  const uint64_t plain = groups == 1 ? batch.probes[0].size : 0;
   const GradientSums::Place wrong = sums.Build(
       std::move(matrices), dim, merged.batch.keys.size,
-      [&](int64_t g, int64_t i) -> int64_t {
+      [&, plain](int64_t g, int64_t i) -> int64_t {
         const uint64_t code = static_cast<uint64_t>(batch.gradients[g].codes[i]);
+        if (code - 1 < plain) return static_cast<int64_t>(code - 1);
         if (code == 0) return GradientSums::kNoPlace;
         const uint64_t group = code >> kCodePlaceBits;
         const uint64_t place = (code & ((uint64_t{1} << kCodePlaceBits) - 1)) - 1;
