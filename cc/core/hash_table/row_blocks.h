@@ -47,12 +47,13 @@ void CopyByBlocks(int64_t n, int64_t dim, float* out, const Locate& locate, cons
       float* const to = out + i * dim;
       if constexpr (kFetchedInCopies<kDim>) {
         if (row != nullptr) {
-          CopyRowAndFetch<kDim>(to, row, later == nullptr ? row : later);
+          CopyRowAndFetch<kDim, Target::kFar>(to, row, later == nullptr ? row : later);
           continue;
         }
         if (later != nullptr) PrefetchRow(later, kDim);
       } else {
         if (later != nullptr) PrefetchRow(later, kDim > 0 ? kDim : dim);
+        for (int64_t j = 0; j < (kDim > 0 ? kDim : dim); j += 16) FetchFar(to + j);
         if (row != nullptr) {
           CopyRow<kDim>(to, row, dim);
           continue;
