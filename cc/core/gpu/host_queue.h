@@ -20,7 +20,9 @@ class HostQueue {
  public:
   explicit HostQueue(int threads = 1, int64_t lanes = 7) : threads_(threads), lanes_(lanes) {}
 
-  const char* error() const { return nullptr; }
+  const char* error() const { return error_.load(); }
+  // From now on all queues of the program say so, as CUDA does behind an error; null: no more.
+  static void Break(const char* error) { error_ = error; }
   int64_t launches() const { return launches_; }
   // How often all queues of the program waited for the card, if there were one.
   static int64_t waits() { return waits_.load(); }
@@ -97,6 +99,7 @@ class HostQueue {
   int64_t lanes_;
   int64_t launches_ = 0;
   inline static std::atomic<int64_t> waits_{0};
+  inline static std::atomic<const char*> error_{nullptr};
 };
 
 }  // namespace gpu
