@@ -164,7 +164,24 @@ def train_and_validation_in_turns(program):
     yield program.rest()
 
 
+def ops_found_in_the_graph(program):
+    """Whoever looks through the graph finds the embedding graph's copies too: what is fetched of them, or fed, is that of the step."""
+    ops = program.session.graph.get_operations()
+    source, doubled = ([op for op in ops if op.type == kind][-1] for kind in ("IteratorGetNext", "LookupTableFindV2"))
+    yield program.step()
+    for _ in range(2):
+        number, found, loss, _ = program.session.run(
+            [program.input["step"], source.outputs, program.loss, program.train]
+        )
+        yield number, found[0], found[-1], loss
+        yield program.session.run([source.outputs[0], doubled.outputs[0]])
+        yield program.session.run([program.loss, program.train], {source.outputs[1]: np.ones(ROWS)})[0]
+        program.session.run(source)
+    yield program.rest()
+
+
 PROGRAMS = [
+    ops_found_in_the_graph,
     train_and_validation_in_turns,
     fed_input,
     fed_whole_input,

@@ -70,6 +70,7 @@ class Needs:
         self._behind_send: Set[tf.Operation] = set()
         self.own = [graph.get_tensor_by_name(name) for name in split.crossing]
         self._number = {value.name: number for number, value in enumerate(split.crossing.values())}
+        self._originals = _originals(graph, split)
 
     def of(self, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], fed: Tuple[tf.Tensor, ...]) -> Run:
         """A run of `targets` and `fetches` that is given the tensors `fed`."""
@@ -147,10 +148,12 @@ class Needs:
         self._version = self._graph.version
 
     def _examine(
-        self, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], fed: Tuple[tf.Tensor, ...]
+        self, targets: Sequence[tf.Operation], fetches: Sequence[tf.Tensor], given: Tuple[tf.Tensor, ...]
     ) -> Run:
         split = self._split
-        in_place = {tensor.name: self._in_place(tensor) for tensor in fed}
+        targets = [self._originals.get(op, op) for op in targets]
+        fetches, fed = list(map(self._original, fetches)), tuple(map(self._original, given))
+        in_place = {tensor.name: self._in_place(own) for tensor, own in zip(given, fed)}
         mapped_targets = [split.dequeue if op is split.source else op for op in targets]
         mapped_fetches = [split.crossing.get(tensor.name, tensor) for tensor in fetches]
         ends = [*mapped_targets, *(tensor.op for tensor in mapped_fetches)]
@@ -197,12 +200,24 @@ class Needs:
         found = {t.name: t for t in wanted if t.op in members and t.name not in given}
         return list(found.values())
 
+    def _original(self, tensor: tf.Tensor) -> tf.Tensor:
+        op = self._originals.get(tensor.op)
+        return tensor if op is None else op.outputs[tensor.value_index]
+
     def _in_place(self, tensor: tf.Tensor) -> List[tf.Tensor]:
         crossing = self._split.crossing.get(tensor.name)
         if crossing is None:
             return [tensor]
         # The program's own ops read each other, and all ops read of the input what has crossed.
         return [crossing] if tensor.op is self._split.source else [crossing, tensor]
+
+
+def _originals(graph: tf.Graph, split: Split) -> Dict[tf.Operation, tf.Operation]:
+    """Copy of which the embedding graph is made -> the program's own op. Who looks through the graph's ops finds both: what a copy has is of a
+    step to come, and to fetch it would take a batch that no step gets."""
+    scope = split.enqueue.name.rsplit("/", 1)[0] + "/"
+    copies = [op for op in _upstream([split.enqueue]) if op.name.startswith(scope) and op is not split.enqueue]
+    return {copy: graph.get_operation_by_name(copy.name[len(scope) :]) for copy in copies}
 
 
 def _may_be_fetched(op: tf.Operation) -> bool:
