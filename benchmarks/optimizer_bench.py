@@ -128,18 +128,20 @@ def apply_contest(session, ours, variables, distribution, rows, batch, grad, thr
 def step_contest(session, steps: Dict[str, Any], which, find: Dict[str, Callable], ids, batch: int) -> Dict[str, float]:
     """A turn is a step on each of the batches; `which` is fed with a batch's number."""
 
-    def runner(op) -> Callable[[int], None]:
-        step = session.make_callable(tf.group(op), feed_list=[which])
+    calls = {name: session.make_callable(tf.group(op), feed_list=[which]) for name, op in steps.items()}
 
+    def runner(step) -> Callable[[int], None]:
         def run(_: int) -> None:
             for i in range(tables.OPS_IN_A_TURN):
                 step(i)
 
         return run
 
-    runners = {name: runner(op) for name, op in steps.items()}
-    for run in runners.values():
-        run(0)
+    runners = {name: runner(step) for name, step in calls.items()}
+    for step in calls.values():
+        step(
+            0
+        )  # One only: afterwards TFRA's Adam has another bias correction, ours and TensorFlow's here the first step's.
     check(session, {name: op() for name, op in find.items()}, ids)
     return contest(runners, batch * tables.OPS_IN_A_TURN)
 
