@@ -652,7 +652,7 @@ def keeps_order(dataset: Any) -> bool:
     if "Shuffle" not in type(dataset).__name__:
         return False
     seeds = [tf.get_static_value(seed) for seed in (dataset._seed, dataset._seed2)]
-    return (seeds != [0, 0]) == bool(dataset._reshuffle_each_iteration)
+    return (seeds != [0, 0]) == bool(getattr(dataset, "_reshuffle_each_iteration", True))
 
 
 def tensor_number(tensor: Any) -> int:

@@ -147,6 +147,9 @@ def test_what_cannot_be_is_left_and_reported(files, boosted, monkeypatch):
     dataset = Records(files).filter(lambda s: tf.strings.length(s) > 0).batch(4).map(parse)
     assert not is_one_op(dataset) and len(ids(dataset)) == 8
     assert "FilterDataset" in str(tf_booster.report())
+    both = tf.data.experimental.shuffle_and_repeat(3, 1, seed=1)
+    assert len(ids(Records(files).apply(both).batch(4).map(parse))) == 8
+    assert "AttributeError" not in str(tf_booster.report())
 
 
 def test_lookup_tables_of_a_function_are_the_same_ones(files, boosted):
