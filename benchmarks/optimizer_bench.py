@@ -139,9 +139,7 @@ def step_contest(session, steps: Dict[str, Any], which, find: Dict[str, Callable
 
     runners = {name: runner(step) for name, step in calls.items()}
     for step in calls.values():
-        step(
-            0
-        )  # One only: afterwards TFRA's Adam has another bias correction, ours and TensorFlow's here the first step's.
+        step(0)  # One only: from the second on TFRA corrects Adam's bias by another factor than ours here.
     check(session, {name: op() for name, op in find.items()}, ids)
     return contest(runners, batch * tables.OPS_IN_A_TURN)
 
