@@ -30,6 +30,7 @@ NAMES = (
     "table_fusion",
     "table_exchange",
     "embedding_pipeline",
+    "pipeline_cost",
     "file_to_batch",
     "input_pipelines",
     "parse_example",

@@ -90,25 +90,30 @@ def _graph(model: Model, mode: str, waits: bool = False) -> Tuple[tf.Graph, tf.T
     """A rewritten graph, its loss and its train op. The input costs next to nothing: batches lie ready. waits: both halves wait, too."""
     with tf.Graph().as_default() as graph:
         v1.set_random_seed(1)
-        random = np.random.RandomState(0)
-        words = random.zipf(1.2, [8, model.rows, model.features, model.bag]).astype(np.int64)
-        # Text is made in the graph: as the input it would be copied string by string, on a third thread, and as a constant for
-        # tens of seconds with each session.
-        dataset = tf.data.Dataset.from_tensor_slices(words).repeat()
-        batches = v1.data.make_one_shot_iterator(waiting_halves.waiting_input(dataset) if waits else dataset).get_next()
-        batches = tf.strings.as_string(batches)
-        tables = [tf_booster.get_hash_table(f"t{i}", 16) for i in range(model.features)]
-        parts = [tf.reduce_sum(tf_booster.embedding_lookup(table, batches[:, i]), 1) for i, table in enumerate(tables)]
-        hidden = tf.concat(parts, 1)
-        for layer in range(model.layers):
-            weights = v1.get_variable(f"w{layer}", [hidden.shape[1], model.hidden])
-            hidden = tf.nn.relu(hidden @ weights)
-        loss = tf.reduce_mean(tf.square(hidden - 1.0))
-        if waits:
-            loss = waiting_halves.waiting_loss(loss)
-        train = v1.train.AdagradOptimizer(0.01).minimize(loss)
+        loss, train = step_of(model, waits)
         pipelines.rewrite(graph, Options(pipeline=mode))
     return graph, loss, train
+
+
+def step_of(model: Model, waits: bool = False) -> Tuple[tf.Tensor, tf.Operation]:
+    """Loss and train op, in the default graph."""
+    random = np.random.RandomState(0)
+    words = random.zipf(1.2, [8, model.rows, model.features, model.bag]).astype(np.int64)
+    # Text is made in the graph: as the input it would be copied string by string, on a third thread, and as a constant for
+    # tens of seconds with each session.
+    dataset = tf.data.Dataset.from_tensor_slices(words).repeat()
+    batches = v1.data.make_one_shot_iterator(waiting_halves.waiting_input(dataset) if waits else dataset).get_next()
+    batches = tf.strings.as_string(batches)
+    tables = [tf_booster.get_hash_table(f"t{i}", 16) for i in range(model.features)]
+    parts = [tf.reduce_sum(tf_booster.embedding_lookup(table, batches[:, i]), 1) for i, table in enumerate(tables)]
+    hidden = tf.concat(parts, 1)
+    for layer in range(model.layers):
+        weights = v1.get_variable(f"w{layer}", [hidden.shape[1], model.hidden])
+        hidden = tf.nn.relu(hidden @ weights)
+    loss = tf.reduce_mean(tf.square(hidden - 1.0))
+    if waits:
+        loss = waiting_halves.waiting_loss(loss)
+    return loss, v1.train.AdagradOptimizer(0.01).minimize(loss, v1.train.get_or_create_global_step())
 
 
 def _waiting_graph(mode: str) -> Tuple[tf.Graph, tf.Tensor, tf.Operation]:

@@ -195,6 +195,11 @@ class Driver:
                 self._await_batch()
             return self._by_hand.take_input(wanted, from_queue, {self._expected: _THERE})
 
+    @property
+    def manner(self) -> Optional[str]:
+        """How steps are run: AHEAD or IN_ONE; None until that is chosen."""
+        return self._worth.to_dict()["manner"]
+
     def always(self, manner: str) -> None:
         """Has all steps from now on run as AHEAD, APART or IN_ONE, for measurements."""
         self._worth = Worth(manner)

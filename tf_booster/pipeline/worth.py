@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
+import os
 import statistics
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Deque, Dict, List, Optional
 
 # The embedding graph of the next step beside the main graph; each half for itself, one after the other; both in one run.
 AHEAD, APART, IN_ONE = "ahead", "apart", "in one"
@@ -12,6 +14,8 @@ AHEAD, APART, IN_ONE = "ahead", "apart", "in one"
 _WARM = 10
 # Manners take turns of so many steps, of which the first are forgotten: a pipeline fills or runs dry, or an executor is made.
 _TURN, _FORGOTTEN = 12, 4
+# Short steps take longer turns, of so many seconds or steps: where a system puts two threads it leaves them for milliseconds, on one core, too.
+_TURN_SECONDS, _TURN_AT_MOST = 0.02, 96
 # First whether overlap wins clearly over two runs in turn. Where it wins less than _CLEAR, one run is tried, too, which saves what a second
 # run costs. Not before: to make its executor takes as long as to make the step's own, seconds where graphs are large.
 _IS_IT_CLEAR = 2 * [AHEAD, APART]
@@ -19,11 +23,12 @@ _CLEAR = 0.85
 # Seconds that two runs in turn take longer than one: of short steps that alone would look like a clear win.
 _SECOND_RUN = 0.15e-3
 # Turns take turns, so that what changes meanwhile (tables grow, another program starts) weighs on both alike.
-_WHICH = 3 * [IN_ONE, AHEAD]
-# Overlap needs a second thread: it has to win so much. To change the manner again it takes so much, and that in each turn.
-_WINS, _CHANGES = 0.98, 0.97
-# How many steps a choice holds; twice as many each time that it is found to be right. Of a thousand steps 36 are run in the other manner.
-_HOLDS, _HOLDS_AT_MOST = 1000, 16000
+_WHICH = 5 * [IN_ONE, AHEAD]
+# Overlap needs a second thread: it has to win so much. On one core it wins only where a half waits, and then much; what else is measured there is
+# chance. To change the manner again it takes so much, and that in each turn.
+_WINS, _WINS_ON_ONE_CORE, _CHANGES = 0.96, 0.9, 0.96
+# How many turns a choice holds; twice as many each time that it is found to be right. Of 140 turns five are run in the other manner.
+_HOLDS, _HOLDS_AT_MOST = 140, 1120
 
 
 class Worth:
@@ -41,6 +46,9 @@ class Worth:
         self._manner, self._steps_left = AHEAD, _WARM
         self._turns: List[str] = []  # To come, in this order.
         self._measuring = False
+        self._turn = _TURN
+        self._recent: Deque[float] = collections.deque(maxlen=_WARM)
+        self._wins = _WINS if num_cores() > 1 else _WINS_ON_ONE_CORE
         self._chosen: Optional[str] = None
         self._holds = _HOLDS
         self._periods: Dict[str, List[List[float]]] = {}  # Of each manner's turns.
@@ -65,14 +73,15 @@ class Worth:
 
     def _note(self, period: float) -> None:
         self._steps_left -= 1
-        if self._measuring and self._steps_left < _TURN - _FORGOTTEN:
+        self._recent.append(period)
+        if self._measuring and self._steps_left < self._turn - _FORGOTTEN:
             self._periods[self._manner][-1].append(period)
         if self._steps_left:
             return
         if not self._turns:
             self._go_on()
         if self._turns:
-            self._manner, self._steps_left = self._turns.pop(0), _TURN
+            self._manner, self._steps_left = self._turns.pop(0), self._turn
             self._periods.setdefault(self._manner, []).append([])
 
     def _go_on(self) -> None:
@@ -83,29 +92,31 @@ class Worth:
         self._periods.clear()
         # The manners themselves, which are compared by identity.
         ours = {manner: manner for manner in (AHEAD, APART, IN_ONE)}
-        self._turns = [ours[manner] for manner in said["turns"]]
+        self._turns, self._turn = [ours[manner] for manner in said["turns"]], said["turn"]
         self._measuring = bool(self._turns)
         if not self._turns:
             self._chosen = self._manner = ours[said["manner"]]
-            self._steps_left = said["steps"]
+            self._steps_left = said["holds"] * self._turn
 
     def _next(self) -> Dict[str, Any]:
-        """Turns to measure; without any: in which manner to run how many steps."""
+        """Turns to measure, of how many steps; without any: in which manner to run for how many turns."""
         if not self._measuring:
-            return {"turns": _WHICH if IN_ONE in self._found else _IS_IT_CLEAR}
+            usual = statistics.median(self._recent)
+            turn = min(max(int(_TURN_SECONDS / usual) if usual > 0 else 0, _TURN), _TURN_AT_MOST)
+            return {"turns": _WHICH if IN_ONE in self._found else _IS_IT_CLEAR, "turn": turn}
         if IN_ONE not in self._found:
             clear = _CLEAR * (self._found[APART] - _SECOND_RUN)
             if self._found[AHEAD] > clear or not self._in_each_turn_less(AHEAD, APART):
-                return {"turns": _WHICH}
+                return {"turns": _WHICH, "turn": self._turn}
             best = AHEAD
         else:
             best = self._best()
         self._holds = min(2 * self._holds, _HOLDS_AT_MOST) if best is self._chosen else _HOLDS
-        return {"turns": [], "manner": best, "steps": self._holds}
+        return {"turns": [], "turn": self._turn, "manner": best, "holds": self._holds}
 
     def _best(self) -> str:
         if self._chosen is None:
-            return AHEAD if self._found[AHEAD] < _WINS * self._found[IN_ONE] else IN_ONE
+            return AHEAD if self._found[AHEAD] < self._wins * self._found[IN_ONE] else IN_ONE
         other = IN_ONE if self._chosen is AHEAD else AHEAD
         less = self._found[other] < _CHANGES * self._found[self._chosen]
         return other if less and self._in_each_turn_less(other, self._chosen) else self._chosen
@@ -113,3 +124,8 @@ class Worth:
     def _in_each_turn_less(self, one: str, other: str) -> bool:
         pairs = zip(self._periods[one], self._periods[other])
         return all(statistics.median(a) < statistics.median(b) for a, b in pairs)
+
+
+def num_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
