@@ -8,6 +8,7 @@ namespace tf_booster {
 
 ReadAhead::By ReadAhead::by() const {
   const double parsers = parsers_.load(std::memory_order_relaxed);
+  if (uncompress_ && processors_ > 1) return By::kOwnThreads;
   if (slow_reads_.load(std::memory_order_relaxed) > 0 || parsers < processors_ || parsers > 2) return By::kOwnThreads;
   return parsers > 1 ? By::kParsers : By::kNobody;
 }

@@ -14,14 +14,15 @@ class RecordFile;
 // A copy out of the page cache needs a processor as parsing does, and each hand-over from thread to thread costs a
 // wake-up, 50 us where threads sleep. So threads of their own read only where they bring something: there is a
 // processor for them, or reads wait for a disk or a network. Three threads that parse are faster than one that reads
-// between them. Otherwise two threads that parse read between their batches, and one alone when it needs a block.
-// Any thread may call.
+// between them. Files that are uncompressed are work for a thread each, ten times the work of parsing: whoever parses
+// would wait for one file while another could be read. Otherwise two threads that parse read between their batches, and
+// one alone when it needs a block. Any thread may call.
 class ReadAhead {
  public:
   enum class By { kOwnThreads, kParsers, kNobody };
 
-  // `processors`: that this process may use.
-  explicit ReadAhead(int processors) : processors_(processors) {}
+  // `processors`: that this process may use. `uncompress`: reading does, too.
+  explicit ReadAhead(int processors, bool uncompress = false) : processors_(processors), uncompress_(uncompress) {}
 
   // So many threads parse now.
   void SetParsers(double parsers) { parsers_.store(parsers, std::memory_order_relaxed); }
@@ -52,6 +53,7 @@ class ReadAhead {
   static constexpr int kMemory = 64;
 
   const int processors_;
+  const bool uncompress_;
   std::atomic<double> parsers_{1};
   std::atomic<int> slow_reads_{0};
   std::atomic<int> num_offered_{0};

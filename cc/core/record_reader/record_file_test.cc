@@ -72,8 +72,8 @@ TEST(AllRecordsComeWhoeverReadsAhead) {
 }
 
 TEST(WhoReadsAhead) {
-  const auto by = [](int processors, double parsers) {
-    ReadAhead ahead(processors);
+  const auto by = [](int processors, double parsers, bool uncompress = false) {
+    ReadAhead ahead(processors, uncompress);
     ahead.SetParsers(parsers);
     return ahead.by();
   };
@@ -83,6 +83,8 @@ TEST(WhoReadsAhead) {
   EXPECT_TRUE(by(1, 2) == ReadAhead::By::kParsers);
   EXPECT_TRUE(by(16, 2) == ReadAhead::By::kOwnThreads);
   EXPECT_TRUE(by(3, 3) == ReadAhead::By::kOwnThreads);
+  EXPECT_TRUE(by(2, 2, true) == ReadAhead::By::kOwnThreads);
+  EXPECT_TRUE(by(1, 1, true) == ReadAhead::By::kNobody);
 }
 
 TEST(ReadsThatWaitAskForThreads) {

@@ -212,7 +212,7 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
 
   Line line_;
   std::unique_ptr<tensorflow::thread::ThreadPool> read_threads_;
-  ReadAhead ahead_{tensorflow::port::MaxParallelism()};
+  ReadAhead ahead_{tensorflow::port::MaxParallelism(), !dataset()->options().pipeline.compression.empty()};
   ReadOptions read_;
   mutex source_mu_;  // Of the batcher, where no threads parse.
   std::unique_ptr<RecordBatcher> batcher_;
