@@ -11,7 +11,8 @@
 #
 # A step that fails or takes too long is reported, and the next one runs. $OUT (build/gpu) gets all logs and the section for
 # docs/gpu.md: report.md, or python.md. It is brought up to date after each program, so that it is there if the machine goes.
-# $SECONDS_LEFT (3600): when all must be over; programs for which no time is left are reported as such.
+# $SECONDS_LEFT (3600): when all must be over; programs for which no time is left are reported as such. Where a call may take
+# ten minutes: `SECONDS_LEFT=570 tools/gpu_check.sh build tests bench`, then the same with `sanitize`.
 #
 # Without a card it says so in one line and ends with status 2.
 set -u

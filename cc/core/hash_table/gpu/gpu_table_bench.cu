@@ -222,7 +222,8 @@ int main(int argc, char** argv) {
   int64_t rows = argc > 1 ? std::atoll(argv[1]) : int64_t{1} << 23;
   size_t left = 0, all = 0;
   if (cudaMemGetInfo(&left, &all) != cudaSuccess) return 1;
-  // Rows of 3 * 128 floats, up to 1.6 times as many as `rows` in the end, in an index of 2.3 entries a row.
+  // Rows of 3 * 128 floats, up to 1.6 times as many as `rows` in the end, in an index of 1.5 entries a row, and its
+  // predecessor while it grows.
   while (argc <= 1 && static_cast<double>(rows) * 1.6 * (3 * 128 * 4 + 80) > static_cast<double>(left) / 3 * 2)
     rows /= 2;
   for (const int64_t dim : {16, 64, 128}) tf_booster::gpu::Benchmarks(rows, dim);
