@@ -83,7 +83,9 @@ def test_inspect_finds_wrong_checksums(made, capsys):
         file.seek(-1, 2)
         file.write(bytes([last[0] ^ 1]))
     assert main(["inspect", made]) == 1
-    assert "checksums:" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "49 records" in text, text
+    assert f"checksums: {made}, behind 49 records: corrupted record at" in text and "{{" not in text
 
 
 def test_bench(made, capsys):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
-from typing import Any, List, Optional
+from typing import Any, Iterator, List, Optional
 
 import tensorflow as tf
 
@@ -56,6 +57,19 @@ def compression_of(file: str, given: Optional[str]) -> str:
     return "ZLIB" if zlib else ""
 
 
+def _records(dataset: tf.data.Dataset) -> Iterator[bytes]:
+    """All records up to the damage, and then its error: of the batch that it breaks off, tf.data gives none."""
+    given = 0
+    try:
+        for batch in dataset.batch(_BATCH):
+            records = batch.numpy()
+            given += len(records)
+            yield from records
+    except tf.errors.OpError:
+        for record in dataset.skip(given):
+            yield record.numpy()
+
+
 def summarize(files: List[str], compression: Optional[str], look_at: int) -> Summary:
     """Reads all records, checks their checksums, and takes the first `look_at` apart."""
     summary = Summary()
@@ -63,14 +77,15 @@ def summarize(files: List[str], compression: Optional[str], look_at: int) -> Sum
     progress = Progress(sum(sizes))
     done = 0
     for file, size in zip(files, sizes):
-        before = summary.bytes
+        before, records_before = summary.bytes, summary.records
         try:
-            for batch in tf.data.TFRecordDataset(file, compression_of(file, compression)).batch(_BATCH):
-                for record in batch.numpy():
-                    summary.count(record, summary.looked_at < look_at)
+            for record in _records(tf.data.TFRecordDataset(file, compression_of(file, compression))):
+                summary.count(record, summary.looked_at < look_at)
                 progress.at(done + min(size, summary.bytes - before))
         except tf.errors.OpError as error:
-            summary.error = f"{file}, behind its record {summary.records - 1}: {error.message.splitlines()[0]}"
+            # Without the places in TensorFlow's graph that it names.
+            message = re.sub(r"\{\{.*?\}\} ?| \[Op:.*", "", error.message.splitlines()[0])
+            summary.error = f"{file}, behind {summary.records - records_before} records: {message}"
         done += size
     progress.end()
     return summary
