@@ -100,6 +100,7 @@ void Adagrad(float* rows, const int64_t* places, const float* grads, int64_t n) 
       for (int64_t line = 0; line < 2; ++line) __builtin_prefetch(later + 2 * j + 16 * line, 0, 2);
       const int64_t end = std::min(kDim, j + 16);
 #pragma GCC ivdep
+#pragma GCC unroll 1  // GCC 12 unrolls 16 columns to scalar code: 38 ns a row.
       for (int64_t k = j; k < end; ++k) {
         const float accumulator = row[kDim + k] += grad[k] * grad[k];
         row[k] -= grad[k] * 0.05f / std::sqrt(accumulator);
