@@ -95,6 +95,7 @@ def test_refusals(files):
     assert_refused(
         lambda: Records(files).filter(lambda s: tf.strings.length(s) > 3).batch(4).map(parse), "FilterDataset"
     )
+    assert_refused(lambda: Records(files).concatenate(Records(files)).batch(4).map(parse), "ConcatenateDataset")
     assert_refused(lambda: Records(files).batch(4).map(lambda s: (s, parse(s))), "beside parsing")
     assert_refused(lambda: Records(files).batch(4).map(lambda s: parse(tf.strings.join([s, ""]))), "records themselves")
     assert_refused(lambda: Records(files).batch(4).map(lambda s: (parse(s), parse(s))), "parses 2 times")

@@ -20,22 +20,22 @@ class DatasetFunction:
         """The nodes of these types."""
         return [node for node in self.definition.node_def if node.op in types]
 
+    def behind_identities(self, tensor: str) -> str:
+        """The tensor, or argument, that `tensor` is a copy of."""
+        node = self.nodes.get(tensor.split(":")[0])
+        while node is not None and node.op == "Identity":
+            tensor = node.input[0]
+            node = self.nodes.get(tensor.split(":")[0])
+        return tensor
+
     def producer(self, tensor: str) -> Optional[Any]:
         """The node that makes `tensor`, looked for behind Identities; None for an argument."""
-        while True:
-            node = self.nodes.get(tensor.split(":")[0])
-            if node is None or node.op != "Identity":
-                return node
-            tensor = node.input[0]
+        return self.nodes.get(self.behind_identities(tensor).split(":")[0])
 
     def is_argument(self, tensor: str, index: int) -> bool:
         """Whether `tensor` is the argument of that number."""
-        while tensor not in self.arguments:
-            node = self.nodes[tensor.split(":")[0]]
-            if node.op != "Identity":
-                return False
-            tensor = node.input[0]
-        return self.arguments.index(tensor) == index
+        source = self.behind_identities(tensor)
+        return source in self.arguments and self.arguments.index(source) == index
 
     def result(self) -> Optional[Any]:
         """The node that makes the function's one result; None if there are more results, or an argument is returned."""
@@ -64,14 +64,24 @@ def data_inputs(node: Any) -> List[str]:
     return [name for name in node.input if not name.startswith("^")]
 
 
+def prune(definition: Any) -> None:
+    """Takes away the nodes of a FunctionDef that neither its results nor its effects need. TensorFlow does not run them either."""
+    used: List[str] = [*definition.ret.values(), *definition.control_ret.values()]
+    nodes, reached = {node.name: node for node in definition.node_def}, set()
+    while used:
+        name = used.pop().lstrip("^").split(":")[0]
+        if name in nodes and name not in reached:
+            reached.add(name)
+            used.extend(nodes[name].input)
+    set_messages(definition.node_def, [node for node in definition.node_def if node.name in reached])
+
+
+def set_messages(repeated: Any, messages: List[Any]) -> None:
+    """Has a repeated field hold copies of `messages`, which may be its own."""
+    kept = [type(message).FromString(message.SerializeToString()) for message in messages]
+    del repeated[:]
+    repeated.extend(kept)
+
+
 class Refused(Exception):
     """Why a pipeline stays TensorFlow's."""
-
-
-def function_of(op: Any, functions: Dict[str, Any]) -> DatasetFunction:
-    """The function of a dataset op, or of a node. Raises Refused."""
-    attr = op.attr["f"] if hasattr(op, "attr") else op.get_attr("f")
-    name = attr.func.name if hasattr(attr, "func") else attr.name
-    if name not in functions:
-        raise Refused(f"its function {name} is not in the graph")
-    return DatasetFunction(functions[name])

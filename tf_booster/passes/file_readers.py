@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_booster.data.record_batches import Reading
-from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs, function_of
+from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
+from tf_booster.passes.inlined_functions import function_of
 
 _READERS = ("TFRecordDataset", "TFRecordDatasetV2")
 _INTERLEAVES = {"InterleaveDataset": 3, "ParallelInterleaveDatasetV3": 4, "ParallelInterleaveDatasetV4": 6}  # Inputs.

@@ -14,8 +14,9 @@ from tf_booster import _compat
 from tf_booster.data.record_batches import record_batches_op
 from tf_booster.passes import live_datasets, one_shot_iterators
 from tf_booster.passes.base import Pass, PassResult
-from tf_booster.passes.dataset_functions import Refused, function_of
+from tf_booster.passes.dataset_functions import Refused
 from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.inlined_functions import function_of
 from tf_booster.passes.record_pipelines import MAPS, BatchMap, RecordPipeline, match
 
 
@@ -67,10 +68,23 @@ def _replace(view: GraphView, pipeline: RecordPipeline) -> None:
     end = pipeline.end
     with view.inserting(end.device), tf.name_scope("tf_booster/input_pipeline/"):
         batches = record_batches_op(pipeline.files, pipeline.params, pipeline.reading, pipeline.batching)
+        for options in pipeline.options:
+            batches = _with_options(options, batches)
         for batch_map in pipeline.maps:
             batches = _map(view.graph, batch_map, batches)
             view.note_originals(batches.op, [batch_map.like if len(pipeline.maps) > 1 else end])
     view.redirect(end.outputs[0], batches)
+
+
+def _with_options(like: tf.Operation, batches: tf.Tensor) -> tf.Tensor:
+    """`batches` with the options of the OptionsDataset `like`, which hold for all that is made of it."""
+    return tf.raw_ops.OptionsDataset(
+        input_dataset=batches,
+        serialized_options=like.get_attr("serialized_options"),
+        output_types=batches.op.get_attr("output_types"),
+        output_shapes=batches.op.get_attr("output_shapes"),
+        metadata=like.get_attr("metadata"),
+    )
 
 
 def _map(graph: tf.Graph, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:

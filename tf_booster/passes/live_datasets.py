@@ -22,7 +22,7 @@ _WHOLE = ("PrefetchDataset", "RepeatDataset", "TakeDataset", "SkipDataset", "Sha
           "OptionsDataset", "MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2", "ZipDataset", "CacheDataset",
           "CacheDatasetV2")  # fmt: skip
 _ON_THE_WAY = ("PrefetchDataset", "RepeatDataset", "TakeDataset", "SkipDataset", "ShardDataset", "ShuffleDataset",
-               "ShuffleDatasetV3", "MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2")  # fmt: skip
+               "ShuffleDatasetV3", "MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2", "OptionsDataset")  # fmt: skip
 
 
 def is_dataset(op: tf.Operation) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 import tensorflow as tf
 
-from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs
+from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, prune, set_messages
 
 
 def of_parsed(function: DatasetFunction, parse: Any, params: Any) -> Any:
@@ -28,7 +28,7 @@ def of_parsed(function: DatasetFunction, parse: Any, params: Any) -> Any:
         new = made.signature.input_arg.add(name=argument[key])
         new.type = dense_types.get(key, tf.variant).as_datatype_enum
         arguments.append(made.signature.input_arg.pop())
-    _set(made.signature.input_arg, [*arguments, *made.signature.input_arg])
+    set_messages(made.signature.input_arg, [*arguments, *made.signature.input_arg])
     renamed: Dict[str, str] = {
         f"{parse.name}:dense_values:{i}": argument[key] for i, key in enumerate(params.dense_keys)
     }
@@ -53,7 +53,7 @@ def of_parsed(function: DatasetFunction, parse: Any, params: Any) -> Any:
         renamed[f"{parse.name}:ragged_row_splits:{i}"] = f"{node.name}:output_nested_splits:0"
     for node in kept:
         node.input[:] = [renamed.get(name, name) for name in node.input if name != f"^{parse.name}"]
-    _set(made.node_def, kept)
+    set_messages(made.node_def, kept)
     for output, tensor in list(made.ret.items()):
         made.ret[output] = renamed.get(tensor, tensor)
     forward(made)
@@ -68,34 +68,19 @@ def forward(definition: Any) -> None:
     function = DatasetFunction(definition)
     for output, tensor in list(definition.ret.items()):
         definition.ret[output] = _source(function, tensor)
-    used: List[str] = [*definition.ret.values(), *definition.control_ret.values()]
-    nodes, reached = {node.name: node for node in definition.node_def}, set()
-    while used:
-        name = used.pop().lstrip("^").split(":")[0]
-        if name in nodes and name not in reached:
-            reached.add(name)
-            used.extend(nodes[name].input)
-    _set(definition.node_def, [node for node in definition.node_def if node.name in reached])
+    prune(definition)
 
 
 def _source(function: DatasetFunction, tensor: str) -> str:
     while True:
+        tensor = function.behind_identities(tensor)
         node = function.nodes.get(tensor.split(":")[0])
-        if node is None:
+        if node is None or node.op != "SerializeSparse":
             return tensor
-        inputs = data_inputs(node)
-        if node.op == "Identity":
-            tensor = inputs[0]
-            continue
-        taken = function.nodes.get(inputs[0].split(":")[0]) if node.op == "SerializeSparse" else None
+        inputs = [function.behind_identities(name) for name in data_inputs(node)]
+        taken = function.nodes.get(inputs[0].split(":")[0])
         if taken is None or taken.op != "DeserializeSparse":
             return tensor
         if inputs != [f"{taken.name}:sparse_{part}:0" for part in ("indices", "values", "shape")]:
             return tensor
         tensor = data_inputs(taken)[0]
-
-
-def _set(repeated: Any, messages: List[Any]) -> None:
-    kept = [type(message).FromString(message.SerializeToString()) for message in messages]
-    del repeated[:]
-    repeated.extend(kept)

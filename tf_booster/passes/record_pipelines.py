@@ -12,12 +12,13 @@ import tensorflow as tf
 from tf_booster.data import record_stages
 from tf_booster.data.record_batches import Batching, Reading
 from tf_booster.passes import file_readers, live_datasets, parsed_functions, row_functions
-from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs, function_of
+from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
+from tf_booster.passes.inlined_functions import function_of
 
 MAPS = ("MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2")
 BATCHES = {"BatchDatasetV2": (1, 2), "ParallelBatchDataset": (1, 3)}  # Inputs: batch_size, drop_remainder.
 # A dataset that changes no record and no order.
-_PASSES_ON = ("PrefetchDataset",)
+_PASSES_ON = ("PrefetchDataset", "OptionsDataset")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +40,7 @@ class RecordPipeline:
     files: tf.Tensor
     reading: Reading
     batching: Batching
+    options: Sequence[tf.Operation] = ()  # OptionsDatasets among the steps, first the one nearest to the files.
 
     def describe(self) -> str:
         """The steps that become one op."""
@@ -50,26 +52,31 @@ class RecordPipeline:
 def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[RecordPipeline]:
     """The pipelines that parse in `map_op`: one, or one for each batch of what it parses one by one. Raises Refused."""
     batch = map_op.inputs[0].op
+    options: List[tf.Operation] = []
     while batch.type in _PASSES_ON:
+        options[:0] = _options(batch)
         batch = batch.inputs[0].op
     if batch.type in BATCHES:
-        return [_batches_parsed(map_op, batch, functions)]
+        return [_batches_parsed(map_op, batch, options, functions)]
     return [_parsed_batched(batch, functions) for batch in live_datasets.batches_of(map_op, tuple(BATCHES))]
 
 
-def _batches_parsed(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any]) -> RecordPipeline:
+def _batches_parsed(
+    map_op: tf.Operation, batch: tf.Operation, options: List[tf.Operation], functions: Dict[str, Any]
+) -> RecordPipeline:
     live_datasets.check_above(map_op)
     function = function_of(map_op, functions)
     parse, params = _parse(function)
-    files, reading, maps = _records(batch, functions)
+    files, reading, maps, before = _records(batch, functions)
     if maps:
         raise Refused(f"records are changed by '{maps[0].name}' before they are parsed")
     definition = parsed_functions.of_parsed(function, parse, params)
-    return RecordPipeline(map_op, [BatchMap(map_op, definition)], params, files, reading, _batching(batch))
+    made = [BatchMap(map_op, definition)]
+    return RecordPipeline(map_op, made, params, files, reading, _batching(batch), [*before, *options])
 
 
 def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPipeline:
-    files, reading, maps = _records(batch, functions)
+    files, reading, maps, options = _records(batch, functions)
     parse, params = _parse(function_of(maps[0], functions))
     for key, shape in zip(params.dense_keys, params.dense_shapes):
         if not shape.is_fully_defined():
@@ -95,13 +102,16 @@ def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPip
         parsed_functions.forward(definition)
         made.append(BatchMap(map_op, definition, _batched_shapes(map_op if map_op is not maps[-1] else batch)))
     batching = dataclasses.replace(_batching(batch), single_examples=True)
-    return RecordPipeline(batch, made, params, files, reading, batching)
+    return RecordPipeline(batch, made, params, files, reading, batching, options)
 
 
-def _records(batch: tf.Operation, functions: Dict[str, Any]) -> Tuple[tf.Tensor, Reading, List[tf.Operation]]:
-    """Files, what happens to records from there to `batch`, and the maps in between, first the one nearest to the files."""
+def _records(
+    batch: tf.Operation, functions: Dict[str, Any]
+) -> Tuple[tf.Tensor, Reading, List[tf.Operation], List[tf.Operation]]:
+    """Files, what happens to records from there to `batch`, and the maps and options in between, first those nearest to the files."""
     stages: List[record_stages.Stage] = []
     maps: List[tf.Operation] = []
+    options: List[tf.Operation] = []
     shared = live_datasets.num_readers(batch) > 1
     op = batch.inputs[0].op
     while op.type not in file_readers.TYPES:
@@ -114,8 +124,9 @@ def _records(batch: tf.Operation, functions: Dict[str, Any]) -> Tuple[tf.Tensor,
             maps.insert(0, op)
         elif op.type not in _PASSES_ON:
             stages.insert(0, _stage(op))
+        options[:0] = _options(op)
         op = op.inputs[0].op
-    return op.inputs[0], dataclasses.replace(file_readers.reading(op, functions), stages=tuple(stages)), maps
+    return op.inputs[0], dataclasses.replace(file_readers.reading(op, functions), stages=tuple(stages)), maps, options
 
 
 def _parse(function: DatasetFunction) -> Tuple[Any, Any]:
@@ -159,6 +170,10 @@ def _dtypes(attr: Any) -> List[tf.DType]:
 def _batching(op: tf.Operation) -> Batching:
     size, drop = (op.inputs[i] for i in BATCHES[op.type])
     return Batching(batch_size=size, drop_remainder=drop)
+
+
+def _options(op: tf.Operation) -> List[tf.Operation]:
+    return [op] if op.type == "OptionsDataset" else []
 
 
 def _keeps_order(op: tf.Operation) -> bool:
