@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, FrozenSet, List
 
+import tensorflow as tf
+
 from tf_booster import _compat
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs, prune
 
@@ -21,6 +23,11 @@ def function_of(op: Any, functions: Dict[str, Any]) -> DatasetFunction:
     if name not in functions:
         raise Refused(f"its function {name} is not in the graph")
     return DatasetFunction(inlined(functions[name], functions))
+
+
+def runs_a_parse(op: tf.Operation, functions: Dict[str, Any]) -> bool:
+    """Whether a function that the op runs parses Examples, or runs one that does."""
+    return _Inliner(functions).parses(op.node_def)
 
 
 def inlined(definition: Any, functions: Dict[str, Any]) -> Any:
@@ -70,9 +77,12 @@ class _Inliner:
         prune(made)
         return made
 
+    def parses(self, node: Any) -> bool:
+        """Whether a function that the node runs does."""
+        return any(_PARSE in self._types_of(name) for name in _called(node) if name in self._functions)
+
     def _is_wanted(self, node: Any) -> bool:
-        called = [name for name in _called(node) if name in self._functions]
-        parses = any(_PARSE in self._types_of(name) for name in called)
+        parses = self.parses(node)
         if node.op not in _CALLS:
             if parses:
                 raise Refused(f"it parses in a function that its {node.op} ('{node.name}') runs")

@@ -12,12 +12,18 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.data.record_batches import record_batches_op
-from tf_booster.passes import live_datasets, one_shot_iterators
+from tf_booster.passes import file_readers, live_datasets, one_shot_iterators
 from tf_booster.passes.base import Pass, PassResult
 from tf_booster.passes.dataset_functions import Refused
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.inlined_functions import function_of
+from tf_booster.passes.inlined_functions import function_of, runs_a_parse
 from tf_booster.passes.record_pipelines import MAPS, BatchMap, RecordPipeline, match
+
+# Datasets in whose functions a parse is out of reach: what to write in their place.
+_PARSES_INSIDE = {
+    "MapAndBatchDataset": "map_and_batch parses and batches in one; write map and batch",
+    **{op: "each file is parsed by itself; interleave records, then batch and parse them" for op in file_readers.TYPES},
+}
 
 
 class InputPipeline(Pass):
@@ -26,7 +32,7 @@ class InputPipeline(Pass):
     name = "input_pipeline"
 
     def requires(self, view: GraphView) -> bool:
-        return bool(_maps(view) or one_shot_iterators.iterators(view))
+        return bool(_maps(view) or one_shot_iterators.iterators(view) or _parses_inside(view))
 
     def run(self, view: GraphView) -> PassResult:
         result = replace_pipelines(view, self.name)
@@ -52,6 +58,7 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
                 found += match(op, functions)
         except Refused as refusal:
             result.skipped.append((op.name, str(refusal)))
+    result.skipped += [(op.name, _PARSES_INSIDE[op.type]) for op in _parses_inside(view)]
     for pipeline in found:
         _replace(view, pipeline)
         result.changes.append(f"{pipeline.end.name}: {pipeline.describe()}")
@@ -62,6 +69,13 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
 def _maps(view: GraphView) -> List[tf.Operation]:
     """The maps that something reads, but for those that this pass made."""
     return [op for op in view.ops(*MAPS) if not view.originals(op) and live_datasets.is_read(op)]
+
+
+def _parses_inside(view: GraphView) -> List[tf.Operation]:
+    """The datasets that parse in functions of theirs and are no maps."""
+    found = [op for op in view.ops(*_PARSES_INSIDE) if live_datasets.is_read(op)]
+    functions = {f.signature.name: f for f in _compat.function_definitions(view.graph)} if found else {}
+    return [op for op in found if runs_a_parse(op, functions)]
 
 
 def _replace(view: GraphView, pipeline: RecordPipeline) -> None:

@@ -1,0 +1,116 @@
+"""Pipelines with steps that are seldom seen: the same elements from one op, or a reason."""
+
+from __future__ import annotations
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from pipeline_pairs import assert_refused, assert_replaced
+from record_files import FEATURES
+
+import tf_booster
+from tf_booster.passes import eager_datasets
+
+Dataset, Records = tf.data.Dataset, tf.data.TFRecordDataset
+FEW = {key: FEATURES[key] for key in ("id", "pair", "clicks")}
+experimental = tf.data.experimental
+
+
+def parse(serialized):
+    return tf.io.parse_example(serialized, FEW)
+
+
+def parse_one(serialized):
+    return tf.io.parse_single_example(serialized, FEW)
+
+
+def names(files):
+    return Dataset.from_tensor_slices(files)
+
+
+REPLACED = {
+    "files listed in a shuffled order": lambda files: Dataset.list_files(files, seed=4)
+    .flat_map(Records)
+    .batch(4)
+    .map(parse),
+    "names shuffled, sharded and repeated": lambda files: (
+        names(files).shuffle(5, seed=2).shard(2, 0).repeat(2).interleave(Records, cycle_length=2).batch(4).map(parse)
+    ),
+    "names filtered": lambda files: (
+        names(files)
+        .filter(lambda name: tf.strings.length(name) > 0)
+        .interleave(Records, cycle_length=3)
+        .batch(4)
+        .map(parse)
+    ),
+    "prefetch everywhere": lambda files: (
+        Records(files).prefetch(1).shuffle(9, 1).prefetch(2).repeat(2).prefetch(1).batch(9).prefetch(1).map(parse)
+    ),
+    "numbers beside batches": lambda files: Records(files).batch(4).map(parse).enumerate(),
+    "one behind the other": lambda files: (
+        Records(files).batch(4).map(parse).concatenate(Records(files[:1]).batch(2).map(parse))
+    ),
+    "as many as the shorter": lambda files: Dataset.zip((Records(files).batch(4).map(parse), Dataset.range(5))),
+    "batches filtered": lambda files: Records(files).batch(4).map(parse).filter(lambda f: f["id"][0] > 3),
+    "batches in a cache": lambda files: Records(files).batch(9).map(parse).cache().repeat(2),
+    "none taken": lambda files: Records(files).take(0).batch(4).map(parse),
+    "all skipped": lambda files: Records(files).skip(100).batch(4).map(parse),
+    "parallel batches": lambda files: Records(files, buffer_size=9000).batch(4, num_parallel_calls=2).map(parse, 2),
+    "parallel_interleave": lambda files: (
+        names(files).apply(experimental.parallel_interleave(Records, 2)).batch(4).map(parse)
+    ),
+}
+REFUSED = {
+    "ShuffleAndRepeat": lambda files: Records(files)
+    .apply(experimental.shuffle_and_repeat(5, 2, 1))
+    .batch(4)
+    .map(parse),
+    "write map and batch": lambda files: Records(files).apply(experimental.map_and_batch(parse_one, 4)),
+    "interleave records": lambda files: names(files).interleave(lambda name: Records(name).batch(4).map(parse)),
+    "each file is parsed": lambda files: names(files).flat_map(lambda name: Records(name).map(parse_one)).batch(4),
+    "PaddedBatch": lambda files: Records(files).map(lambda s: parse_one(s)["pair"]).padded_batch(4),
+    "DirectedInterleave": lambda files: (
+        Dataset.sample_from_datasets([Records(files[:1]), Records(files[2:])], seed=1).batch(4).map(parse)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_replaced(files, name):
+    assert_replaced(lambda: REPLACED[name](files))
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_refused(files, reason):
+    assert_refused(lambda: REFUSED[reason](files), reason)
+
+
+def test_the_reason_without_any_map(files):
+    with tf.Graph().as_default() as graph:
+        tf.compat.v1.data.make_initializable_iterator(REFUSED["write map and batch"](files)).get_next()
+        assert "write map and batch" in str(tf_booster.rewrite_graph(graph))
+
+
+def records(dataset):
+    """How often each record comes, by its values: rows of batches, whose places and neighbours may differ."""
+    found = collections.Counter()
+    for batch in dataset:
+        clicks = batch["clicks"]
+        for row, (number, pair) in enumerate(zip(batch["id"].numpy().tolist(), batch["pair"].numpy().tolist())):
+            values = clicks.values.numpy()[np.equal(clicks.indices.numpy()[:, 0], row)]
+            found[number, tuple(pair), tuple(values.tolist())] += 1
+    return found
+
+
+@pytest.mark.parametrize("cycle", [2, 5])
+def test_an_order_that_is_free_has_the_same_records(files, cycle):
+    def make():
+        turns = names(files).interleave(Records, cycle, num_parallel_calls=2, deterministic=False)
+        return turns.batch(4).map(parse, 2, deterministic=False)
+
+    mine = eager_datasets.stands_for(make())
+    graph = tf.compat.v1.GraphDef.FromString(mine._as_serialized_graph().numpy())
+    assert "BatchDatasetV2" not in {node.op for node in graph.node}
+    assert records(mine) == records(make())
