@@ -93,18 +93,32 @@ __attribute__((noinline)) const uint8_t* ScanAnyStep(const ExpectedFeature& expe
   return StoreFeature(expected, step, p, p + length, end) ? p + length : nullptr;
 }
 
+// Values of the list [p, end) at the most, for memory that was lent and may be just enough: exact while steps are
+// short.
+template <class T>
+size_t CountStepValues(ValueType type, const uint8_t* p, const uint8_t* end) {
+  const uint64_t prefix = StepPrefix(type);
+  size_t values = 0, payload;
+  while (static_cast<size_t>(end - p) > kStepPrefix && IsShortStep(prefix, p, end, &payload)) {
+    values += type == ValueType::kInt64 ? CountVarints(p + kStepPrefix, payload) : payload / sizeof(T);
+    p += kStepPrefix + payload;
+  }
+  const size_t left = static_cast<size_t>(end - p);
+  return values + (type == ValueType::kInt64 ? VarintRoom(p, left) : left / sizeof(T));
+}
+
 // All steps of the list [p, end), whose feature's `lengths` have room for them. False: not plain.
 template <class T>
 bool ScanSteps(ValueType type, const ExpectedFeature& expected, const uint8_t* p, const uint8_t* end, size_t* steps) {
   auto* values = static_cast<ValueArray<T>*>(expected.out);
   const size_t before = values->size();
-  // Counted once: of a long list that takes time.
-  const size_t varints = type == ValueType::kInt64 ? VarintRoom(p, static_cast<size_t>(end - p)) : 0;
+  // Counted once: of a long list that takes time. Strings: each has a step of its own.
+  const size_t bytes = static_cast<size_t>(end - p);
+  size_t most = type == ValueType::kInt64 ? VarintRoom(p, bytes) : bytes / sizeof(float);
+  if (type != ValueType::kBytes && most > values->room()) most = CountStepValues<T>(type, p, end);
   for (*steps = 0; p < end;) {
     const size_t left = static_cast<size_t>(end - p);
-    const size_t room = type == ValueType::kInt64   ? varints - (values->size() - before)
-                        : type == ValueType::kFloat ? left / sizeof(float)
-                                                    : left / kStepPrefix;
+    const size_t room = type == ValueType::kBytes ? left / kStepPrefix : most - (values->size() - before);
     T* const first = values->Reserve(room);
     StepOutputs<T> to = {first, expected.lengths + *steps, first + room};
     p = ScanShortSteps(p, end, &to);

@@ -78,6 +78,13 @@ TfStatus Allocate(tensorflow::DataType dtype, const TensorShape& shape, Tensor* 
   return tensorflow::OkStatus();
 }
 
+TfStatus FullShape(std::initializer_list<int64_t> leading, const tensorflow::PartialTensorShape& shape, int skip,
+                   TensorShape* full) {
+  for (const int64_t dim : leading) TF_RETURN_IF_ERROR(full->AddDimWithStatus(dim));
+  for (int i = skip; i < shape.dims(); ++i) TF_RETURN_IF_ERROR(full->AddDimWithStatus(shape.dim_size(i)));
+  return tensorflow::OkStatus();
+}
+
 // Whether no slice, moved to where its values belong, covers what a later one has in the block.
 template <class T>
 bool FitsInOrder(const FeatureSlices& from, const ValueMemory::Block& block) {
@@ -91,19 +98,6 @@ bool FitsInOrder(const FeatureSlices& from, const ValueMemory::Block& block) {
     out += part.size();
   }
   return out <= end;
-}
-
-template <class T>
-void PadRows(const FeatureSlices& from, size_t row_elements, T padding, T* out) {
-  for (const ParsedSlice* slice : from.slices) {
-    const auto* values = Values<T>::Of(*slice, from.feature).data();
-    for (const uint32_t length : slice->lengths(from.feature)) {
-      Values<T>::Copy(values, length, out);
-      std::fill(out + length, out + row_elements, padding);
-      values += length;
-      out += row_elements;
-    }
-  }
 }
 
 // A slice's memory as a tensor's.
@@ -169,8 +163,7 @@ size_t FeatureSlices::num_values() const {
 TfStatus AllocateTensor(tensorflow::DataType dtype, std::initializer_list<int64_t> leading,
                         const tensorflow::PartialTensorShape& shape, int skip, Tensor* tensor) {
   TensorShape full;
-  for (const int64_t dim : leading) TF_RETURN_IF_ERROR(full.AddDimWithStatus(dim));
-  for (int i = skip; i < shape.dims(); ++i) TF_RETURN_IF_ERROR(full.AddDimWithStatus(shape.dim_size(i)));
+  TF_RETURN_IF_ERROR(FullShape(leading, shape, skip, &full));
   return Allocate(dtype, full, tensor);
 }
 
@@ -178,10 +171,10 @@ TfStatus AllocateTensor(tensorflow::DataType dtype, std::initializer_list<int64_
   return Allocate(dtype, TensorShape(dims), tensor);
 }
 
-TfStatus AllocateTensor(tensorflow::DataType dtype, int64_t rows, const tensorflow::PartialTensorShape& shape,
-                        ValueMemory* memory, Tensor* tensor) {
-  TensorShape full({rows});
-  for (int i = 0; i < shape.dims(); ++i) TF_RETURN_IF_ERROR(full.AddDimWithStatus(shape.dim_size(i)));
+TfStatus AllocateTensor(tensorflow::DataType dtype, std::initializer_list<int64_t> leading,
+                        const tensorflow::PartialTensorShape& shape, int skip, ValueMemory* memory, Tensor* tensor) {
+  TensorShape full;
+  TF_RETURN_IF_ERROR(FullShape(leading, shape, skip, &full));
   const size_t n = full.num_elements(), item = tensorflow::DataTypeSize(dtype);
   if (dtype == tensorflow::DT_STRING || n < kSmallBytes / item) return Allocate(dtype, full, tensor);
   const ValueMemory::Block block = n > SIZE_MAX / item ? ValueMemory::Block() : memory->Take(n * item);
@@ -245,25 +238,30 @@ TfStatus JoinValues(const FeatureSlices& from, Tensor* values) {
   return tensorflow::OkStatus();
 }
 
-TfStatus JoinStepCounts(const FeatureSlices& from, size_t elements, Tensor* counts) {
-  TF_RETURN_IF_ERROR(AllocateTensor(tensorflow::DT_INT64, {static_cast<int64_t>(from.num_records())}, counts));
-  int64_t* out = counts->flat<int64_t>().data();
-  for (const ParsedSlice* slice : from.slices) {
-    for (const uint32_t length : slice->lengths(from.feature)) *out++ = static_cast<int64_t>(length / elements);
-  }
-  return tensorflow::OkStatus();
-}
-
-TfStatus JoinVarLenDense(const FeatureSlices& from, const tensorflow::PartialTensorShape& shape, size_t stride,
-                         size_t longest, const Tensor& padding, Tensor* values) {
-  const int64_t records = from.num_records(), rows = longest / stride;
-  TF_RETURN_IF_ERROR(AllocateTensor(from.dtype, {records, rows}, shape, 1, values));
-  if (values->NumElements() == 0) return tensorflow::OkStatus();
+void PadRows(const FeatureSlices& from, size_t slice, size_t first_record, const Tensor& padding, Tensor* values) {
+  if (values->NumElements() == 0) return;
+  const size_t row = static_cast<size_t>(values->NumElements() / values->dim_size(0));
+  const ParsedSlice& part = *from.slices[slice];
   WithType(from.dtype, [&](auto type) {
     using T = decltype(type);
-    PadRows<T>(from, rows * stride, padding.flat<T>()(0), values->flat<T>().data());
+    const auto* in = Values<T>::Of(part, from.feature).data();
+    const T fill = padding.flat<T>()(0);
+    T* out = values->flat<T>().data() + first_record * row;
+    for (const uint32_t length : part.lengths(from.feature)) {
+      Values<T>::Copy(in, length, out);
+      std::fill(out + length, out + row, fill);
+      in += length;
+      out += row;
+    }
   });
-  return tensorflow::OkStatus();
+}
+
+void CopyValues(const FeatureSlices& from, size_t slice, size_t first_value, Tensor* values) {
+  WithType(from.dtype, [&](auto type) {
+    using T = decltype(type);
+    const auto& part = Values<T>::Of(*from.slices[slice], from.feature);
+    Values<T>::Copy(part.data(), part.size(), values->flat<T>().data() + first_value);
+  });
 }
 
 }  // namespace tf_booster

@@ -32,22 +32,22 @@ tensorflow::Status AllocateTensor(tensorflow::DataType dtype, std::initializer_l
 tensorflow::Status AllocateTensor(tensorflow::DataType dtype, std::initializer_list<int64_t> dims,
                                   tensorflow::Tensor* tensor);
 // Numbers in memory of `memory`; strings, and few numbers, are TensorFlow's.
-tensorflow::Status AllocateTensor(tensorflow::DataType dtype, int64_t rows, const tensorflow::PartialTensorShape& shape,
-                                  ValueMemory* memory, tensorflow::Tensor* tensor);
+tensorflow::Status AllocateTensor(tensorflow::DataType dtype, std::initializer_list<int64_t> leading,
+                                  const tensorflow::PartialTensorShape& shape, int skip, ValueMemory* memory,
+                                  tensorflow::Tensor* tensor);
 
 // Fixed dense strings of one slice, from its string `begin` on, to where they belong in `values`; the record's bytes
 // are still in the cache then.
 void CopyFixedStrings(const example_parser::ParsedSlice& slice, size_t feature, size_t begin, int64_t first_element,
                       tensorflow::Tensor* values);
 
-// [records, longest / stride, shape's inner dimensions…], filled up with `padding`'s one value. `longest`: of the
-// lists.
-tensorflow::Status JoinVarLenDense(const FeatureSlices& from, const tensorflow::PartialTensorShape& shape,
-                                   size_t stride, size_t longest, const tensorflow::Tensor& padding,
-                                   tensorflow::Tensor* values);
+// The records of slice number `slice` into `values` [records, …] from record `first_record` on, each filled up with
+// `padding`'s one value.
+void PadRows(const FeatureSlices& from, size_t slice, size_t first_record, const tensorflow::Tensor& padding,
+             tensorflow::Tensor* values);
 
-// Of a dense feature list, steps in each record: [records], for steps of `elements` values.
-tensorflow::Status JoinStepCounts(const FeatureSlices& from, size_t elements, tensorflow::Tensor* counts);
+// The values of slice number `slice` into `values` [values] from `first_value` on.
+void CopyValues(const FeatureSlices& from, size_t slice, size_t first_value, tensorflow::Tensor* values);
 
 // All values in a row: [values]. Many numbers of a single slice are not copied: the slice gives its memory away, and
 // has no values of this feature then.

@@ -1,7 +1,6 @@
 #include "cc/tf/example_parsing/batch_runs.h"
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 #include <utility>
 
@@ -11,6 +10,7 @@ using example_parser::FeatureKind;
 using example_parser::FeatureSpec;
 using example_parser::ParseError;
 using example_parser::ParseErrorKind;
+using example_parser::Semantics;
 using example_parser::ValueType;
 
 ValueRooms::~ValueRooms() {
@@ -29,41 +29,34 @@ BatchRuns::~BatchRuns() {
   pool_->Give(std::move(slices));
 }
 
-void BatchRuns::Parse(ParallelFor& parallel_for, size_t threads, size_t pieces, int64_t cost_ns, Parsed parsed) {
-  WorkSpans work(pieces, threads);
-  parallel_for.Run(threads, cost_ns / static_cast<int64_t>(threads), [&](int64_t begin, int64_t end) {
-    for (int64_t thread = begin; thread < end; ++thread) Walk(&work, pieces, threads == 1, parsed);
-  });
-  std::sort(runs_.begin(), runs_.end(), [](const BatchRun& a, const BatchRun& b) { return a.first_row < b.first_row; });
+BatchRuns::Walker::~Walker() {
+  if (run_.slice != nullptr) runs_.Keep(std::move(run_));
 }
 
-void BatchRuns::Walk(WorkSpans* work, size_t pieces, bool alone, Parsed parsed) {
-  const auto start = std::chrono::steady_clock::now();
-  WorkSpans::Walker walker(work);
-  BatchRun run;
-  size_t behind = 0;  // The run's last row.
-  for (size_t piece; walker.Next(&piece);) {
-    const size_t begin = records_.size() * piece / pieces, end = records_.size() * (piece + 1) / pieces;
-    if (begin > first_bad_) continue;
-    bool whole = false;
-    try {
-      if (run.slice != nullptr && begin != behind) Keep(std::move(run));
-      if (run.slice == nullptr) run = Begin(begin);
-      whole = Append(&run, begin, end, alone, parsed);
-    } catch (const std::bad_alloc&) {
-      no_memory_ = true;
-      break;
-    }
-    behind = whole ? end : SIZE_MAX;
+bool BatchRuns::Walker::Parse(size_t begin, size_t end) {
+  if (begin > runs_.first_bad_) return true;
+  bool whole = false;
+  try {
+    if (run_.slice != nullptr && begin != behind_) runs_.Keep(std::move(run_));
+    if (run_.slice == nullptr) run_ = runs_.Begin(begin);
+    whole = runs_.Append(&run_, begin, end, alone_, parsed_);
+  } catch (const std::bad_alloc&) {
+    runs_.no_memory_ = true;
+    return false;
   }
-  if (run.slice != nullptr) Keep(std::move(run));
-  busy_ns_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+  behind_ = whole ? end : SIZE_MAX;
+  return true;
+}
+
+void BatchRuns::Sort() {
+  std::sort(runs_.begin(), runs_.end(), [](const BatchRun& a, const BatchRun& b) { return a.first_row < b.first_row; });
 }
 
 BatchRun BatchRuns::Begin(size_t first_row) {
   std::vector<std::unique_ptr<ParsedSlice>> slices;
   pool_->Take(1, &slices);
-  BatchRun run = {first_row, std::move(slices[0]), std::vector<ListSizes>(rooms_.size())};
+  BatchRun run = {first_row, std::move(slices[0]), std::vector<ListSizes>(rooms_.size()), {}};
+  if (parser_.spec().semantics() == Semantics::kFeatureLists) run.steps.resize(rooms_.size());
   parser_.Empty(run.slice.get());
   return run;
 }
@@ -80,6 +73,10 @@ bool BatchRuns::Append(BatchRun* run, size_t begin, size_t end, bool alone, Pars
   for (size_t f = 0; f < rooms_.size(); ++f) {
     if (parser_.spec().features()[f].kind == FeatureKind::kFixedDense) continue;
     run->sizes[f].Add(slice->lengths(f).data() + before, end - begin);
+    if (run->steps.empty()) continue;
+    const auto& steps = slice->step_lengths(f);
+    const size_t known = run->steps[f].records;
+    run->steps[f].Add(steps.data() + known, steps.size() - known);
   }
   parsed(*slice, before, begin);
   return true;

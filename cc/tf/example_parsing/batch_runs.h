@@ -11,8 +11,6 @@
 
 #include "absl/types/span.h"
 #include "cc/core/base/function_ref.h"
-#include "cc/core/base/parallel_for.h"
-#include "cc/core/base/work_spans.h"
 #include "cc/core/example_parser/example_parser.h"
 #include "cc/tf/example_parsing/list_sizes.h"
 #include "cc/tf/example_parsing/slice_pool.h"
@@ -50,6 +48,7 @@ struct BatchRun {
   size_t first_row = 0;
   std::unique_ptr<example_parser::ParsedSlice> slice;
   std::vector<ListSizes> sizes;  // By feature.
+  std::vector<ListSizes> steps;  // By feature list: a step is a list here.
 };
 
 class BatchRuns {
@@ -65,22 +64,38 @@ class BatchRuns {
   ~BatchRuns();
 
   // `parsed(slice, begin, row)`, on the thread that parsed: the records of the slice from `begin` on are those from row
-  // `row` on. `pieces` of them are handed out to `threads`; `cost_ns` is what all cost. Once.
-  void Parse(ParallelFor& parallel_for, size_t threads, size_t pieces, int64_t cost_ns,
-             FunctionRef<void(const ParsedSlice& slice, size_t begin, size_t row)> parsed);
+  // `row` on.
+  using Parsed = FunctionRef<void(const ParsedSlice& slice, size_t begin, size_t row)>;
+
+  // One thread's way through the batch, in pieces that no other thread parses. `alone`: there is no other thread.
+  class Walker {
+   public:
+    Walker(BatchRuns* runs, bool alone, Parsed parsed) : runs_(*runs), alone_(alone), parsed_(parsed) {}
+    // The runs are whole when the last walker is gone.
+    ~Walker();
+
+    // Records [begin, end). False: there is no memory, and nothing more is to be done. After an error only the records
+    // before it are parsed.
+    bool Parse(size_t begin, size_t end);
+
+   private:
+    BatchRuns& runs_;
+    const bool alone_;
+    const Parsed parsed_;
+    BatchRun run_;
+    size_t behind_ = 0;  // The run's last row.
+  };
+
+  // When all walkers are gone.
+  void Sort();
 
   bool no_memory() const { return no_memory_; }
   // Of the first record in error. kNone: all are parsed.
   const example_parser::ParseError& error() const { return error_; }
   // In order.
   const std::vector<BatchRun>& runs() const { return runs_; }
-  // What all threads together took.
-  int64_t busy_ns() const { return busy_ns_; }
 
  private:
-  using Parsed = FunctionRef<void(const ParsedSlice&, size_t, size_t)>;
-
-  void Walk(WorkSpans* work, size_t pieces, bool alone, Parsed parsed);
   BatchRun Begin(size_t first_row);
   bool Append(BatchRun* run, size_t begin, size_t end, bool alone, Parsed parsed);
   void Lend(const BatchRun& run, size_t end);
@@ -95,7 +110,6 @@ class BatchRuns {
 
   std::atomic<size_t> first_bad_{SIZE_MAX};  // A row behind it need not be parsed.
   std::atomic<bool> no_memory_{false};
-  std::atomic<int64_t> busy_ns_{0};
   std::mutex mutex_;
   std::vector<BatchRun> runs_;
   example_parser::ParseError error_;

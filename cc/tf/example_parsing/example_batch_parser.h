@@ -14,14 +14,11 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "cc/core/base/parallel_for.h"
 #include "cc/core/example_parser/example_parser.h"
 #include "cc/tf/example_parsing/batch_outputs.h"
-#include "cc/tf/example_parsing/batch_runs.h"
-#include "cc/tf/example_parsing/help_choice.h"
+#include "cc/tf/example_parsing/batch_shares.h"
 #include "cc/tf/example_parsing/list_places.h"
 #include "cc/tf/example_parsing/list_sizes.h"
-#include "cc/tf/example_parsing/parse_cost.h"
 #include "cc/tf/example_parsing/slice_pool.h"
 #include "cc/tf/example_parsing/value_memory.h"
 #include "tensorflow/core/platform/status.h"
@@ -30,6 +27,8 @@
 #include "tensorflow/core/util/example_proto_fast_parsing.h"
 
 namespace tf_booster {
+
+class ValueRooms;
 
 class ExampleBatchParser {
  public:
@@ -64,15 +63,13 @@ class ExampleBatchParser {
   tensorflow::Status ParseSingle(Record record, Result* result) const;
 
  private:
+  friend class ExampleBatch;
+
   ExampleBatchParser(const Config& config, std::shared_ptr<const example_parser::ParserSpec> spec);
 
   bool is_lists() const { return spec().semantics() == Semantics::kFeatureLists; }
   // Whether this dense feature has so many values in each record that its tensor can be made before they are parsed.
   bool IsFixed(size_t dense) const { return !is_lists() && !config_.dense[dense].variable_length; }
-  // `bytes`: of all records. `threads` of `parallel_for` parse.
-  tensorflow::Status ParseOn(absl::Span<const Record> records, absl::Span<const tensorflow::tstring> names,
-                             size_t threads, size_t bytes, ParallelFor& parallel_for, Result* result,
-                             std::vector<tensorflow::Tensor>* list_lengths) const;
   void ResizeResult(Result* result) const;
   tensorflow::Status AllocateFixedDense(size_t n, Result* result) const;
   // By feature: where row 0 of a fixed dense one lies.
@@ -86,10 +83,8 @@ class ExampleBatchParser {
   // The number of values of a feature in records that parse.
   size_t CountValues(absl::Span<const Record> records, size_t feature) const;
   FeatureSlices SlicesOf(size_t feature, absl::Span<example_parser::ParsedSlice* const> slices) const;
-  tensorflow::Status Join(const std::vector<BatchRun>& runs, ParallelFor& parallel_for, ValueRooms* rooms,
-                          Result* result, std::vector<tensorflow::Tensor>* list_lengths) const;
-  tensorflow::Status JoinFeature(const FeatureSlices& from, const ListSizes& sizes, ValueRooms* rooms, Result* result,
-                                 std::vector<tensorflow::Tensor>* list_lengths) const;
+  // The lengths of a batch's lists, which say what to expect of the next one's.
+  void Remember(std::vector<ListSizes> sizes) const;
   bool IsRagged(size_t feature) const { return feature >= config_.dense.size() + config_.sparse.size(); }
   // The kind of a sparse or ragged feature's places; of a ragged list, those of its steps.
   PlaceKind PlaceKindOf(size_t feature) const;
@@ -102,8 +97,7 @@ class ExampleBatchParser {
   std::vector<size_t> joined_;         // Numbers of the features of variable length.
   mutable SlicePool pool_;
   mutable ConstantPlaces constant_places_;
-  mutable ParseCost cost_;
-  mutable HelpChoice help_;
+  mutable BatchShares shares_;
   const std::shared_ptr<ValueMemory> memory_ = ValueMemory::OfAllParsers();
   mutable std::mutex last_mutex_;
   mutable std::vector<ListSizes> last_;  // By feature, of the last batch.

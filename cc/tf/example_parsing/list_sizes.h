@@ -41,6 +41,23 @@ struct ListSizes {
   }
 };
 
+// Of a feature list: values of records, whose lists have `lists` of steps, which have `steps` of values. `shortest` and
+// `longest` are bounds.
+inline ListSizes ValuesOfRecords(const ListSizes& lists, const ListSizes& steps) {
+  ListSizes values = lists;
+  values.values = steps.values;
+  if (lists.records == 0 || steps.records == 0) {
+    values.shortest = values.longest = 0;
+    return values;
+  }
+  const auto product = [](uint64_t a, uint64_t b) {
+    return static_cast<uint32_t>(std::min<uint64_t>(a * b, UINT32_MAX));
+  };
+  values.shortest = product(lists.shortest, steps.shortest);
+  values.longest = product(lists.longest, steps.longest);
+  return values;
+}
+
 // Where the values of each row will begin, if lists are as they were the last time: exactly, if all had one length;
 // otherwise with room for what `rows` of them vary, three standard deviations if lengths are spread evenly.
 class ListForecast {

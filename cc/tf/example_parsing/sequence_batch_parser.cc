@@ -1,14 +1,19 @@
 #include "cc/tf/example_parsing/sequence_batch_parser.h"
 
+#include <algorithm>
+#include <atomic>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "cc/core/example_parser/sequence_example.h"
 #include "cc/tf/example_parsing/batch_outputs.h"
+#include "cc/tf/example_parsing/example_batch.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_booster {
 
+using example_parser::ParseErrorKind;
 using example_parser::Semantics;
 using example_parser::SequenceHazard;
 using TfStatus = tensorflow::Status;
@@ -18,6 +23,9 @@ using tensorflow::tstring;
 using tensorflow::errors::InvalidArgument;
 
 namespace {
+
+// TensorFlow is to parse the batch.
+TfStatus NotPlain() { return tensorflow::errors::Unimplemented("a record is not plain"); }
 
 // The tensor of the only record: [1, …] becomes […].
 TfStatus First(const Tensor& batch, Tensor* one) {
@@ -90,16 +98,58 @@ TfStatus SequenceBatchParser::Parse(absl::Span<const tstring> records, absl::Spa
 
 TfStatus SequenceBatchParser::ParsePlain(absl::Span<const tstring> records, bool batch,
                                          tensorflow::thread::ThreadPool* workers, SequenceResult* result) const {
-  std::vector<Record> contexts(records.size()), lists(records.size());
-  for (size_t i = 0; i < records.size(); ++i) {
-    if (!SplitSequenceExample({records[i].data(), records[i].size()}, &contexts[i], &lists[i])) {
-      return tensorflow::errors::Unimplemented("record ", i, " is not plain");
-    }
+  if (batch) {
+    return shares_.Run(records, workers, [&](const BatchPlan& plan, ParallelFor& parallel_for) {
+      return ParseShared(records, plan, parallel_for, result);
+    });
   }
-  TF_RETURN_IF_ERROR(batch ? context_->Parse(contexts, {}, workers, &result->context)
-                           : context_->ParseSingle(contexts[0], &result->context));
-  TF_RETURN_IF_ERROR(lists_->Parse(lists, {}, workers, &result->lists, &result->dense_lengths));
-  return batch ? tensorflow::OkStatus() : DropBatchDimension(result);
+  Record context, lists;
+  if (!SplitSequenceExample({records[0].data(), records[0].size()}, &context, &lists)) return NotPlain();
+  TF_RETURN_IF_ERROR(context_->ParseSingle(context, &result->context));
+  TF_RETURN_IF_ERROR(lists_->Parse({&lists, 1}, {}, workers, &result->lists, &result->dense_lengths));
+  return DropBatchDimension(result);
+}
+
+TfStatus SequenceBatchParser::ParseShared(absl::Span<const tstring> records, const BatchPlan& plan,
+                                          ParallelFor& parallel_for, SequenceResult* result) const {
+  const size_t n = records.size();
+  // Each piece is split by the thread that parses it, right before.
+  const std::unique_ptr<Record[]> contexts(new Record[n]), lists(new Record[n]);
+  ExampleBatch context(*context_, {contexts.get(), n}, &result->context, nullptr);
+  ExampleBatch list(*lists_, {lists.get(), n}, &result->lists, &result->dense_lengths);
+  for (ExampleBatch* part : {&context, &list}) TF_RETURN_IF_ERROR(part->Start(n / plan.pieces()));
+  std::atomic<bool> plain{true};
+  const int64_t busy_ns = plan.Walk(parallel_for, [&](BatchPlan::Next next) {
+    const bool alone = plan.threads == 1;
+    ExampleBatch::Walker context_walker(&context, alone), list_walker(&list, alone);
+    for (size_t begin, end; plain && next(&begin, &end);) {
+      for (size_t i = begin; i < end; ++i) {
+        if (!SplitSequenceExample({records[i].data(), records[i].size()}, &contexts[i], &lists[i])) {
+          plain = false;
+          return;
+        }
+      }
+      if (!context_walker.Parse(begin, end) || !list_walker.Parse(begin, end)) return;
+    }
+  });
+  if (!plain) return NotPlain();
+  for (ExampleBatch* part : {&context, &list}) {
+    if (part->error().kind != ParseErrorKind::kNone) return NotPlain();
+    TF_RETURN_IF_ERROR(part->StartJoin());
+  }
+  shares_.AddCost(busy_ns, plan.bytes);
+  // One loop for both: to ask other threads for help costs as much as a small batch's joining. Lists first: they are
+  // the longer tasks.
+  const size_t of_lists = list.num_tasks(), tasks = of_lists + context.num_tasks();
+  const double ns = list.join_ns() + context.join_ns();
+  parallel_for.Run(static_cast<int64_t>(tasks), static_cast<int64_t>(ns / std::max<double>(1, tasks)),
+                   [&](int64_t begin, int64_t end) {
+                     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+                       i < of_lists ? list.Join(i) : context.Join(i - of_lists);
+                     }
+                   });
+  TF_RETURN_IF_ERROR(context.Finish());
+  return list.Finish();
 }
 
 TfStatus SequenceBatchParser::DropBatchDimension(SequenceResult* result) const {

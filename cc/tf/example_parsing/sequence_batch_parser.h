@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "cc/tf/example_parsing/batch_shares.h"
 #include "cc/tf/example_parsing/example_batch_parser.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/status.h"
@@ -50,11 +51,16 @@ class SequenceBatchParser {
   // Unimplemented: a record is not plain.
   tensorflow::Status ParsePlain(absl::Span<const tensorflow::tstring> records, bool batch,
                                 tensorflow::thread::ThreadPool* workers, SequenceResult* result) const;
+  // A batch of any number of records but none: a piece's contexts and lists are parsed one after the other by one
+  // thread, which reads the records once.
+  tensorflow::Status ParseShared(absl::Span<const tensorflow::tstring> records, const BatchPlan& plan,
+                                 ParallelFor& parallel_for, SequenceResult* result) const;
   tensorflow::Status CheckHazards(absl::Span<const tensorflow::tstring> records,
                                   absl::Span<const tensorflow::tstring> names) const;
   tensorflow::Status DropBatchDimension(SequenceResult* result) const;
 
   std::shared_ptr<const ExampleBatchParser> context_, lists_;
+  mutable BatchShares shares_;
 };
 
 // TensorFlow's own parser, by the same arguments.
