@@ -43,8 +43,8 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
         parallelism_(std::make_shared<model::SharedState>(dataset()->options().num_parallel_calls, mu_,
                                                           std::make_shared<condition_variable>())),
         in_caller_(dataset()->options().num_parallel_calls == 1),
-        line_(dataset()->options().deterministic),
-        bytes_read_(tensorflow::metrics::GetTFDataBytesReadCounter(TFRecordExampleDataset::kType)) {}
+        bytes_read_(tensorflow::metrics::GetTFDataBytesReadCounter(TFRecordExampleDataset::kType)),
+        line_(dataset()->options().deterministic) {}
 
   ~TFRecordExampleIterator() override {
     line_.Cancel();
