@@ -67,46 +67,45 @@ void FindOrInsert(Entry* entries, int64_t mask, float* rows, const int64_t* keys
   }
 }
 
-// A row is embedding, m and v, one after another.
-template <int64_t kDim>
-void Adam(float* rows, const int64_t* places, const float* grads, int64_t n) {
-  constexpr int64_t kRow = 3 * kDim, kRowsAhead = std::max<int64_t>(2, 1152 / kRow);
+// Calls update(row, grad, begin, end) for 16 columns after another of each row, which has kFields values a column, those
+// of a field one after another. Rows are fetched ahead.
+template <int64_t kDim, int64_t kFields, class Update>
+inline void ForColumns(float* rows, const int64_t* places, const float* grads, int64_t n, Update update) {
+  constexpr int64_t kRow = kFields * kDim, kRowsAhead = std::max<int64_t>(2, 1152 / kRow);
   for (int64_t i = 0; i < n; ++i) {
     float* const row = rows + places[i] * kRow;
     const float* const later = rows + places[std::min(n - 1, i + kRowsAhead)] * kRow;
-    const float* const grad = grads + i * kDim;
     for (int64_t j = 0; j < kDim; j += 16) {
-      for (int64_t line = 0; line < 3; ++line) __builtin_prefetch(later + 3 * j + 16 * line, 0, 2);
-      const int64_t end = std::min(kDim, j + 16);
-#pragma GCC ivdep
-      for (int64_t k = j; k < end; ++k) {
-        const float m = row[kDim + k] += (grad[k] - row[kDim + k]) * 0.1f;
-        const float v = row[2 * kDim + k] += (grad[k] * grad[k] - row[2 * kDim + k]) * 0.001f;
-        row[k] -= m * 0.05f / (std::sqrt(v) + 1e-8f);
-      }
+      for (int64_t line = 0; line < kFields; ++line) __builtin_prefetch(later + kFields * j + 16 * line, 0, 2);
+      update(row, grads + i * kDim, j, std::min(kDim, j + 16));
     }
   }
+}
+
+// A row is embedding, m and v.
+template <int64_t kDim>
+void Adam(float* rows, const int64_t* places, const float* grads, int64_t n) {
+  ForColumns<kDim, 3>(rows, places, grads, n, [](float* row, const float* grad, int64_t begin, int64_t end) {
+#pragma GCC ivdep
+    for (int64_t k = begin; k < end; ++k) {
+      const float m = row[kDim + k] += (grad[k] - row[kDim + k]) * 0.1f;
+      const float v = row[2 * kDim + k] += (grad[k] * grad[k] - row[2 * kDim + k]) * 0.001f;
+      row[k] -= m * 0.05f / (std::sqrt(v) + 1e-8f);
+    }
+  });
 }
 
 // A row is embedding and accumulator.
 template <int64_t kDim>
 void Adagrad(float* rows, const int64_t* places, const float* grads, int64_t n) {
-  constexpr int64_t kRow = 2 * kDim, kRowsAhead = std::max<int64_t>(2, 1152 / kRow);
-  for (int64_t i = 0; i < n; ++i) {
-    float* const row = rows + places[i] * kRow;
-    const float* const later = rows + places[std::min(n - 1, i + kRowsAhead)] * kRow;
-    const float* const grad = grads + i * kDim;
-    for (int64_t j = 0; j < kDim; j += 16) {
-      for (int64_t line = 0; line < 2; ++line) __builtin_prefetch(later + 2 * j + 16 * line, 0, 2);
-      const int64_t end = std::min(kDim, j + 16);
+  ForColumns<kDim, 2>(rows, places, grads, n, [](float* row, const float* grad, int64_t begin, int64_t end) {
 #pragma GCC ivdep
 #pragma GCC unroll 1  // GCC 12 unrolls 16 columns to scalar code: 38 ns a row.
-      for (int64_t k = j; k < end; ++k) {
-        const float accumulator = row[kDim + k] += grad[k] * grad[k];
-        row[k] -= grad[k] * 0.05f / std::sqrt(accumulator);
-      }
+    for (int64_t k = begin; k < end; ++k) {
+      const float accumulator = row[kDim + k] += grad[k] * grad[k];
+      row[k] -= grad[k] * 0.05f / std::sqrt(accumulator);
     }
-  }
+  });
 }
 
 }  // namespace

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from typing import Any, Callable, Dict, List
 
 import numpy as np
+
+from benchmarks import processes
 
 Loops = Dict[str, Callable[[], Any]]
 
@@ -30,51 +31,30 @@ def loops(mebibytes: int) -> Loops:
     }
 
 
-def child(core: int, mebibytes: int, seconds: float) -> None:
-    """Runs the loop that each line of the input names, and writes how often it ran in a second."""
-    os.sched_setaffinity(0, [core])
-    mine = loops(mebibytes)
-    for run in mine.values():
-        run()
-    print("ready", flush=True)
-    for line in sys.stdin:
-        run, count, start = mine[line.strip()], 0, time.perf_counter()
+def loop_of(name: str, mebibytes: int, seconds: float) -> Callable[[], float]:
+    """A turn of a process: it runs the loop of that name for so many seconds, and returns what one pass took."""
+    run = loops(mebibytes)[name]
+    run()
+
+    def turn() -> float:
+        count, start = 0, time.perf_counter()
         while time.perf_counter() - start < seconds:
             run()
             count += 1
-        print(count / (time.perf_counter() - start), flush=True)
+        return (time.perf_counter() - start) / count
+
+    return turn
 
 
 def two_processes(mebibytes: int = 128, seconds: float = 0.5) -> Dict[str, float]:
-    """How often two processes do each loop together, over one alone; nothing where there is one core."""
-    cores = sorted(os.sched_getaffinity(0))[:2]
-    if len(cores) < 2:
+    """How often processes on all cores do each loop together, over one alone; nothing where there is one core."""
+    if len(os.sched_getaffinity(0)) < 2:
         return {}
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-    def start(core: int) -> subprocess.Popen:
-        code = f"from benchmarks import two_threads; two_threads.child({core}, {mebibytes}, {seconds})"
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        return subprocess.Popen([sys.executable, "-c", code], cwd=root, **pipes)
-
-    started = [start(core) for core in cores]
-    try:
-        for process in started:
-            assert process.stdout.readline() == "ready\n"
-
-        def rates(processes: List[Any], loop: str) -> List[float]:
-            for process in processes:
-                process.stdin.write(loop + "\n")
-                process.stdin.flush()
-            return [float(process.stdout.readline()) for process in processes]
-
-        names = ("copies", "random lines")
-        return {name: sum(rates(started, name)) / max(rates([p], name)[0] for p in started) for name in names}
-    finally:
-        for process in started:
-            process.stdin.close()
-            process.wait()
-            process.stdout.close()
+    cases = {name: (name, mebibytes, seconds) for name in ("copies", "random lines")}
+    with processes.Apart(loop_of) as apart:
+        for case in cases.values():
+            apart.each(case)  # Makes the arrays.
+        return {name: apart.one(case) / apart.each(case) for name, case in cases.items()}
 
 
 def gains(results: List[Dict[str, Any]]) -> List[str]:

@@ -12,6 +12,7 @@
 
 #include "cc/core/base/test.h"
 #include "cc/core/example_parser/testing/wire_builder.h"
+#include "cc/tf/example_parsing/testing/same_results.h"
 #include "tensorflow/core/platform/env.h"
 
 namespace tf_booster {
@@ -25,6 +26,7 @@ using example_parser::testing::Int64Feature;
 using tensorflow::Tensor;
 using tensorflow::tstring;
 using tensorflow::thread::ThreadPool;
+using testing::ExpectSame;
 using Lengths = std::function<size_t(size_t record)>;
 
 ExampleBatchParser::Config Spec() {
@@ -66,20 +68,6 @@ std::vector<ExampleBatchParser::Record> Views(const std::vector<tstring>& record
   return views;
 }
 
-bool Same(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
-  if (a.dtype() != tensorflow::DT_STRING) return a.tensor_data() == b.tensor_data();
-  for (int64_t i = 0; i < a.NumElements(); ++i) {
-    if (a.flat<tstring>()(i) != b.flat<tstring>()(i)) return false;
-  }
-  return true;
-}
-
-void ExpectSame(const std::vector<Tensor>& ours, const std::vector<Tensor>& theirs) {
-  EXPECT_EQ(ours.size(), theirs.size());
-  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(Same(ours[i], theirs[i]));
-}
-
 const struct {
   size_t records;
   Lengths length;
@@ -113,12 +101,7 @@ TEST(BatchesOneAfterAnotherAreTensorFlows) {
     }
     // Batches that are kept are not written over by later ones.
     for (size_t b = 0; b < std::size(kBatches); ++b) {
-      ExpectSame(kept[b].dense_values, theirs[b].dense_values);
-      ExpectSame(kept[b].sparse_indices, theirs[b].sparse_indices);
-      ExpectSame(kept[b].sparse_values, theirs[b].sparse_values);
-      ExpectSame(kept[b].sparse_shapes, theirs[b].sparse_shapes);
-      ExpectSame(kept[b].ragged_values, theirs[b].ragged_values);
-      ExpectSame(kept[b].ragged_splits, theirs[b].ragged_splits);
+      ExpectSame(kept[b], theirs[b]);
       kept[b] = {};  // Memory for the next turn.
     }
   }

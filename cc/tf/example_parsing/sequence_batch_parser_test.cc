@@ -10,6 +10,7 @@
 
 #include "cc/core/base/test.h"
 #include "cc/core/example_parser/testing/wire_builder.h"
+#include "cc/tf/example_parsing/testing/same_results.h"
 #include "tensorflow/core/platform/env.h"
 
 namespace tf_booster {
@@ -24,6 +25,7 @@ using example_parser::testing::Int64Feature;
 using tensorflow::Tensor;
 using tensorflow::tstring;
 using tensorflow::thread::ThreadPool;
+using testing::ExpectSame;
 using Config = SequenceBatchParser::Config;
 using Steps = std::function<size_t(size_t record)>;
 
@@ -74,30 +76,6 @@ std::vector<tstring> Records(size_t n, const Steps& steps, const Steps& values) 
                          Field(0x12, lists));
   }
   return records;
-}
-
-bool Same(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
-  if (a.dtype() != tensorflow::DT_STRING) return a.tensor_data() == b.tensor_data();
-  for (int64_t i = 0; i < a.NumElements(); ++i) {
-    if (a.flat<tstring>()(i) != b.flat<tstring>()(i)) return false;
-  }
-  return true;
-}
-
-void ExpectSame(const std::vector<Tensor>& ours, const std::vector<Tensor>& theirs) {
-  EXPECT_EQ(ours.size(), theirs.size());
-  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(Same(ours[i], theirs[i]));
-}
-
-void ExpectSame(const tensorflow::example::Result& ours, const tensorflow::example::Result& theirs) {
-  ExpectSame(ours.dense_values, theirs.dense_values);
-  ExpectSame(ours.sparse_indices, theirs.sparse_indices);
-  ExpectSame(ours.sparse_values, theirs.sparse_values);
-  ExpectSame(ours.sparse_shapes, theirs.sparse_shapes);
-  ExpectSame(ours.ragged_values, theirs.ragged_values);
-  ExpectSame(ours.ragged_splits, theirs.ragged_splits);
-  ExpectSame(ours.ragged_outer_splits, theirs.ragged_outer_splits);
 }
 
 size_t One(size_t) { return 1; }
