@@ -13,6 +13,7 @@ SETTINGS = {
     "in the caller": dict(num_parallel_calls=None),
     "interleaved": dict(cycle_length=3, block_length=2),
     "shuffled epochs": dict(cycle_length=2, shuffle=10, seed=3, num_epochs=2),
+    "epochs in one buffer": dict(shuffle=80, seed=3, num_epochs=6),
     "shuffled all": dict(shuffle=1000, seed=4, num_parallel_calls=None),
     "records of a shard": dict(shard=(2, 1), shard_by="records", drop_remainder=True),
 }

@@ -37,6 +37,9 @@ def is_one_op(dataset):
 PIPELINES = {
     "plain": lambda files: Records(files).batch(4).map(parse),
     "shuffled": lambda files: Records(files).shuffle(10, seed=3).repeat(2).batch(4).map(parse).prefetch(2),
+    "shuffle_and_repeat": lambda files: (
+        Records(files).apply(tf.data.experimental.shuffle_and_repeat(10, 2, 3)).batch(4).map(parse)
+    ),
     "one order": lambda files: Records(files).shuffle(10, seed=3, reshuffle_each_iteration=False).batch(4).map(parse),
     "one by one": lambda files: Records(files).map(parse_one, 2).shuffle(10, seed=3).batch(4, True),
     "several files": lambda files: Records(files, num_parallel_reads=3).map(parse_one).batch(4).prefetch(1),

@@ -13,6 +13,7 @@ from record_files import FEATURES
 import tf_booster
 from tf_booster.passes import eager_datasets
 
+v1 = tf.compat.v1
 Dataset, Records = tf.data.Dataset, tf.data.TFRecordDataset
 FEW = {key: FEATURES[key] for key in ("id", "pair", "clicks")}
 experimental = tf.data.experimental
@@ -61,12 +62,23 @@ REPLACED = {
     "parallel_interleave": lambda files: (
         names(files).apply(experimental.parallel_interleave(Records, 2)).batch(4).map(parse)
     ),
+    "shuffle_and_repeat": lambda files: (
+        Records(files).apply(experimental.shuffle_and_repeat(5, 3, 1)).take(70).repeat(2).batch(4).map(parse)
+    ),
+    "shuffle_and_repeat without end": lambda files: (
+        Records(files).map(parse_one).apply(experimental.shuffle_and_repeat(99, None, 1)).take(99).batch(4)
+    ),
+    "shuffle_and_repeat of nothing": lambda files: (
+        Records(files).take(0).apply(experimental.shuffle_and_repeat(9, None, 1)).batch(4).map(parse)
+    ),
 }
 REFUSED = {
-    "ShuffleAndRepeat": lambda files: Records(files)
-    .apply(experimental.shuffle_and_repeat(5, 2, 1))
-    .batch(4)
-    .map(parse),
+    "how often its shuffle_and_repeat": lambda files: (
+        Records(files)
+        .apply(experimental.shuffle_and_repeat(5, v1.placeholder_with_default(np.int64(2), []), 1))
+        .batch(4)
+        .map(parse)
+    ),
     "write map and batch": lambda files: Records(files).apply(experimental.map_and_batch(parse_one, 4)),
     "interleave records": lambda files: names(files).interleave(lambda name: Records(name).batch(4).map(parse)),
     "each file is parsed": lambda files: names(files).flat_map(lambda name: Records(name).map(parse_one)).batch(4),
@@ -85,6 +97,24 @@ def test_replaced(files, name):
 @pytest.mark.parametrize("reason", REFUSED)
 def test_refused(files, reason):
     assert_refused(lambda: REFUSED[reason](files), reason)
+
+
+@pytest.mark.parametrize("size", [5, 99])
+@pytest.mark.parametrize("times", [3, 9])
+@pytest.mark.parametrize("between", [False, True])
+def test_errors_in_epochs_that_a_shuffle_has_in_its_buffer(tmp_path, files, size, times, between):
+    """tf.data fills a buffer with the next epochs while the first one is given out, and an error comes then."""
+    with open(files[2], "rb") as source:
+        (tmp_path / "cut").write_bytes(source.read()[:-3])
+    cut = [files[0], str(tmp_path / "cut")]
+
+    def make():
+        shuffled = Records(cut).take(8).shuffle(size, seed=1)
+        return (shuffled.prefetch(1) if between else shuffled).repeat(times).batch(3).map(parse)
+
+    assert_replaced(make, errors=True)
+    both = experimental.shuffle_and_repeat(size, times, 1)
+    assert_replaced(lambda: Records(cut).apply(both).batch(3).map(parse), errors=True)
 
 
 def test_the_reason_without_any_map(files):

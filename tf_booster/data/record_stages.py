@@ -21,9 +21,9 @@ def shuffle(buffer_size: Any, seed: Any = 0, seed2: Any = 0, reshuffle_each_iter
     return Stage("shuffle", (buffer_size, seed, seed2, int(reshuffle_each_iteration)))
 
 
-def repeat(count: Any = -1) -> Stage:
-    """Dataset.repeat."""
-    return Stage("repeat", (count,))
+def repeat(count: Any = -1, of_shuffle: bool = False) -> Stage:
+    """Dataset.repeat. of_shuffle: it follows a shuffle, which tf.data makes one with it: the buffer holds several epochs."""
+    return Stage("repeat", (count, int(of_shuffle)))
 
 
 def take(count: Any) -> Stage:

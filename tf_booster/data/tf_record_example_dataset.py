@@ -91,7 +91,8 @@ class TFRecordExampleDataset(tf.data.Dataset):
             seeds = _compat.op_seeds(seed)
             stages.append(record_stages.shuffle(shuffle, *seeds, reshuffle_each_iteration=reshuffle_each_iteration))
         if num_epochs != 1:
-            stages.append(record_stages.repeat(-1 if num_epochs is None else num_epochs))
+            epochs = -1 if num_epochs is None else num_epochs
+            stages.append(record_stages.repeat(epochs, of_shuffle=shuffle is not None))
         reading = Reading(
             compression=compression or "",
             buffer_size=buffer_size or 0,

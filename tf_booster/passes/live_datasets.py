@@ -19,10 +19,11 @@ _LOOK_INSIDE = {
 }
 # Datasets that hand elements on whole, and maps, whose functions take SparseTensors out of their variants.
 _WHOLE = ("PrefetchDataset", "RepeatDataset", "TakeDataset", "SkipDataset", "ShardDataset", "ShuffleDataset", "ShuffleDatasetV3",
-          "OptionsDataset", "MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2", "ZipDataset", "CacheDataset",
+          "ShuffleAndRepeatDataset", "OptionsDataset", "MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2", "ZipDataset", "CacheDataset",
           "CacheDatasetV2")  # fmt: skip
 _ON_THE_WAY = ("PrefetchDataset", "RepeatDataset", "TakeDataset", "SkipDataset", "ShardDataset", "ShuffleDataset",
-               "ShuffleDatasetV3", "MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2", "OptionsDataset")  # fmt: skip
+               "ShuffleDatasetV3", "ShuffleAndRepeatDataset", "MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2",
+               "OptionsDataset")  # fmt: skip
 
 
 def is_dataset(op: tf.Operation) -> bool:

@@ -17,6 +17,8 @@ from tf_booster.passes.inlined_functions import function_of
 
 MAPS = ("MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2")
 BATCHES = {"BatchDatasetV2": (1, 2), "ParallelBatchDataset": (1, 3)}  # Inputs: batch_size, drop_remainder.
+_FUSED = "ShuffleAndRepeatDataset"
+SHUFFLES = ("ShuffleDataset", "ShuffleDatasetV3", _FUSED)
 # A dataset that changes no record and no order.
 _PASSES_ON = ("PrefetchDataset", "OptionsDataset")
 
@@ -123,7 +125,7 @@ def _records(
         if op.type in MAPS:
             maps.insert(0, op)
         elif op.type not in _PASSES_ON:
-            stages.insert(0, _stage(op))
+            stages[:0] = _stages(op)
         options[:0] = _options(op)
         op = op.inputs[0].op
     return op.inputs[0], dataclasses.replace(file_readers.reading(op, functions), stages=tuple(stages)), maps, options
@@ -178,25 +180,34 @@ def _options(op: tf.Operation) -> List[tf.Operation]:
 
 def _keeps_order(op: tf.Operation) -> bool:
     """Whether a shuffle has one order for all iterators, drawn at random, or a sequence of orders by a seed that they share."""
-    if op.type not in ("ShuffleDataset", "ShuffleDatasetV3"):
+    if op.type not in SHUFFLES:
         return False
     seeds = [tf.get_static_value(seed) for seed in op.inputs[2:4]]
     unknown = None in seeds and not any(seeds)  # tf.data computes the second one, lest both be 0.
     return unknown or any(seeds) == bool(op.get_attr("reshuffle_each_iteration"))
 
 
-def _stage(op: tf.Operation) -> record_stages.Stage:
-    if op.type in ("ShuffleDataset", "ShuffleDatasetV3"):
+def _stages(op: tf.Operation) -> List[record_stages.Stage]:
+    if op.type in SHUFFLES:
         size = tf.get_static_value(op.inputs[1])
         if size is None or size < 1:
             raise Refused("the size of the shuffle's buffer is not known")
-        return record_stages.shuffle(*op.inputs[1:4], reshuffle_each_iteration=op.get_attr("reshuffle_each_iteration"))
-    simple = {"RepeatDataset": "repeat", "TakeDataset": "take", "SkipDataset": "skip", "ShardDataset": "shard"}
+        shuffle = record_stages.shuffle(
+            *op.inputs[1:4], reshuffle_each_iteration=op.get_attr("reshuffle_each_iteration")
+        )
+        if op.type != _FUSED:
+            return [shuffle]
+        if not tf.get_static_value(op.inputs[4]):
+            raise Refused("how often its shuffle_and_repeat repeats is not known, or 0, which is an error")
+        return [shuffle, record_stages.repeat(op.inputs[4], of_shuffle=True)]
+    if op.type == "RepeatDataset":
+        return [record_stages.repeat(op.inputs[1], of_shuffle=op.inputs[0].op.type in SHUFFLES)]
+    simple = {"TakeDataset": "take", "SkipDataset": "skip", "ShardDataset": "shard"}
     if op.type not in simple:
         raise Refused(f"between files and batch stands {op.type} ('{op.name}')")
     if op.type == "ShardDataset" and op.get_attr("require_non_empty"):
         raise Refused("its shard asks to be not empty")
-    return record_stages.Stage(simple[op.type], tuple(op.inputs[1:]))
+    return [record_stages.Stage(simple[op.type], tuple(op.inputs[1:]))]
 
 
 # --- Elements of single records ---

@@ -41,10 +41,13 @@ Status CheckStage(const RecordStage& stage) {
                          "'; there are shuffle, repeat, take, skip, shard");
 }
 
-MakeRecordStream AddStage(const RecordStage& stage, MakeRecordStream input) {
-  return [stage, input] {
+bool IsPartOfShuffle(const RecordStage& stage) { return stage.name == "repeat" && stage.arguments[1] != 0; }
+
+// `epochs`: of a shuffle.
+MakeRecordStream AddStage(const RecordStage& stage, int64_t epochs, MakeRecordStream input) {
+  return [stage, epochs, input] {
     const auto& arguments = stage.arguments;
-    if (stage.name == "shuffle") return ShuffleRecords(input, arguments[0], stage.seeds);
+    if (stage.name == "shuffle") return ShuffleRecords(input, arguments[0], stage.seeds, epochs);
     if (stage.name == "repeat") return RepeatRecords(input, arguments[0]);
     if (stage.name == "take") return TakeRecords(input, arguments[0]);
     if (stage.name == "skip") return SkipRecords(input, arguments[0]);
@@ -143,7 +146,11 @@ int64_t RecordPipeline::Cardinality(bool no_files) const {
 std::unique_ptr<RecordBatcher> RecordPipeline::MakeBatcher(const ReadOptions* read, MakeFileNames make_names) const {
   const InterleaveOptions options = interleave;
   MakeRecordStream make = [read, options, make_names] { return InterleaveFiles(read, options, make_names); };
-  for (const RecordStage& stage : stages) make = AddStage(stage, std::move(make));
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const bool with_repeat = stages[i].name == "shuffle" && i + 1 < stages.size() && IsPartOfShuffle(stages[i + 1]);
+    make = AddStage(stages[i], with_repeat ? stages[i + 1].arguments[0] : 1, std::move(make));
+    if (with_repeat) ++i;
+  }
   return std::make_unique<RecordBatcher>(make(), batch);
 }
 

@@ -1,10 +1,15 @@
 // tf.data fills a ring of buffer_size places, position p in place p % buffer_size, draws one of the positions
 // [first, last), gives its record out, and moves the record of position `first` into its place. Here the same is done,
-// so that the same seeds give the same order. What tf.data's fused shuffle-and-repeat does at the end of an epoch
-// changes no order: it draws from the positions of one epoch at a time.
+// so that the same seeds give the same order.
+//
+// Where a repeat follows, tf.data makes one of the two: at the end of an epoch the ring is filled with the next one's
+// records while those that are left are given out, epoch after epoch, each shuffled by seeds of its own. That changes
+// no order, but the place of an error, and nobody waits for a whole ring at the start of an epoch.
 #include "cc/tf/datasets/record_shuffle.h"
 
+#include <algorithm>
 #include <cstring>
+#include <deque>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -29,23 +34,29 @@ constexpr char kSeed[] = "seed";
 constexpr char kSeed2[] = "seed2";
 constexpr char kNumbersDrawn[] = "numbers_drawn";
 constexpr char kFirst[] = "first";
-constexpr char kState[] = "state";  // 0: not started, 1: input is open, 2: input has ended.
+constexpr char kEpoch[] = "epoch";
+constexpr char kHasInput[] = "has_input";
+constexpr char kEpochStarts[] = "epoch_starts";
 constexpr char kBuffer[] = "buffer";
+constexpr size_t kMostEpochs = 3;  // That end in the ring before tf.data stops filling it.
 
 class ShuffleStream final : public RecordStream {
  public:
-  ShuffleStream(MakeRecordStream make_input, int64_t buffer_size, std::shared_ptr<SeedSequence> seeds)
-      : make_input_(std::move(make_input)), size_(buffer_size), seeds_(std::move(seeds)) {
-    std::tie(seed_, seed2_) = seeds_->Next();
-    numbers_ = RandomNumbers(seed_, seed2_);
+  ShuffleStream(MakeRecordStream make_input, int64_t buffer_size, std::shared_ptr<SeedSequence> seeds, int64_t epochs)
+      : make_input_(std::move(make_input)), size_(buffer_size), seeds_(std::move(seeds)), epochs_(epochs) {
+    DrawSeeds();
   }
 
   Status Next(IteratorContext* ctx, Record* record, bool* end) override {
     TF_RETURN_IF_ERROR(Fill(ctx));
     *end = first_ == last_;
     if (*end) return OkStatus();
+    while (EndOfEpoch() == first_) {
+      starts_.pop_front();
+      DrawSeeds();
+    }
     ++drawn_;
-    Kept& chosen = ring_[(first_ + numbers_.Next() % (last_ - first_)) % size_];
+    Kept& chosen = ring_[(first_ + numbers_.Next() % (EndOfEpoch() - first_)) % size_];
     record->owned = std::move(chosen.bytes);
     record->data = record->owned.get();
     record->size = chosen.size;
@@ -61,7 +72,11 @@ class ShuffleStream final : public RecordStream {
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kSeed2, seed2_));
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kNumbersDrawn, drawn_));
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kFirst, first_));
-    TF_RETURN_IF_ERROR(writer->WriteScalar(name, kState, ended_ ? 2 : input_ != nullptr ? 1 : 0));
+    TF_RETURN_IF_ERROR(writer->WriteScalar(name, kEpoch, epoch_));
+    TF_RETURN_IF_ERROR(writer->WriteScalar(name, kHasInput, input_ != nullptr ? 1 : 0));
+    Tensor starts(tensorflow::DT_INT64, {static_cast<int64_t>(starts_.size())});
+    std::copy(starts_.begin(), starts_.end(), starts.vec<int64_t>().data());
+    TF_RETURN_IF_ERROR(writer->WriteTensor(name, kEpochStarts, starts));
     Tensor buffer(tensorflow::DT_STRING, {last_ - first_});
     for (int64_t p = first_; p < last_; ++p) {
       const Kept& kept = ring_[p % size_];
@@ -72,14 +87,16 @@ class ShuffleStream final : public RecordStream {
   }
 
   Status Restore(IteratorContext* ctx, IteratorStateReader* reader, const std::string& name) override {
-    int64_t seeds_drawn = 0, state = 0;
-    Tensor buffer;
+    int64_t seeds_drawn = 0, has_input = 0;
+    Tensor starts, buffer;
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kSeedsDrawn, &seeds_drawn));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kSeed, &seed_));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kSeed2, &seed2_));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kNumbersDrawn, &drawn_));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kFirst, &first_));
-    TF_RETURN_IF_ERROR(reader->ReadScalar(name, kState, &state));
+    TF_RETURN_IF_ERROR(reader->ReadScalar(name, kEpoch, &epoch_));
+    TF_RETURN_IF_ERROR(reader->ReadScalar(name, kHasInput, &has_input));
+    TF_RETURN_IF_ERROR(reader->ReadTensor(ctx->flr(), name, kEpochStarts, &starts));
     TF_RETURN_IF_ERROR(reader->ReadTensor(ctx->flr(), name, kBuffer, &buffer));
     if (buffer.NumElements() > size_) {
       return tensorflow::errors::FailedPrecondition("TFRecordExampleDataset: the saved iterator shuffled ",
@@ -88,15 +105,16 @@ class ShuffleStream final : public RecordStream {
     seeds_->set_drawn(seeds_drawn);
     numbers_ = RandomNumbers(seed_, seed2_);
     numbers_.Skip(drawn_);
+    const int64_t* const first_start = starts.vec<int64_t>().data();
+    starts_.assign(first_start, first_start + starts.NumElements());
     last_ = first_;
     MakeRing();
     for (int64_t i = 0; i < buffer.NumElements(); ++i) {
       const tstring& bytes = buffer.vec<tstring>()(i);
       Keep(bytes.data(), bytes.size());
     }
-    ended_ = state == 2;
     input_.reset();
-    if (state != 1) return OkStatus();
+    if (has_input == 0) return OkStatus();
     input_ = make_input_();
     return input_->Restore(ctx, reader, name + "/input");
   }
@@ -118,14 +136,36 @@ class ShuffleStream final : public RecordStream {
     if (size > 0) std::memcpy(place.bytes.get(), data, size);
   }
 
+  // Of the next epoch. The first one's are drawn when the stream is made.
+  void DrawSeeds() {
+    std::tie(seed_, seed2_) = seeds_->Next();
+    numbers_ = RandomNumbers(seed_, seed2_);
+    drawn_ = 0;
+  }
+
+  // Behind the last position of the epoch that is given out.
+  int64_t EndOfEpoch() const { return starts_.size() > 1 ? starts_[1] : last_; }
+
+  bool WantsMore() const {
+    if (input_ == nullptr && epochs_ >= 0 && epoch_ >= epochs_) return false;
+    if (starts_.size() > kMostEpochs && first_ < last_) return false;
+    return last_ - first_ < size_;
+  }
+
   Status Fill(IteratorContext* ctx) {
     MakeRing();
-    while (!ended_ && last_ - first_ < size_) {
-      if (input_ == nullptr) input_ = make_input_();
+    while (WantsMore()) {
+      if (input_ == nullptr) {
+        input_ = make_input_();
+        starts_.push_back(last_);
+        ++epoch_;
+      }
       Record record;
-      TF_RETURN_IF_ERROR(input_->Next(ctx, &record, &ended_));
-      if (ended_) {
+      bool ended = false;
+      TF_RETURN_IF_ERROR(input_->Next(ctx, &record, &ended));
+      if (ended) {
         input_.reset();
+        if (epochs_ < 0 && last_ == 0) break;  // An endless stream of nothing ends.
       } else if (record.owned != nullptr) {
         ring_[last_++ % size_] = {std::move(record.owned), record.size};
       } else {
@@ -138,11 +178,13 @@ class ShuffleStream final : public RecordStream {
   const MakeRecordStream make_input_;
   const int64_t size_;
   const std::shared_ptr<SeedSequence> seeds_;
+  const int64_t epochs_;
   int64_t seed_ = 0, seed2_ = 0;
   RandomNumbers numbers_{0, 0};
   int64_t drawn_ = 0;
   std::unique_ptr<RecordStream> input_;
-  bool ended_ = false;
+  int64_t epoch_ = 0;           // How many have begun.
+  std::deque<int64_t> starts_;  // Of the epochs in the ring, the one that is given out first.
   std::unique_ptr<Kept[]> ring_;
   int64_t first_ = 0, last_ = 0;  // Positions in the buffer.
 };
@@ -150,8 +192,8 @@ class ShuffleStream final : public RecordStream {
 }  // namespace
 
 std::unique_ptr<RecordStream> ShuffleRecords(MakeRecordStream input, int64_t buffer_size,
-                                             std::shared_ptr<SeedSequence> seeds) {
-  return std::make_unique<ShuffleStream>(std::move(input), buffer_size, std::move(seeds));
+                                             std::shared_ptr<SeedSequence> seeds, int64_t epochs) {
+  return std::make_unique<ShuffleStream>(std::move(input), buffer_size, std::move(seeds), epochs);
 }
 
 }  // namespace tf_booster

@@ -12,9 +12,10 @@ namespace tf_booster {
 
 // A buffer of `buffer_size` records; each output is a random one of them, replaced by the next of the input. The same
 // records in the same order as Dataset.shuffle with the seeds of `seeds`. Records are copied into the buffer: one that
-// stayed in its block would hold a megabyte.
+// stayed in its block would hold a megabyte. `epochs`: of the input, one after another, -1 for ever; as Dataset.shuffle
+// and repeat do it together.
 std::unique_ptr<RecordStream> ShuffleRecords(MakeRecordStream input, int64_t buffer_size,
-                                             std::shared_ptr<SeedSequence> seeds);
+                                             std::shared_ptr<SeedSequence> seeds, int64_t epochs);
 
 }  // namespace tf_booster
 
