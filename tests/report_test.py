@@ -1,3 +1,4 @@
+import dataclasses
 import html.parser
 import json
 import re
@@ -43,6 +44,15 @@ def test_to_dict_keeps_the_contract_and_json_can_write_it(made):
     (table,) = found["tables"]
     assert (table["name"], table["dim"], table["optimizer"], table["slots"]) == ("user", 4, "adam", ["m", "v"])
     assert (table["min_frequency"], table["lookups"]) == (2, 1)
+
+
+def test_a_pass_with_other_last_bits_says_so_and_how_to_keep_them(made):
+    assert not made.to_dict()["passes"][0]["other_bits"] and "other last bits" not in str(made)
+    reordered = dataclasses.replace(
+        made, passes=[PassResult("small_matmuls", modified=True, changes=["20 products by 4 ops"], other_bits=True)]
+    )
+    assert reordered.to_dict()["passes"][0]["other_bits"]
+    assert "disable_passes=['small_matmuls'] keeps TensorFlow's" in str(reordered)
 
 
 def test_str_tells_people_the_same(made):

@@ -69,6 +69,7 @@ class Report:
                     "changes": list(p.changes),
                     "skipped": [{"node": node, "reason": reason} for node, reason in p.skipped],
                     "note": p.note,
+                    "other_bits": p.other_bits,
                 }
                 for p in self.passes
             ],

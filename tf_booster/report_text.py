@@ -28,9 +28,15 @@ def text(report: Any) -> str:
 
 
 def changes(p: Any) -> List[str]:
-    """The changes of a pass; many that differ in names and numbers alone become one line."""
+    """The changes of a pass; many that differ in names and numbers alone become one line. Who compares with a plain run finds
+    here, too, which pass gives other last bits."""
     groups = grouped([("", change) for change in p.changes])
-    return [change if len(nodes) == 1 else f"{len(nodes)} times: {change}" for nodes, change in groups]
+    lines = [change if len(nodes) == 1 else f"{len(nodes)} times: {change}" for nodes, change in groups]
+    if p.other_bits:
+        lines.append(
+            f"its sums come in another order than TensorFlow's, with other last bits; disable_passes=['{p.name}'] keeps TensorFlow's"
+        )
+    return lines
 
 
 def outcome(p: Any) -> str:

@@ -85,6 +85,7 @@ def test_pairs_and_their_gradient(batch, pairs):
     gone = ("Pack", "Unpack", "BatchMatMulV2", "GatherV2", "UnsortedSegmentSum")
     assert not [kind for kind in gone if counts[kind]]
     assert result.changes == [f"'GatherV2': {len(pairs)} pairs of 5 vectors by one op, their gradient by one"]
+    assert result.other_bits
 
 
 @pytest.mark.parametrize("stack", [True, False])

@@ -76,6 +76,7 @@ def test_layers_with_relu():
     assert counts["TfBoosterMultiMatMul"] == 2 + 2 * 2 and counts["TfBoosterMultiBiasGrad"] == 2
     assert not [t for t in ("MatMul", "BiasAdd", "Relu", "ReluGrad", "BiasAddGrad") if counts[t]]
     assert result.changes == ["10 layers by 2 ops", "20 products by 4 ops", "10 gradients of biases by 2 ops"]
+    assert result.other_bits
     assert result.skipped == []
 
 

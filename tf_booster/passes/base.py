@@ -24,6 +24,7 @@ class PassResult:
     variables: an entry for each Variable that the pass looked at: name, shape (list), optimizer (None: not trained), fused_into
       (name of an op, None where it was left), reason (why it was left, or "").
     note: why there are no changes, where that is all there is to say.
+    other_bits: whether sums come in another order than TensorFlow's, so that last bits differ.
     """
 
     name: str
@@ -32,6 +33,7 @@ class PassResult:
     skipped: List[Tuple[str, str]] = dataclasses.field(default_factory=list)
     variables: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
     note: str = ""
+    other_bits: bool = False
 
 
 class Pass:

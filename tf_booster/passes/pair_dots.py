@@ -71,7 +71,7 @@ class PairDots(Pass):
                 f"'{dots.gather.name}': {len(dots.pairs)} pairs of {dots.x.shape[1]} vectors "
                 f"by one op{', their gradient by one' if gradient else ''}"
             )
-        result.modified = bool(found)
+        result.modified = result.other_bits = bool(found)
         return result
 
     def ensures(self, view: GraphView) -> None:

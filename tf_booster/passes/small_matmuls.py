@@ -51,7 +51,7 @@ class SmallMatMuls(Pass):
         if left and merged:
             reason = f"they are inside of control flow, or less than {FEWEST} of a kind do not depend on each other"
             result.skipped.append((f"{left} others", reason))
-        result.modified = bool(merged)
+        result.modified = result.other_bits = bool(merged)
         return result
 
     def ensures(self, view: GraphView) -> None:
