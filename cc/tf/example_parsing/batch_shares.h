@@ -10,32 +10,17 @@
 
 #include "absl/types/span.h"
 #include "cc/core/base/cut_by_bytes.h"
-#include "cc/core/base/function_ref.h"
 #include "cc/core/base/parallel_for.h"
+#include "cc/core/example_batch/batch_plan.h"
+#include "cc/core/example_batch/help_choice.h"
+#include "cc/core/example_batch/parse_cost.h"
 #include "cc/core/example_parser/example_parser.h"
-#include "cc/tf/example_parsing/help_choice.h"
-#include "cc/tf/example_parsing/parse_cost.h"
 #include "cc/tf/kernels/helped_parallel_for.h"
 #include "tensorflow/core/platform/status.h"
 #include "tensorflow/core/platform/threadpool.h"
 #include "tensorflow/core/platform/tstring.h"
 
 namespace tf_booster {
-
-// One batch, cut.
-struct BatchPlan {
-  size_t threads = 1;
-  std::vector<size_t> bounds;  // Of pieces; see CutByBytes.
-  size_t bytes = 0;
-  double ns = 0;  // What all of it will cost.
-
-  // The next piece of the thread that asks; false: none is left.
-  using Next = FunctionRef<bool(size_t* begin, size_t* end)>;
-
-  size_t pieces() const { return bounds.size() - 1; }
-  // Calls `walk` on each thread that comes. Returns the nanoseconds that all of them took together.
-  int64_t Walk(ParallelFor& parallel_for, FunctionRef<void(Next next)> walk) const;
-};
 
 // One for each parser. Any thread may call.
 class BatchShares {

@@ -41,7 +41,8 @@ TfStatus ExampleBatch::Start(size_t piece) {
   parser_.MakeRooms(records_.size(), piece, &rooms_);
   TF_RETURN_IF_ERROR(parser_.AllocateFixedDense(records_.size(), result_));
   fixed_ = parser_.FixedOutputs(result_);
-  runs_ = std::make_unique<BatchRuns>(&parser_.parser_, records_, fixed_.data(), &rooms_, &parser_.pool_);
+  runs_ = std::make_unique<BatchRuns>(&parser_.parser_, records_.data(), records_.size(), fixed_.data(), &rooms_,
+                                      &parser_.pool_);
   return tensorflow::OkStatus();
 }
 

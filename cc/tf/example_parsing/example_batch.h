@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "cc/tf/example_parsing/batch_runs.h"
+#include "cc/core/example_batch/batch_runs.h"
 #include "cc/tf/example_parsing/example_batch_parser.h"
 #include "cc/tf/example_parsing/list_places.h"
 

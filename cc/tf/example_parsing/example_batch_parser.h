@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "cc/core/example_batch/list_sizes.h"
+#include "cc/core/example_batch/slice_pool.h"
 #include "cc/core/example_parser/example_parser.h"
 #include "cc/tf/example_parsing/batch_outputs.h"
 #include "cc/tf/example_parsing/batch_shares.h"
 #include "cc/tf/example_parsing/list_places.h"
-#include "cc/tf/example_parsing/list_sizes.h"
-#include "cc/tf/example_parsing/slice_pool.h"
 #include "cc/tf/example_parsing/value_memory.h"
 #include "tensorflow/core/platform/status.h"
 #include "tensorflow/core/platform/threadpool.h"

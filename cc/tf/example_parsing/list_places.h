@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "cc/core/example_batch/list_sizes.h"
 #include "cc/core/example_parser/example_parser.h"
-#include "cc/tf/example_parsing/list_sizes.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/status.h"
 

@@ -1,6 +1,6 @@
 // What parsing costs, as measured: it decides on how many threads a batch is worth, no more.
-#ifndef TF_BOOSTER_CC_TF_EXAMPLE_PARSING_PARSE_COST_H_
-#define TF_BOOSTER_CC_TF_EXAMPLE_PARSING_PARSE_COST_H_
+#ifndef TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_PARSE_COST_H_
+#define TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_PARSE_COST_H_
 
 #include <algorithm>
 #include <atomic>
@@ -28,4 +28,4 @@ class ParseCost {
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_TF_EXAMPLE_PARSING_PARSE_COST_H_
+#endif  // TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_PARSE_COST_H_

@@ -1,6 +1,6 @@
 // ParsedSlices between batches: they keep their memory, and the order in which the last records had their keys.
-#ifndef TF_BOOSTER_CC_TF_EXAMPLE_PARSING_SLICE_POOL_H_
-#define TF_BOOSTER_CC_TF_EXAMPLE_PARSING_SLICE_POOL_H_
+#ifndef TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_SLICE_POOL_H_
+#define TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_SLICE_POOL_H_
 
 #include <memory>
 #include <mutex>
@@ -40,4 +40,4 @@ class SlicePool {
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_TF_EXAMPLE_PARSING_SLICE_POOL_H_
+#endif  // TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_SLICE_POOL_H_

@@ -1,7 +1,7 @@
 // Whether the help of other threads pays, as measured: a sleeping thread costs its waker 10 us, comes 20 to 50 us late,
 // and may come onto the caller's own processor; where processors are busy with other work it does not pay at all.
-#ifndef TF_BOOSTER_CC_TF_EXAMPLE_PARSING_HELP_CHOICE_H_
-#define TF_BOOSTER_CC_TF_EXAMPLE_PARSING_HELP_CHOICE_H_
+#ifndef TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_HELP_CHOICE_H_
+#define TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_HELP_CHOICE_H_
 
 #include <algorithm>
 #include <atomic>
@@ -50,4 +50,4 @@ class HelpChoice {
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_TF_EXAMPLE_PARSING_HELP_CHOICE_H_
+#endif  // TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_HELP_CHOICE_H_

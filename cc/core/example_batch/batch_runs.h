@@ -1,6 +1,6 @@
 // The records of a batch, parsed by several threads, and where the values of their lists go on the way.
-#ifndef TF_BOOSTER_CC_TF_EXAMPLE_PARSING_BATCH_RUNS_H_
-#define TF_BOOSTER_CC_TF_EXAMPLE_PARSING_BATCH_RUNS_H_
+#ifndef TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_BATCH_RUNS_H_
+#define TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_BATCH_RUNS_H_
 
 #include <atomic>
 #include <cstddef>
@@ -9,12 +9,11 @@
 #include <mutex>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "cc/core/base/function_ref.h"
+#include "cc/core/base/kept_memory.h"
+#include "cc/core/example_batch/list_sizes.h"
+#include "cc/core/example_batch/slice_pool.h"
 #include "cc/core/example_parser/example_parser.h"
-#include "cc/tf/example_parsing/list_sizes.h"
-#include "cc/tf/example_parsing/slice_pool.h"
-#include "cc/tf/example_parsing/value_memory.h"
 
 namespace tf_booster {
 
@@ -23,12 +22,12 @@ namespace tf_booster {
 // not taken goes back in the end.
 class ValueRooms {
  public:
-  explicit ValueRooms(ValueMemory* memory) : memory_(memory) {}
+  explicit ValueRooms(KeptMemory* memory) : memory_(memory) {}
   ~ValueRooms();
 
   struct Room {
     ListForecast forecast;
-    ValueMemory::Block block;  // Without data: there is no forecast, or no memory.
+    KeptMemory::Block block;  // Without data: there is no forecast, or no memory.
   };
 
   void Make(size_t num_features) { rooms_.resize(num_features); }
@@ -39,7 +38,7 @@ class ValueRooms {
   void Forget(size_t feature) { rooms_[feature].block = {}; }
 
  private:
-  ValueMemory* const memory_;
+  KeptMemory* const memory_;
   std::vector<Room> rooms_;
 };
 
@@ -57,9 +56,9 @@ class BatchRuns {
   using ParsedSlice = example_parser::ParsedSlice;
 
   // `fixed`: see ExampleParser::Parse. All that is pointed to outlives the object.
-  BatchRuns(const example_parser::ExampleParser* parser, absl::Span<const Record> records, void* const* fixed,
+  BatchRuns(const example_parser::ExampleParser* parser, const Record* records, size_t num_records, void* const* fixed,
             const ValueRooms* rooms, SlicePool* pool)
-      : parser_(*parser), records_(records), fixed_(fixed), rooms_(*rooms), pool_(pool) {}
+      : parser_(*parser), records_(records), num_records_(num_records), fixed_(fixed), rooms_(*rooms), pool_(pool) {}
   // Slices go back to the pool.
   ~BatchRuns();
 
@@ -103,7 +102,8 @@ class BatchRuns {
   void Keep(BatchRun run);
 
   const example_parser::ExampleParser& parser_;
-  const absl::Span<const Record> records_;
+  const Record* const records_;
+  const size_t num_records_;
   void* const* const fixed_;
   const ValueRooms& rooms_;
   SlicePool* const pool_;
@@ -117,4 +117,4 @@ class BatchRuns {
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_TF_EXAMPLE_PARSING_BATCH_RUNS_H_
+#endif  // TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_BATCH_RUNS_H_

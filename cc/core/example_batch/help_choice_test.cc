@@ -1,4 +1,4 @@
-#include "cc/tf/example_parsing/help_choice.h"
+#include "cc/core/example_batch/help_choice.h"
 
 #include "cc/core/base/test.h"
 

@@ -1,4 +1,4 @@
-#include "cc/tf/example_parsing/batch_runs.h"
+#include "cc/core/example_batch/batch_runs.h"
 
 #include <algorithm>
 #include <new>
@@ -64,9 +64,9 @@ BatchRun BatchRuns::Begin(size_t first_row) {
 bool BatchRuns::Append(BatchRun* run, size_t begin, size_t end, bool alone, Parsed parsed) {
   ParsedSlice* slice = run->slice.get();
   const size_t before = slice->num_records();
-  Lend(*run, alone ? records_.size() : end);
+  Lend(*run, alone ? num_records_ : end);
   ParseError error;
-  if (!parser_.Append(records_.data() + begin, end - begin, begin, fixed_, slice, &error)) {
+  if (!parser_.Append(records_ + begin, end - begin, begin, fixed_, slice, &error)) {
     Report(error);
     return false;
   }
@@ -90,7 +90,7 @@ void BatchRuns::Lend(const BatchRun& run, size_t end) {
     const size_t item = floats ? sizeof(float) : sizeof(int64_t);
     // Behind `end` another thread may have begun. Behind the last row is nobody.
     const size_t from = room.forecast.ValuesBefore(run.first_row);
-    const size_t to = end == records_.size() ? room.block.bytes / item : room.forecast.ValuesBefore(end);
+    const size_t to = end == num_records_ ? room.block.bytes / item : room.forecast.ValuesBefore(end);
     char* const data = room.block.data + from * item;
     if (floats) {
       run.slice->LendFloats(f, reinterpret_cast<float*>(data), to - from);

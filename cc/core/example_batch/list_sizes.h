@@ -1,7 +1,7 @@
 // How long a feature's lists are, in the records of a batch or of a part of it; and what that says about the next
 // batch.
-#ifndef TF_BOOSTER_CC_TF_EXAMPLE_PARSING_LIST_SIZES_H_
-#define TF_BOOSTER_CC_TF_EXAMPLE_PARSING_LIST_SIZES_H_
+#ifndef TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_LIST_SIZES_H_
+#define TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_LIST_SIZES_H_
 
 #include <algorithm>
 #include <cmath>
@@ -84,4 +84,4 @@ class ListForecast {
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_TF_EXAMPLE_PARSING_LIST_SIZES_H_
+#endif  // TF_BOOSTER_CC_CORE_EXAMPLE_BATCH_LIST_SIZES_H_
