@@ -40,6 +40,7 @@ PIPELINES = {
     "shuffle_and_repeat": lambda files: (
         Records(files).apply(tf.data.experimental.shuffle_and_repeat(10, 2, 3)).batch(4).map(parse)
     ),
+    "batches repeated": lambda files: Records(files).shuffle(10, seed=3).batch(4).repeat(2).map(parse),
     "one order": lambda files: Records(files).shuffle(10, seed=3, reshuffle_each_iteration=False).batch(4).map(parse),
     "one by one": lambda files: Records(files).map(parse_one, 2).shuffle(10, seed=3).batch(4, True),
     "several files": lambda files: Records(files, num_parallel_reads=3).map(parse_one).batch(4).prefetch(1),

@@ -99,7 +99,7 @@ def test_refusals(files):
     assert_refused(lambda: Records(files).batch(4).map(lambda s: (s, parse(s))), "beside parsing")
     assert_refused(lambda: Records(files).batch(4).map(lambda s: parse(tf.strings.join([s, ""]))), "records themselves")
     assert_refused(lambda: Records(files).batch(4).map(lambda s: (parse(s), parse(s))), "parses 2 times")
-    assert_refused(lambda: Records(files).batch(4).take(2).map(parse), "not to a batch")
+    assert_refused(lambda: Records(files).batch(4).skip(2).map(parse), "between batch and parse stands Skip")
     assert_refused(
         lambda: tf.data.Dataset.from_tensor_slices(files)
         .interleave(Records, cycle_length=v1.placeholder_with_default(np.int64(2), []))

@@ -31,6 +31,10 @@ def names(files):
     return Dataset.from_tensor_slices(files)
 
 
+def beside_parsed(batches):
+    return Dataset.zip((batches, batches.map(parse)))
+
+
 REPLACED = {
     "files listed in a shuffled order": lambda files: Dataset.list_files(files, seed=4)
     .flat_map(Records)
@@ -58,6 +62,16 @@ REPLACED = {
     "batches in a cache": lambda files: Records(files).batch(9).map(parse).cache().repeat(2),
     "none taken": lambda files: Records(files).take(0).batch(4).map(parse),
     "all skipped": lambda files: Records(files).skip(100).batch(4).map(parse),
+    "batches repeated": lambda files: Records(files)
+    .shuffle(9, 1)
+    .batch(4)
+    .repeat(3)
+    .prefetch(1)
+    .map(parse, 2)
+    .prefetch(1),
+    "batches taken and repeated": lambda files: (
+        Records(files).shuffle(9, 1).batch(4).take(3).with_options(tf.data.Options()).repeat(3).take(8).map(parse)
+    ),
     "parallel batches": lambda files: Records(files, buffer_size=9000).batch(4, num_parallel_calls=2).map(parse, 2),
     "parallel_interleave": lambda files: (
         names(files).apply(experimental.parallel_interleave(Records, 2)).batch(4).map(parse)
@@ -82,6 +96,9 @@ REFUSED = {
     "write map and batch": lambda files: Records(files).apply(experimental.map_and_batch(parse_one, 4)),
     "interleave records": lambda files: names(files).interleave(lambda name: Records(name).batch(4).map(parse)),
     "each file is parsed": lambda files: names(files).flat_map(lambda name: Records(name).map(parse_one)).batch(4),
+    "between batch and parse stands Shard": lambda files: Records(files).batch(4).shard(2, 1).map(parse),
+    "between batch and parse stands Shuffle": lambda files: Records(files).batch(4).shuffle(3, 1).map(parse),
+    "keeps an order for several": lambda files: beside_parsed(Records(files).shuffle(9, 1).batch(4).prefetch(1)),
     "PaddedBatch": lambda files: Records(files).map(lambda s: parse_one(s)["pair"]).padded_batch(4),
     "DirectedInterleave": lambda files: (
         Dataset.sample_from_datasets([Records(files[:1]), Records(files[2:])], seed=1).batch(4).map(parse)

@@ -6,7 +6,7 @@ Only where elements, their order and errors stay the same. What the maps' functi
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, Callable, Dict, List
 
 import tensorflow as tf
 
@@ -82,8 +82,8 @@ def _replace(view: GraphView, pipeline: RecordPipeline) -> None:
     end = pipeline.end
     with view.inserting(end.device), tf.name_scope("tf_booster/input_pipeline/"):
         batches = record_batches_op(pipeline.files, pipeline.params, pipeline.reading, pipeline.batching)
-        for options in pipeline.options:
-            batches = _with_options(options, batches)
+        for step in pipeline.afterwards:
+            batches = _AGAIN[step.type](step, batches)
         for batch_map in pipeline.maps:
             batches = _map(view.graph, batch_map, batches)
             view.note_originals(batches.op, [batch_map.like if len(pipeline.maps) > 1 else end])
@@ -95,10 +95,25 @@ def _with_options(like: tf.Operation, batches: tf.Tensor) -> tf.Tensor:
     return tf.raw_ops.OptionsDataset(
         input_dataset=batches,
         serialized_options=like.get_attr("serialized_options"),
-        output_types=batches.op.get_attr("output_types"),
-        output_shapes=batches.op.get_attr("output_shapes"),
         metadata=like.get_attr("metadata"),
+        **_outputs(batches),
     )
+
+
+def _outputs(batches: tf.Tensor) -> Dict[str, Any]:
+    return {name: batches.op.get_attr(name) for name in ("output_types", "output_shapes")}
+
+
+# How a step is done to parsed batches: from an op of this type and the batches.
+_AGAIN: Dict[str, Callable[[tf.Operation, tf.Tensor], tf.Tensor]] = {
+    "OptionsDataset": _with_options,
+    "RepeatDataset": lambda like, batches: tf.raw_ops.RepeatDataset(
+        input_dataset=batches, count=like.inputs[1], **_outputs(batches)
+    ),
+    "TakeDataset": lambda like, batches: tf.raw_ops.TakeDataset(
+        input_dataset=batches, count=like.inputs[1], **_outputs(batches)
+    ),
+}
 
 
 def _map(graph: tf.Graph, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:

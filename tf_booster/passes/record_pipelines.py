@@ -21,6 +21,8 @@ _FUSED = "ShuffleAndRepeatDataset"
 SHUFFLES = ("ShuffleDataset", "ShuffleDatasetV3", _FUSED)
 # A dataset that changes no record and no order.
 _PASSES_ON = ("PrefetchDataset", "OptionsDataset")
+# What may be done to parsed batches as well: each is there, or not, as it is.
+_OF_BATCHES = ("RepeatDataset", "TakeDataset")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +44,8 @@ class RecordPipeline:
     files: tf.Tensor
     reading: Reading
     batching: Batching
-    options: Sequence[tf.Operation] = ()  # OptionsDatasets among the steps, first the one nearest to the files.
+    # OptionsDatasets among the steps, and _OF_BATCHES behind the batch, first the one nearest to the files.
+    afterwards: Sequence[tf.Operation] = ()
 
     def describe(self) -> str:
         """The steps that become one op."""
@@ -53,32 +56,41 @@ class RecordPipeline:
 
 def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[RecordPipeline]:
     """The pipelines that parse in `map_op`: one, or one for each batch of what it parses one by one. Raises Refused."""
+    between: List[tf.Operation] = []
     batch = map_op.inputs[0].op
-    options: List[tf.Operation] = []
-    while batch.type in _PASSES_ON:
-        options[:0] = _options(batch)
+    while batch.type in (*_PASSES_ON, *_OF_BATCHES):
+        between.insert(0, batch)
         batch = batch.inputs[0].op
     if batch.type in BATCHES:
-        return [_batches_parsed(map_op, batch, options, functions)]
+        return [_batches_parsed(map_op, batch, between, functions)]
+    if _is_made_of_batches(batch):
+        raise Refused(f"between batch and parse stands {batch.type} ('{batch.name}'); parse right behind the batch")
     return [_parsed_batched(batch, functions) for batch in live_datasets.batches_of(map_op, tuple(BATCHES))]
 
 
+def _is_made_of_batches(op: tf.Operation) -> bool:
+    while op.inputs and op.type not in (*file_readers.TYPES, *BATCHES):
+        op = op.inputs[0].op
+    return op.type in BATCHES
+
+
 def _batches_parsed(
-    map_op: tf.Operation, batch: tf.Operation, options: List[tf.Operation], functions: Dict[str, Any]
+    map_op: tf.Operation, batch: tf.Operation, between: List[tf.Operation], functions: Dict[str, Any]
 ) -> RecordPipeline:
     live_datasets.check_above(map_op)
     function = function_of(map_op, functions)
     parse, params = _parse(function)
-    files, reading, maps, before = _records(batch, functions)
+    files, reading, maps, options = _records(batch, between, functions)
     if maps:
         raise Refused(f"records are changed by '{maps[0].name}' before they are parsed")
     definition = parsed_functions.of_parsed(function, parse, params)
     made = [BatchMap(map_op, definition)]
-    return RecordPipeline(map_op, made, params, files, reading, _batching(batch), [*before, *options])
+    afterwards = [*options, *(op for op in between if op.type != "PrefetchDataset")]
+    return RecordPipeline(map_op, made, params, files, reading, _batching(batch), afterwards)
 
 
 def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPipeline:
-    files, reading, maps, options = _records(batch, functions)
+    files, reading, maps, options = _records(batch, [], functions)
     parse, params = _parse(function_of(maps[0], functions))
     for key, shape in zip(params.dense_keys, params.dense_shapes):
         if not shape.is_fully_defined():
@@ -108,13 +120,15 @@ def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPip
 
 
 def _records(
-    batch: tf.Operation, functions: Dict[str, Any]
+    batch: tf.Operation, behind: Sequence[tf.Operation], functions: Dict[str, Any]
 ) -> Tuple[tf.Tensor, Reading, List[tf.Operation], List[tf.Operation]]:
-    """Files, what happens to records from there to `batch`, and the maps and options in between, first those nearest to the files."""
+    """Files, what happens to records from there to `batch`, and the maps and options in between, first those nearest to the files.
+
+    behind: steps between the batch and what is replaced."""
     stages: List[record_stages.Stage] = []
     maps: List[tf.Operation] = []
     options: List[tf.Operation] = []
-    shared = live_datasets.num_readers(batch) > 1
+    shared = any(live_datasets.num_readers(op) > 1 for op in (batch, *behind))
     op = batch.inputs[0].op
     while op.type not in file_readers.TYPES:
         shared = shared or live_datasets.num_readers(op) > 1
