@@ -82,6 +82,15 @@ REPLACED = {
     "shuffle_and_repeat without end": lambda files: (
         Records(files).map(parse_one).apply(experimental.shuffle_and_repeat(99, None, 1)).take(99).batch(4)
     ),
+    "map_and_batch": lambda files: Records(files).apply(experimental.map_and_batch(parse_one, 4)),
+    "map_and_batch behind a map": lambda files: (
+        Records(files)
+        .map(parse_one)
+        .shuffle(6, 2)
+        .repeat(2)
+        .apply(experimental.map_and_batch(lambda f: (f.pop("id"), f)[::-1], 5, drop_remainder=True))
+        .map(lambda f, label: (f, label + 1))
+    ),
     "shuffle_and_repeat of nothing": lambda files: (
         Records(files).take(0).apply(experimental.shuffle_and_repeat(9, None, 1)).batch(4).map(parse)
     ),
@@ -93,7 +102,9 @@ REFUSED = {
         .batch(4)
         .map(parse)
     ),
-    "write map and batch": lambda files: Records(files).apply(experimental.map_and_batch(parse_one, 4)),
+    "Log1p": lambda files: Records(files).apply(
+        experimental.map_and_batch(lambda s: tf.math.log1p(parse_one(s)["pair"]), 4)
+    ),
     "interleave records": lambda files: names(files).interleave(lambda name: Records(name).batch(4).map(parse)),
     "each file is parsed": lambda files: names(files).flat_map(lambda name: Records(name).map(parse_one)).batch(4),
     "between batch and parse stands Shard": lambda files: Records(files).batch(4).shard(2, 1).map(parse),
@@ -134,10 +145,24 @@ def test_errors_in_epochs_that_a_shuffle_has_in_its_buffer(tmp_path, files, size
     assert_replaced(lambda: Records(cut).apply(both).batch(3).map(parse), errors=True)
 
 
+@pytest.mark.parametrize("size", [3, 4])
+def test_errors_of_map_and_batch_count_as_records(tmp_path, files, size):
+    """A damage costs a whole batch there, and so does a broken record; behind them batches go on."""
+    with open(files[2], "rb") as source:
+        (tmp_path / "cut").write_bytes(source.read()[:-3])
+    with tf.io.TFRecordWriter(str(tmp_path / "broken")) as writer:
+        for record in [*Records(files[2]).take(2).as_numpy_iterator(), b"", b"rubbish"]:
+            writer.write(record)
+    damaged = [files[0], *(str(tmp_path / name) for name in ("cut", "none", "broken")), files[3]]
+    for drop in (False, True):
+        both = experimental.map_and_batch(parse_one, size, drop_remainder=drop)
+        assert_replaced(lambda: Records(damaged).repeat(2).apply(both), errors=True)  # noqa: B023
+
+
 def test_the_reason_without_any_map(files):
     with tf.Graph().as_default() as graph:
-        tf.compat.v1.data.make_initializable_iterator(REFUSED["write map and batch"](files)).get_next()
-        assert "write map and batch" in str(tf_booster.rewrite_graph(graph))
+        tf.compat.v1.data.make_initializable_iterator(REFUSED["interleave records"](files)).get_next()
+        assert "interleave records" in str(tf_booster.rewrite_graph(graph))
 
 
 def records(dataset):

@@ -33,6 +33,7 @@ class Batching:
     num_parallel_calls: Any = tf.data.AUTOTUNE
     deterministic: bool = True
     single_examples: bool = False  # Whether odd and broken records are read as by parse_single_example.
+    errors_count: bool = False  # Whether an error counts as a record of its batch.
     shards: Tuple[int, int] = (1, 0)  # Of the batches, those whose number modulo the first is the second.
 
 
@@ -78,6 +79,7 @@ def record_batches_op(files: tf.Tensor, params: Any, reading: Reading, batching:
         stages=[stage.name for stage in reading.stages],
         verify_crc=reading.verify_crc,
         errors_count=reading.errors_count,
+        batch_errors_count=batching.errors_count,
         deterministic=batching.deterministic,
         single_examples=batching.single_examples,
         sparse_keys=params.sparse_keys,

@@ -17,13 +17,11 @@ from tf_booster.passes.base import Pass, PassResult
 from tf_booster.passes.dataset_functions import Refused
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.inlined_functions import function_of, runs_a_parse
-from tf_booster.passes.record_pipelines import MAPS, BatchMap, RecordPipeline, match
+from tf_booster.passes.record_pipelines import MAP_AND_BATCH, MAPS, BatchMap, RecordPipeline, match
 
-# Datasets in whose functions a parse is out of reach: what to write in their place.
-_PARSES_INSIDE = {
-    "MapAndBatchDataset": "map_and_batch parses and batches in one; write map and batch",
-    **{op: "each file is parsed by itself; interleave records, then batch and parse them" for op in file_readers.TYPES},
-}
+# Datasets in whose functions a parse is out of reach, and what to write in their place.
+_PARSES_INSIDE = file_readers.TYPES
+_WRITE_INSTEAD = "each file is parsed by itself; interleave records, then batch and parse them"
 
 
 class InputPipeline(Pass):
@@ -58,7 +56,7 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
                 found += match(op, functions)
         except Refused as refusal:
             result.skipped.append((op.name, str(refusal)))
-    result.skipped += [(op.name, _PARSES_INSIDE[op.type]) for op in _parses_inside(view)]
+    result.skipped += [(op.name, _WRITE_INSTEAD) for op in _parses_inside(view)]
     for pipeline in found:
         _replace(view, pipeline)
         result.changes.append(f"{pipeline.end.name}: {pipeline.describe()}")
@@ -68,7 +66,7 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
 
 def _maps(view: GraphView) -> List[tf.Operation]:
     """The maps that something reads, but for those that this pass made."""
-    return [op for op in view.ops(*MAPS) if not view.originals(op) and live_datasets.is_read(op)]
+    return [op for op in view.ops(*MAPS, MAP_AND_BATCH) if not view.originals(op) and live_datasets.is_read(op)]
 
 
 def _parses_inside(view: GraphView) -> List[tf.Operation]:

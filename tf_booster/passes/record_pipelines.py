@@ -17,6 +17,8 @@ from tf_booster.passes.inlined_functions import function_of
 
 MAPS = ("MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2")
 BATCHES = {"BatchDatasetV2": (1, 2), "ParallelBatchDataset": (1, 3)}  # Inputs: batch_size, drop_remainder.
+# A map of single records and their batch in one.
+MAP_AND_BATCH = "MapAndBatchDataset"
 _FUSED = "ShuffleAndRepeatDataset"
 SHUFFLES = ("ShuffleDataset", "ShuffleDatasetV3", _FUSED)
 # A dataset that changes no record and no order.
@@ -56,6 +58,8 @@ class RecordPipeline:
 
 def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[RecordPipeline]:
     """The pipelines that parse in `map_op`: one, or one for each batch of what it parses one by one. Raises Refused."""
+    if map_op.type == MAP_AND_BATCH:
+        return [_parsed_batched(map_op, functions)]
     between: List[tf.Operation] = []
     batch = map_op.inputs[0].op
     while batch.type in (*_PASSES_ON, *_OF_BATCHES):
@@ -65,7 +69,7 @@ def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[RecordPipelin
         return [_batches_parsed(map_op, batch, between, functions)]
     if _is_made_of_batches(batch):
         raise Refused(f"between batch and parse stands {batch.type} ('{batch.name}'); parse right behind the batch")
-    return [_parsed_batched(batch, functions) for batch in live_datasets.batches_of(map_op, tuple(BATCHES))]
+    return [_parsed_batched(batch, functions) for batch in live_datasets.batches_of(map_op, (*BATCHES, MAP_AND_BATCH))]
 
 
 def _is_made_of_batches(op: tf.Operation) -> bool:
@@ -91,6 +95,8 @@ def _batches_parsed(
 
 def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPipeline:
     files, reading, maps, options = _records(batch, [], functions)
+    if batch.type == MAP_AND_BATCH:
+        maps.append(batch)
     parse, params = _parse(function_of(maps[0], functions))
     for key, shape in zip(params.dense_keys, params.dense_shapes):
         if not shape.is_fully_defined():
@@ -184,6 +190,8 @@ def _dtypes(attr: Any) -> List[tf.DType]:
 
 
 def _batching(op: tf.Operation) -> Batching:
+    if op.type == MAP_AND_BATCH:
+        return Batching(batch_size=op.inputs[-3], drop_remainder=op.inputs[-1], errors_count=True)
     size, drop = (op.inputs[i] for i in BATCHES[op.type])
     return Batching(batch_size=size, drop_remainder=drop)
 

@@ -58,16 +58,22 @@ void RecordBatcher::Gather(IteratorContext* ctx, RecordBatch* batch, bool* end) 
   ++attempt_;
   *batch = RecordBatch();
   batch->records.reserve(std::min(options_.batch_size, kMaxReserve));
-  while (!ended_ && static_cast<int64_t>(batch->records.size()) < options_.batch_size) {
+  TfStatus failed;
+  for (int64_t taken = 0; !ended_ && taken < options_.batch_size; ++taken) {
     Record record;
     TfStatus status = stream_->Next(ctx, &record, &ended_);
     if (!status.ok()) {
       ended_ = false;
-      *batch = RecordBatch();
-      batch->status = std::move(status);
-      return;
+      if (failed.ok()) failed = std::move(status);
+      if (!options_.errors_count) break;
+    } else if (!ended_) {
+      Add(std::move(record), batch);
     }
-    if (!ended_) Add(std::move(record), batch);
+  }
+  if (!failed.ok()) {
+    *batch = RecordBatch();
+    batch->status = std::move(failed);
+    return;
   }
   const int64_t size = batch->records.size();
   *end = size == 0 || (options_.drop_remainder && size < options_.batch_size);

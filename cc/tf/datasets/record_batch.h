@@ -25,6 +25,9 @@ struct BatchOptions {
   bool drop_remainder = false;
   // Of the batches, only those whose number modulo `num_shards` is `shard`; the others are never parsed.
   int64_t num_shards = 1, shard = 0;
+  // Whether an error of the stream counts as a record of its batch, as in tf.data's map_and_batch; otherwise the next
+  // batch begins behind it.
+  bool errors_count = false;
 };
 
 // Cuts a stream of records into batches. One thread at a time.
@@ -34,7 +37,7 @@ class RecordBatcher {
       : stream_(std::move(stream)), options_(options) {}
 
   // The next batch; `*end`: there is none. An error of the stream takes the place of the batch that it interrupts, and
-  // the records that were gathered for it are gone, as in tf.data's batch.
+  // the records that were gathered for it are gone, as in tf.data's batch; see errors_count.
   void Next(tensorflow::data::IteratorContext* ctx, RecordBatch* batch, bool* end);
 
   // `ahead`: batches that Next has given and nobody has consumed yet; a restored batcher gives them again.

@@ -87,6 +87,7 @@ Status TFRecordExampleDataset::AsGraphDefInternal(SerializationContext* ctx, Dat
                        {{"stages", b->BuildAttrValue(stages)},
                         {"verify_crc", b->BuildAttrValue(pipeline.verify_crc)},
                         {"errors_count", b->BuildAttrValue(pipeline.interleave.errors_count)},
+                        {"batch_errors_count", b->BuildAttrValue(pipeline.batch.errors_count)},
                         {"deterministic", b->BuildAttrValue(options_.deterministic)},
                         {"single_examples", b->BuildAttrValue(options_.single_examples)},
                         {"sparse_keys", b->BuildAttrValue(sparse_keys)},

@@ -29,6 +29,7 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("stages", &stages_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("verify_crc", &options_.pipeline.verify_crc));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("errors_count", &options_.pipeline.interleave.errors_count));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("batch_errors_count", &options_.pipeline.batch.errors_count));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("deterministic", &options_.deterministic));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("single_examples", &options_.single_examples));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("output_types", &options_.output_types));

@@ -20,6 +20,7 @@ REGISTER_OP("TfBoosterTFRecordExampleDataset")
     .Attr("stages: list(string) = []")
     .Attr("verify_crc: bool = true")
     .Attr("errors_count: bool = false")
+    .Attr("batch_errors_count: bool = false")
     .Attr("deterministic: bool = true")
     .Attr("single_examples: bool = false")
     .Attr("sparse_keys: list(string) = []")
@@ -49,6 +50,7 @@ stage_arguments: [4 * stages]: shuffle: buffer size, seed, seed2, 1 to reshuffle
 batch_shards: [2]: of the batches, only those whose number modulo the first is the second; [1, 0]: all.
 num_parallel_calls: batches that are parsed at once; 1: in the caller's thread, with none ahead; -1: tuned by tf.data.
 errors_count: whether an error counts as a record of the block, as in tf.data's parallel interleave.
+batch_errors_count: whether an error counts as a record of its batch, as in tf.data's map_and_batch.
 deterministic: whether batches keep their order.
 single_examples: whether records are read as by parse_single_example: odd records, and the texts of errors, differ from
   parse_example's. Features must be of fixed length or sparse.
