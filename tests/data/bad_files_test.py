@@ -6,6 +6,7 @@ import gzip
 import struct
 import zlib
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from record_files import FEATURES, outcomes, stock, write_files
@@ -186,3 +187,24 @@ def test_a_dataset_of_names_that_fails(good):
     checked = names.map(lambda name: tf.where(name == "bad", tf.io.decode_base64("?"), name))
     mine = tf_booster.TFRecordExampleDataset(checked, FEATURES, 2)
     assert outcomes(iter(mine)) == outcomes(iter(stock(tf.data.TFRecordDataset(checked), 2)))
+
+
+def test_damage_in_a_large_compressed_file(tmp_path):
+    """Half a megabyte of noise and more: what TensorFlow's buffers of 256 KiB hold at the damage is lost there and here."""
+    path, noise = tmp_path / "large", np.random.default_rng(0)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in range(700):
+            example = tf.train.Example()
+            example.features.feature["id"].int64_list.value.append(number)
+            example.features.feature["other"].bytes_list.value.append(noise.bytes(1500))
+            writer.write(example.SerializeToString())
+    content = gzip.compress(read(path), 6)
+    bad = [content[:size] for size in (100, 262_144, 500_000, len(content) - 9, len(content) - 1)]
+    bad += [content + gzip.compress(b"no record"), content + b"\0", content + content]
+    for position in (20_000, 262_000, 300_000, 600_000, len(content) - 2000, len(content) - 6):
+        damaged = bytearray(content)
+        damaged[position] ^= 0x10
+        bad.append(bytes(damaged))
+    for i, changed in enumerate(bad):
+        mine, theirs = both([bad_file(tmp_path, changed)], 50, compression="GZIP")
+        assert mine == theirs, i
