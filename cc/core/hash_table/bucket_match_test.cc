@@ -48,20 +48,20 @@ TEST(ErasedEntriesMatchNothing) {
   EXPECT_TRUE(!VacateEntry<4>(index, &entries[2]));  // The bucket is full: a tombstone.
   EXPECT_TRUE(!VacateEntry<4>(index, &entries[1]));
   uint32_t state = 0;
-  EXPECT_TRUE(!StateInFirstBucket<4>(index, 0, 2, 0, &state));
+  EXPECT_TRUE(!StateInBucket<4>(FirstBucket<4>(index, 0), 2, 0, &state));
   EXPECT_TRUE(FindEntry<4>(index, 0, 2, 0) == nullptr);
   *FindVacancy<4>(index, 0) = {2, 0, 99};
-  EXPECT_TRUE(StateInFirstBucket<4>(index, 0, 2, 0, &state));
+  EXPECT_TRUE(StateInBucket<4>(FirstBucket<4>(index, 0), 2, 0, &state));
   EXPECT_EQ(state, 99u);
   EXPECT_TRUE(FindEntry<4>(index, 0, 2, 0) == &entries[1]);
   // What went on to the second bucket is for the whole probe only.
   entries[2] = {9, 0, 98};
   *FindVacancy<4>(index, 0) = {5, 0, 97};
-  EXPECT_TRUE(!StateInFirstBucket<4>(index, 0, 5, 0, &state));
+  EXPECT_TRUE(!StateInBucket<4>(FirstBucket<4>(index, 0), 5, 0, &state));
   EXPECT_EQ(state, kEmpty);
   EXPECT_TRUE(FindEntry<4>(index, 0, 5, 0) == &entries[4]);
   // An empty entry ends a probe.
-  EXPECT_TRUE(StateInFirstBucket<4>(index, 1, 6, 0, &state));
+  EXPECT_TRUE(StateInBucket<4>(FirstBucket<4>(index, 1), 6, 0, &state));
   EXPECT_EQ(state, kEmpty);
 }
 

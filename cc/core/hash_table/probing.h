@@ -42,11 +42,9 @@ TFB_HOST_DEVICE IndexEntry* FindEntry(const IndexRef& index, uint64_t hash, int6
   }
 }
 
-// The first bucket of a probe alone. True: it says all, and `state` is the key's, or kEmpty; false: the probe goes on.
+// One bucket of a probe alone. True: it says all, and `state` is the key's, or kEmpty; false: the probe goes on.
 template <int kEntries>
-TFB_HOST_DEVICE bool StateInFirstBucket(const IndexRef& index, uint64_t hash, int64_t key, uint32_t field,
-                                        uint32_t* state) {
-  const IndexEntry* bucket = FirstBucket<kEntries>(index, hash);
+TFB_HOST_DEVICE bool StateInBucket(const IndexEntry* bucket, int64_t key, uint32_t field, uint32_t* state) {
   const BucketMatch match = MatchBucket<kEntries>(bucket, key, field);
   *state = match.hits != 0 ? bucket[LowestBit(match.hits) / 4].state : kEmpty;
   return (match.hits | match.empty) != 0;

@@ -25,8 +25,9 @@ IndexRef StripedIndex::EmptyRef() const {
 StripedIndex::StripedIndex(Allocator* allocator, int bucket_entries, int max_load_percent)
     : allocator_(allocator), bucket_entries_(bucket_entries) {
   int64_t permille = 10 * max_load_percent;
+  refs_.fill(EmptyRef());
   for (Stripe& stripe : stripes_) {
-    stripe.ref = stripe.next = EmptyRef();
+    stripe.next = EmptyRef();
     stripe.max_load_permille = permille;
     permille -= kLoadStepPermille;
   }
@@ -40,8 +41,9 @@ void StripedIndex::Release(IndexRef* ref, int64_t capacity) {
 }
 
 void StripedIndex::Clear() {
-  for (Stripe& stripe : stripes_) {
-    Release(&stripe.ref, stripe.capacity);
+  for (int s = 0; s < kStripes; ++s) {
+    Stripe& stripe = stripes_[s];
+    Release(&refs_[s], stripe.capacity);
     Release(&stripe.next, stripe.next_capacity);
     stripe.capacity = stripe.live = stripe.used = stripe.next_capacity = 0;
   }
@@ -61,11 +63,12 @@ int64_t StripedIndex::GrowthBytes(int s, int64_t more) const {
 }
 
 template <int kEntries>
-void StripedIndex::Rehash(const Stripe& from, const IndexRef& to) {
+void StripedIndex::Rehash(int stripe, const IndexRef& to) {
   constexpr int64_t kAhead = 16;  // The new place of an entry is a cache miss; so many are under way at once.
-  const IndexEntry* entries = from.ref.entries;
-  for (int64_t i = 0; i < from.capacity; ++i) {
-    if (i + kAhead < from.capacity) {
+  const IndexEntry* entries = refs_[stripe].entries;
+  const int64_t capacity = stripes_[stripe].capacity;
+  for (int64_t i = 0; i < capacity; ++i) {
+    if (i + kAhead < capacity) {
       const IndexEntry& later = entries[i + kAhead];
       __builtin_prefetch(FirstBucket<kEntries>(to, HashKey(later.key, later.field)), 1);
     }
@@ -83,9 +86,9 @@ bool StripedIndex::PrepareGrowth(int s, int64_t more) {
   stripe.next_capacity = bytes / static_cast<int64_t>(sizeof(IndexEntry));
   stripe.next = {static_cast<IndexEntry*>(memory), static_cast<uint64_t>(stripe.next_capacity / bucket_entries_ - 1)};
   if (bucket_entries_ == 4) {
-    Rehash<4>(stripe, stripe.next);
+    Rehash<4>(s, stripe.next);
   } else {
-    Rehash<1>(stripe, stripe.next);
+    Rehash<1>(s, stripe.next);
   }
   return true;
 }
@@ -93,8 +96,8 @@ bool StripedIndex::PrepareGrowth(int s, int64_t more) {
 void StripedIndex::CommitGrowth(int s) {
   Stripe& stripe = stripes_[s];
   if (stripe.next_capacity == 0) return;
-  Release(&stripe.ref, stripe.capacity);
-  stripe.ref = stripe.next;
+  Release(&refs_[s], stripe.capacity);
+  refs_[s] = stripe.next;
   stripe.capacity = stripe.next_capacity;
   stripe.used = stripe.live;
   stripe.next = EmptyRef();
@@ -107,8 +110,9 @@ void StripedIndex::DropGrowth(int s) {
 }
 
 void StripedIndex::Erase(uint64_t hash, IndexEntry* entry) {
+  const IndexRef& ref = refs_[StripeOf(hash)];
   Stripe& stripe = stripes_[StripeOf(hash)];
-  const bool emptied = bucket_entries_ == 4 ? VacateEntry<4>(stripe.ref, entry) : VacateEntry<1>(stripe.ref, entry);
+  const bool emptied = bucket_entries_ == 4 ? VacateEntry<4>(ref, entry) : VacateEntry<1>(ref, entry);
   --stripe.live;
   stripe.used -= emptied;
 }

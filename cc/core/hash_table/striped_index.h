@@ -23,21 +23,18 @@ class StripedIndex {
   StripedIndex(const StripedIndex&) = delete;
   StripedIndex& operator=(const StripedIndex&) = delete;
 
-  // Into the second-level cache, as PrefetchRow.
-  void Prefetch(uint64_t hash) const {
-    const IndexRef& ref = stripes_[StripeOf(hash)].ref;
-    __builtin_prefetch(ref.entries + (hash & ref.bucket_mask) * bucket_entries_, /*write=*/0, /*locality=*/2);
+  // The bucket where a probe begins.
+  IndexEntry* FirstBucketOf(uint64_t hash) const {
+    const IndexRef& ref = refs_[StripeOf(hash)];
+    return ref.entries + (hash & ref.bucket_mask) * bucket_entries_;
   }
 
-  // The same for an Insert soon, into the first-level cache.
-  void PrefetchToInsert(uint64_t hash) const {
-    const IndexRef& ref = stripes_[StripeOf(hash)].ref;
-    __builtin_prefetch(ref.entries + (hash & ref.bucket_mask) * bucket_entries_, /*write=*/1, /*locality=*/3);
-  }
+  // For an Insert soon, into the first-level cache.
+  void PrefetchToInsert(uint64_t hash) const { __builtin_prefetch(FirstBucketOf(hash), /*write=*/1, /*locality=*/3); }
 
   // The entry of a key, or null.
   IndexEntry* Find(uint64_t hash, int64_t key, uint32_t field) const {
-    const IndexRef& ref = stripes_[StripeOf(hash)].ref;
+    const IndexRef& ref = refs_[StripeOf(hash)];
     return bucket_entries_ == 4 ? FindEntry<4>(ref, hash, key, field) : FindEntry<1>(ref, hash, key, field);
   }
 
@@ -47,15 +44,14 @@ class StripedIndex {
     return entry == nullptr ? kEmpty : entry->state;
   }
 
-  // StateOf in two halves, for who has other keys to look at meanwhile. The first needs what Prefetch fetches; where it
-  // is false the key is not settled, and StateOf needs what PrefetchBeyond fetches as well.
-  bool StateInFirstBucket(uint64_t hash, int64_t key, uint32_t field, uint32_t* state) const {
-    const IndexRef& ref = stripes_[StripeOf(hash)].ref;
-    return bucket_entries_ == 4 ? tf_booster::StateInFirstBucket<4>(ref, hash, key, field, state)
-                                : tf_booster::StateInFirstBucket<1>(ref, hash, key, field, state);
+  // StateOf in two halves, for who has other keys to look at meanwhile. The first needs the bucket that FirstBucketOf
+  // says; where it is false the key is not settled, and StateOf needs what PrefetchBeyond fetches as well.
+  bool StateInBucket(const IndexEntry* bucket, int64_t key, uint32_t field, uint32_t* state) const {
+    return bucket_entries_ == 4 ? tf_booster::StateInBucket<4>(bucket, key, field, state)
+                                : tf_booster::StateInBucket<1>(bucket, key, field, state);
   }
   void PrefetchBeyond(uint64_t hash) const {
-    const IndexRef& ref = stripes_[StripeOf(hash)].ref;
+    const IndexRef& ref = refs_[StripeOf(hash)];
     for (uint64_t next = 1; next <= 2; ++next) {
       __builtin_prefetch(ref.entries + ((hash + next) & ref.bucket_mask) * bucket_entries_, /*write=*/0,
                          /*locality=*/2);
@@ -73,7 +69,8 @@ class StripedIndex {
   // Room was made before and the key is absent.
   void Insert(uint64_t hash, int64_t key, uint32_t field, uint32_t state) {
     Stripe& stripe = stripes_[StripeOf(hash)];
-    IndexEntry* entry = bucket_entries_ == 4 ? FindVacancy<4>(stripe.ref, hash) : FindVacancy<1>(stripe.ref, hash);
+    const IndexRef& ref = refs_[StripeOf(hash)];
+    IndexEntry* entry = bucket_entries_ == 4 ? FindVacancy<4>(ref, hash) : FindVacancy<1>(ref, hash);
     stripe.used += entry->state == kEmpty;
     ++stripe.live;
     *entry = {key, field, state};
@@ -88,7 +85,7 @@ class StripedIndex {
   }
   template <class Visit>
   void ForEachOfStripe(int s, Visit visit) const {
-    const IndexEntry* const entries = stripes_[s].ref.entries;
+    const IndexEntry* const entries = refs_[s].entries;
     for (int64_t i = 0; i < stripes_[s].capacity; ++i) {
       if (IsLive(entries[i].state)) visit(entries[i]);
     }
@@ -97,7 +94,7 @@ class StripedIndex {
   // Calls visit(entry) on the live entries among [begin, end) of a stripe; it may erase the entry that it is given.
   template <class Visit>
   void ForEachOfPart(int stripe, int64_t begin, int64_t end, Visit visit) {
-    IndexEntry* const entries = stripes_[stripe].ref.entries;
+    IndexEntry* const entries = refs_[stripe].entries;
     for (int64_t i = begin; i < end; ++i) {
       if (IsLive(entries[i].state)) visit(&entries[i]);
     }
@@ -109,7 +106,6 @@ class StripedIndex {
 
  private:
   struct Stripe {
-    IndexRef ref;
     int64_t capacity = 0;  // Entries.
     int64_t live = 0;
     int64_t used = 0;               // Live ones and tombstones.
@@ -125,10 +121,11 @@ class StripedIndex {
   IndexRef EmptyRef() const;
   void Release(IndexRef* ref, int64_t capacity);
   template <int kEntries>
-  void Rehash(const Stripe& from, const IndexRef& to);
+  void Rehash(int stripe, const IndexRef& to);
 
   Allocator* const allocator_;
   const int bucket_entries_;
+  std::array<IndexRef, kStripes> refs_;  // Of the stripes; what every probe reads, in four lines.
   std::array<Stripe, kStripes> stripes_;
 };
 
