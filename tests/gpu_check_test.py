@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-_SCRIPT = pathlib.Path(__file__).parents[1] / "tools" / "gpu_check.sh"
+_SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "tools" / "gpu_check.sh"
 
 _PROGRAMS = {
     "nvidia-smi": 'case "$*" in *compute_cap*) echo 9.0;; *driver*) echo 580.1;; *name*) echo "Card X";; *) echo "GPU 0";; esac',
