@@ -68,9 +68,7 @@ TF_OBJECTS := $(TF_SOURCES:%=$(BUILD)/%.o)
 OBJECTS := $(CORE_OBJECTS) $(TF_OBJECTS) $(CUDA_OBJECTS) $(BUILD)/build_info.o
 # Kernels that start CUDA code. All other sources are compiled alike with nvcc and without.
 GPU_KERNEL_OBJECTS := $(filter %_gpu_ops.cc.o,$(TF_OBJECTS))
-# All but what sets up Eigen in its own way, before it is included.
 PRECOMPILED := $(BUILD)/precompiled.h
-PRECOMPILED_OBJECTS := $(filter-out $(patsubst %,$(BUILD)/%.o,$(shell grep -l '^.define EIGEN_USE_' $(TF_SOURCES) /dev/null)),$(TF_OBJECTS))
 TESTS := $(TEST_SOURCES:%.cc=$(BUILD)/%)
 CUDA_TESTS := $(patsubst %.cu,$(BUILD)/%_cuda,$(filter %_test.cu,$(ALL_CUDA)))
 CUDA_BENCHES := $(patsubst %.cu,$(BUILD)/%_cuda,$(filter %_bench.cu,$(ALL_CUDA)))
@@ -100,8 +98,8 @@ compile = @mkdir -p $(@D); echo "$(notdir $(firstword $(1))) $<"; $(1) -c $< -o 
 $(CORE_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 $(GPU_KERNEL_OBJECTS): private CXXFLAGS += $(CUDA_DEFINES)
-$(PRECOMPILED_OBJECTS): private CXXFLAGS += -include $(PRECOMPILED)
-$(PRECOMPILED_OBJECTS): $(PRECOMPILED).gch
+$(TF_OBJECTS): private CXXFLAGS += -include $(PRECOMPILED)
+$(TF_OBJECTS): $(PRECOMPILED).gch
 $(TF_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 $(PRECOMPILED).gch: cc/tf/precompiled.h $(BUILD)/flags

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import pathlib
 import re
-from typing import Iterator, List
+from typing import Iterator, List, Set
 
 import pytest
 
@@ -69,6 +69,46 @@ def test_own_includes_are_rooted_at_the_repository():
 def test_header_guard_follows_from_the_path(path):
     guard = "TF_BOOSTER_" + re.sub(r"[/.]", "_", str(path.relative_to(ROOT))).upper() + "_"
     assert f"#ifndef {guard}\n#define {guard}\n" in _text(path)
+
+
+# What the precompiled header hides: names of what it includes, so that a source that uses one without including it would compile.
+PRECOMPILED_NAMES = {
+    "algorithm": r"std::(sort|min|max|fill|fill_n|copy|copy_n|find|all_of|any_of|stable_sort|lower_bound|upper_bound|unique)\(",
+    "memory": r"std::(unique_ptr|shared_ptr|make_unique|make_shared)\b",
+    "string": r"std::(string|to_string)\b",
+    "unordered_map": r"std::unordered_map\b",
+    "vector": r"std::vector\b",
+    "tensorflow/core/framework/common_shape_fns.h": r"\bshape_inference::(UnchangedShape|ScalarShape|UnknownShape)\b",
+    "tensorflow/core/framework/op.h": r"\bREGISTER_OP\(",
+    "tensorflow/core/framework/op_kernel.h": r"\bOpKernel(Context|Construction)?\b",
+    "tensorflow/core/framework/resource_mgr.h": r"\b(ResourceMgr|HandleFromInput|LookupResource|MakeResourceHandle)\b",
+    "tensorflow/core/framework/shape_inference.h": r"\b(shape_inference::|InferenceContext\b)",
+    "tensorflow/core/platform/errors.h": r"\berrors::[A-Z]",
+}
+
+
+def _reached(path: pathlib.Path, seen: Set[pathlib.Path]) -> Set[str]:
+    """What a file includes, itself and by headers of this repository."""
+    seen.add(path)
+    found = set(_includes(path))
+    for name in [name for name in found if name.startswith("cc/")]:
+        if ROOT / name not in seen:
+            found |= _reached(ROOT / name, seen)
+    return found
+
+
+def test_sources_include_what_the_precompiled_header_hides():
+    header = ROOT / "cc/tf/precompiled.h"
+    assert sorted(PRECOMPILED_NAMES) == sorted(_includes(header))
+    missing = []
+    for path in _files("cc/tf/**/*.h", "cc/tf/**/*.cc"):
+        code, reached = re.sub(r"//.*", "", _text(path)), _reached(path, set())
+        missing += [
+            f"{path.relative_to(ROOT)} uses {found.group()}, and nothing it includes has <{name}>"
+            for name, pattern in PRECOMPILED_NAMES.items()
+            if name not in reached and (found := re.search(pattern, code))
+        ]
+    assert missing == []
 
 
 def _imported_modules(tree: ast.AST) -> Iterator[str]:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tensorflow/core/framework/dataset.h"
+#include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_booster {
 

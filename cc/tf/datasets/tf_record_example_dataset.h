@@ -9,6 +9,7 @@
 #include "cc/tf/datasets/element_parser.h"
 #include "cc/tf/datasets/record_pipeline.h"
 #include "tensorflow/core/framework/dataset.h"
+#include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_booster {
 

@@ -1,5 +1,7 @@
 // TfBoosterMultiGather: ResourceGather of many Variables in one op.
+#ifndef EIGEN_USE_THREADS  // The precompiled header has it.
 #define EIGEN_USE_THREADS  // Before Eigen: TensorFlow copies a Variable with it.
+#endif
 
 #include <algorithm>
 #include <atomic>

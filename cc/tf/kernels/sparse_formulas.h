@@ -7,6 +7,8 @@
 #ifndef TF_BOOSTER_CC_TF_KERNELS_SPARSE_FORMULAS_H_
 #define TF_BOOSTER_CC_TF_KERNELS_SPARSE_FORMULAS_H_
 
+#include <algorithm>
+
 #include "cc/tf/kernels/dense_formulas.h"
 
 namespace tf_booster {

@@ -7,9 +7,12 @@
 //   row_is_empty)
 //
 // Every list has one entry for each lookup; lists that a step does not need (weights, indices of dense ids) are empty.
+#include <vector>
+
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tensorflow {
 namespace {

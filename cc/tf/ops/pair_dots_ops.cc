@@ -1,4 +1,6 @@
 // Dot products of pairs of vectors within each example: the interaction of a DLRM, and its gradient.
+#include <vector>
+
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"

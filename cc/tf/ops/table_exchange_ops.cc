@@ -16,6 +16,8 @@
 //
 // P probes: `dims` of their tables, `groups` of their codes, `counted` those that an update follows; segment_probes and
 // segment_fields name the fields of each, in order.
+#include <vector>
+
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
