@@ -15,6 +15,7 @@ def test_a_chosen_step_has_both_halves_on_one_time_line(mode, tmp_path):
     train(mode, tmp_path / "model", lambda: dataset(5), hooks=[hook])
     assert [path.name for path in (tmp_path / "traces").glob("*.json")] == ["trace-2.json"]
     assert len(list((tmp_path / "traces").glob("events*"))) == 1
+    assert ("both at once" in (tmp_path / "traces" / "trace-2.svg").read_text()) == (mode == "exact")
     with open(tmp_path / "traces" / "trace-2.json") as file:
         events = json.load(file)["traceEvents"]
     lanes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}

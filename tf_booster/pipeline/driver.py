@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import Any, Callable, Deque, Dict, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -75,7 +75,9 @@ class Driver:
         self._options = _compat.run_options(session, own_thread=True)
         self._tracing_options = _compat.run_options(session, own_thread=True, trace=True)
         self._trace_wanted = False
-        self._traced: Optional[Tuple[Job, _compat.RunMetadataBuffer]] = None
+        self._traced: Deque[Tuple[Job, _compat.RunMetadataBuffer]] = collections.deque(
+            maxlen=2
+        )  # Two run beside a step.
         _open_drivers.add(self)
 
     def do_run(
@@ -264,7 +266,7 @@ class Driver:
         self._trace_wanted = False
         metadata, options = _compat.RunMetadataBuffer(), self._tracing_options
         job = self._submit(lambda: self._original_run(None, [enqueue], [], {}, options, metadata.buffer))
-        self._traced = job, metadata
+        self._traced.append((job, metadata))
         return job
 
     def _submit(self, run: Callable[[], Any]) -> Job:
@@ -276,18 +278,17 @@ class Driver:
         return self._worker.submit(unless_closed)
 
     def trace_next(self) -> None:
-        """Has the next run of the embedding graph tell the times of its ops."""
+        """Traces the next run of the embedding graph that begins."""
         self._trace_wanted = True
 
-    def take_trace(self) -> Any:
-        """RunMetadata of the run that was traced last, when it has ended; None if there is none, or it failed."""
+    def take_traces(self) -> List[Any]:
+        """RunMetadata of the runs that were traced last, when they have ended, without those that failed; two at most."""
         self._trace_wanted = False
-        traced, self._traced = self._traced, None
-        if traced is None:
-            return None
-        traced[0].wait()
-        metadata = traced[1].take()
-        return None if traced[0].error is not None else metadata
+        traced, self._traced = list(self._traced), collections.deque(maxlen=2)
+        for job, _ in traced:
+            job.wait()
+        taken = [(job, metadata.take()) for job, metadata in traced]
+        return [metadata for job, metadata in taken if job.error is None]
 
     def _is_queue_empty(self) -> bool:
         return not self._ahead and not self._left and not self._failed

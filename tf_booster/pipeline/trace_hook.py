@@ -8,17 +8,19 @@ from typing import Any, Iterable, Optional
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.pipeline import trace_drawing
 from tf_booster.pipeline.attach import driver_of
 from tf_booster.pipeline.driver import Driver
 
-AHEAD = "embedding graph of the next step"
+AHEAD = "embedding graphs of the next steps"
 
 
 class PipelineTraceHook(tf.compat.v1.train.SessionRunHook):
-    """Writes a Chrome trace, and TensorBoard's run metadata, of chosen steps.
+    """Writes a picture, a Chrome trace and TensorBoard's run metadata of chosen steps.
 
     `trace-<step>.json` opens in chrome://tracing or ui.perfetto.dev: the ops of the step, and below them, under the name
-    AHEAD, those of the embedding graph that ran meanwhile. Without a pipeline it has the step alone.
+    AHEAD, those of the embedding graphs that were begun in it and in the step before. Without a pipeline it has the step alone.
+    `trace-<step>.svg` draws the same for a browser, with the time in which both halves ran.
 
     Args:
       steps: which steps of this session to trace, from 0 on.
@@ -32,11 +34,14 @@ class PipelineTraceHook(tf.compat.v1.train.SessionRunHook):
 
     def before_run(self, run_context: Any) -> Any:
         """Asks for the times of all ops in a chosen step."""
+        if (
+            self._step in self._steps or self._step + 1 in self._steps
+        ):  # What runs beside a step may have begun in the one before.
+            self._driver = driver_of(run_context.session)
+            if self._driver is not None:
+                self._driver.trace_next()
         if self._step not in self._steps:
             return None
-        self._driver = driver_of(run_context.session)
-        if self._driver is not None:
-            self._driver.trace_next()
         options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
         return tf.compat.v1.train.SessionRunArgs(None, options=options)
 
@@ -47,14 +52,18 @@ class PipelineTraceHook(tf.compat.v1.train.SessionRunHook):
             return
         metadata = run_values.run_metadata
         driver = self._driver or driver_of(run_context.session)  # A session's first run makes its driver.
-        ahead = None if driver is None else driver.take_trace()
-        for device in [] if ahead is None else ahead.step_stats.dev_stats:
+        ahead = [] if driver is None else [traced.step_stats for traced in driver.take_traces()]
+        os.makedirs(self._folder, exist_ok=True)
+        self._write(f"trace-{step}.svg", trace_drawing.svg(metadata.step_stats, ahead, f"Step {step}"))
+        for device in (device for stats in ahead for device in stats.dev_stats):
             joined = metadata.step_stats.dev_stats.add()
             joined.CopyFrom(device)
             joined.device = f"{AHEAD}, {device.device}"
-        os.makedirs(self._folder, exist_ok=True)
-        with open(os.path.join(self._folder, f"trace-{step}.json"), "w", encoding="utf-8") as file:
-            file.write(_compat.chrome_trace(metadata.step_stats))
+        self._write(f"trace-{step}.json", _compat.chrome_trace(metadata.step_stats))
         writer = tf.compat.v1.summary.FileWriterCache.get(self._folder)
         writer.add_run_metadata(metadata, f"step_{step}")
         writer.flush()
+
+    def _write(self, name: str, text: str) -> None:
+        with open(os.path.join(self._folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
