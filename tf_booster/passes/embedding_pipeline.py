@@ -114,6 +114,12 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str, reads: Sequence[tf
             x=dequeued, shapes=[tensor.shape for tensor in found.crossing], name=f"{SCOPE}/arrived"
         )
     arrived = values[0].op
+    waited = _waited_for(view, found)
+    whole = arrived
+    if waited:
+        # An op of its own: who reads `arrived` waits for it in any case, so Grappler would not keep the edge, which a run of both halves needs.
+        with view.inserting(HOST, [arrived]):
+            whole = _native.ops().tf_booster_whole_batch(name=f"{SCOPE}/whole")
     new = {sent.op, *copies.values()}
     members = set(found.ops)
     for tensor, value in zip(found.crossing, values):
@@ -121,14 +127,14 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str, reads: Sequence[tf
         of_input = is_input(tensor.op, found.source)
         view.redirect(tensor, value, lambda op, every=of_input: op not in new and (every or op not in members))
     # What waited for an op of the embedding graph waits for the batch: it is sent when all of these have run.
-    waited = _waited_for(view, found)
-    view.redirect_control(found.ops, arrived)
-    view.redirect_control([found.source], arrived)
+    view.redirect_control(found.ops, whole)
+    view.redirect_control([found.source], whole)
     return Split(
         mode=mode,
         enqueue=sent.op,
         dequeue=dequeued[0].op,
         arrived=arrived,
+        whole=whole,
         waited=waited,
         size=size,
         expected=expected,

@@ -125,7 +125,7 @@ class Needs:
             for tensor in op.inputs:
                 see(tensor)
             for before in op.control_inputs:
-                if before is not self._split.arrived:
+                if before is not self._split.whole:
                     stack.append(before)
                     continue
                 for own in self._split.waited[op.name]:

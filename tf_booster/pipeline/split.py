@@ -21,9 +21,9 @@ class Split:
     mode: EXACT or ASYNC.
     enqueue: the end of the embedding graph; each run of it takes one batch of the input. Its output says that one has been sent.
     dequeue: where the main graph begins; a run of it fails when no batch waits.
-    arrived: what alone reads `dequeue`, all of it, and passes it on: the values of `crossing`, in that order. What waited for ops of the
-      embedding graph waits for it.
-    waited: name of an op that waits for `arrived` -> the ops of the program that it waited for before.
+    arrived: what alone reads `dequeue`, all of it, and passes it on: the values of `crossing`, in that order.
+    whole: what waited for ops of the embedding graph waits for it: for all of the batch.
+    waited: name of an op that waits for `whole` -> the ops of the program that it waited for before.
     size: int32 scalar, how many batches wait in the queue.
     expected: int32 placeholder that `dequeue` waits for. Only a driver gives it, so that a session without one raises an error that says so:
       any number, `there`, or `enqueue`'s output in a run of both halves.
@@ -39,6 +39,7 @@ class Split:
     enqueue: tf.Operation
     dequeue: tf.Operation
     arrived: tf.Operation
+    whole: tf.Operation
     waited: Dict[str, Tuple[tf.Operation, ...]]
     size: tf.Tensor
     expected: tf.Tensor
@@ -90,6 +91,6 @@ def _from_text(graph: tf.Graph, said: Dict[str, Any]) -> Split:
         waited={name: tuple(map(element, ops)) for name, ops in said["waited"].items()},
         **{
             name: element(said[name])
-            for name in ("enqueue", "dequeue", "arrived", "size", "expected", "there", "source")
+            for name in ("enqueue", "dequeue", "arrived", "whole", "size", "expected", "there", "source")
         },
     )

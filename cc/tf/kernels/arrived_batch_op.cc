@@ -1,4 +1,5 @@
 // TfBoosterArrivedBatch: passes on what crossed from the embedding graph, all tensors in one op.
+// TfBoosterWholeBatch: for what waits for all of them.
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_booster {
@@ -13,6 +14,15 @@ class ArrivedBatchOp : public tensorflow::OpKernel {
   bool IsExpensive() override { return false; }
 };
 
+class WholeBatchOp : public tensorflow::OpKernel {
+ public:
+  using tensorflow::OpKernel::OpKernel;
+
+  void Compute(tensorflow::OpKernelContext*) override {}
+  bool IsExpensive() override { return false; }
+};
+
 REGISTER_KERNEL_BUILDER(Name("TfBoosterArrivedBatch").Device(tensorflow::DEVICE_CPU), ArrivedBatchOp);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterWholeBatch").Device(tensorflow::DEVICE_CPU), WholeBatchOp);
 
 }  // namespace tf_booster

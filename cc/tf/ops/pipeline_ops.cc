@@ -17,6 +17,10 @@ x as they are, of shapes that whoever sent them through a queue knows, and optim
 They neither see through it nor leave it out, so that a run that is fed all of x needs no batch from the queue.
 )doc");
 
+REGISTER_OP("TfBoosterWholeBatch").SetIsStateful().SetShapeFn(shape_inference::NoOutputs).Doc(R"doc(
+Does nothing. What waits for it waits for all of a batch, and not only for what it reads of it.
+)doc");
+
 REGISTER_OP("TfBoosterEnqueueBatch")
     .Input("x: T")
     .Output("sent: int32")
