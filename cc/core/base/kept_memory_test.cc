@@ -24,10 +24,14 @@ TEST(DeadBlocksAreUsedAgain) {
   EXPECT_EQ(a.bytes, size_t{104} << 10);  // In eighths of 64 KiB.
   memory.Give(a);
   EXPECT_EQ(memory.kept(), a.bytes);
-  EXPECT_EQ(memory.Take(97 << 10).data, a.data);  // Of the same size, rounded up.
+  const Block again = memory.Take(97 << 10);  // Of the same size, rounded up.
+  EXPECT_EQ(again.data, a.data);
   memory.Give(b);
-  EXPECT_TRUE(memory.Take(105 << 10).data != b.data);
+  const Block larger = memory.Take(105 << 10);
+  EXPECT_TRUE(larger.data != b.data);
   EXPECT_TRUE(memory.Take(SIZE_MAX).data == nullptr);
+  memory.Give(again);
+  memory.Give(larger);
 }
 
 TEST(AsMuchIsKeptAsWasInUse) {
