@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "cc/core/inflate/inflate_stream.h"
 #include "cc/tf/kernels/status.h"
 #include "tensorflow/core/lib/io/random_inputstream.h"
 #include "tensorflow/core/lib/io/zlib_compression_options.h"
@@ -43,26 +42,20 @@ class PlainSource final : public ByteSource {
   uint64_t offset_ = 0;
 };
 
-// By InflateStream as long as the file is as it should be. From where it is not, TensorFlow's stream reads it: of a
-// damaged file, as many records can be read here as there.
 class CompressedSource final : public ByteSource {
  public:
   CompressedSource(std::unique_ptr<tensorflow::RandomAccessFile> file, const std::string& compression)
-      : file_(std::move(file)),
-        gzip_(compression == "GZIP"),
-        quick_(std::make_unique<inflate::InflateStream>(
-            gzip_ ? inflate::InflateStream::Format::kGzip : inflate::InflateStream::Format::kZlib,
-            [this](size_t n, char* to, size_t* got) { return ReadFile(n, to, got); })) {}
+      : file_(std::move(file)) {
+    const auto options = compression == "GZIP" ? tensorflow::io::ZlibCompressionOptions::GZIP()
+                                               : tensorflow::io::ZlibCompressionOptions::DEFAULT();
+    // TensorFlow's own buffer sizes: of a damaged file, as many records can be read here as there.
+    stream_ = std::make_unique<tensorflow::io::ZlibInputStream>(
+        new tensorflow::io::RandomAccessInputStream(file_.get()), options.input_buffer_size, options.output_buffer_size,
+        options, /*owns_input_stream=*/true);
+  }
 
   Status Read(size_t n, char* to, size_t* got) override {
     *got = 0;
-    if (quick_ != nullptr) {
-      *got = quick_->Read(n, to);
-      given_ += *got;
-      if (*got == n) return Status();
-      if (!quick_->odd()) return Status(kOutOfRange, "the file ends");
-      TFB_RETURN_IF_ERROR(UseTensorFlow());
-    }
     while (*got < n) {
       const TfStatus status = stream_->ReadNBytes(std::min<size_t>(n - *got, kPiece), &piece_);
       std::memcpy(to + *got, piece_.data(), piece_.size());
@@ -73,56 +66,13 @@ class CompressedSource final : public ByteSource {
   }
 
   Status Skip(uint64_t offset) override {
-    if (quick_ != nullptr) {
-      const std::unique_ptr<char[]> skipped(new char[kPiece]);
-      while (given_ < offset) {
-        const size_t n = std::min<uint64_t>(offset - given_, kPiece), got = quick_->Read(n, skipped.get());
-        given_ += got;
-        if (got == n) continue;
-        if (!quick_->odd()) return Status(kOutOfRange, "the file ends");
-        TFB_RETURN_IF_ERROR(UseTensorFlow());
-        return SkipByTensorFlow(offset);
-      }
-      return Status();
-    }
-    return SkipByTensorFlow(offset);
+    return FromTensorFlow(stream_->SkipNBytes(static_cast<int64_t>(offset) - stream_->Tell()));
   }
 
  private:
   static constexpr size_t kPiece = 128 << 10;  // Stays in the second-level cache until it is copied.
 
-  bool ReadFile(size_t n, char* to, size_t* got) {
-    tensorflow::StringPiece bytes;
-    const TfStatus status = file_->Read(file_offset_, n, &bytes, to);
-    if (!status.ok() && !tensorflow::errors::IsOutOfRange(status)) return false;
-    if (bytes.data() != to && !bytes.empty()) std::memmove(to, bytes.data(), bytes.size());
-    *got = bytes.size();
-    file_offset_ += bytes.size();
-    return true;
-  }
-
-  // From the file's beginning: it is uncompressed again up to here.
-  Status UseTensorFlow() {
-    quick_.reset();
-    const auto options =
-        gzip_ ? tensorflow::io::ZlibCompressionOptions::GZIP() : tensorflow::io::ZlibCompressionOptions::DEFAULT();
-    // TensorFlow's own buffer sizes, which decide how many bytes are had before an error.
-    static_assert(inflate::InflateStream::kHeldBack >= (256 << 10));
-    stream_ = std::make_unique<tensorflow::io::ZlibInputStream>(
-        new tensorflow::io::RandomAccessInputStream(file_.get()), options.input_buffer_size, options.output_buffer_size,
-        options, /*owns_input_stream=*/true);
-    return given_ == 0 ? Status() : SkipByTensorFlow(given_);
-  }
-
-  Status SkipByTensorFlow(uint64_t offset) {
-    return FromTensorFlow(stream_->SkipNBytes(static_cast<int64_t>(offset) - stream_->Tell()));
-  }
-
   std::unique_ptr<tensorflow::RandomAccessFile> file_;
-  const bool gzip_;
-  std::unique_ptr<inflate::InflateStream> quick_;  // Null: it has met what only TensorFlow's stream reads.
-  uint64_t given_ = 0;                             // Bytes by it.
-  uint64_t file_offset_ = 0;
   std::unique_ptr<tensorflow::io::ZlibInputStream> stream_;
   tensorflow::tstring piece_;
 };
