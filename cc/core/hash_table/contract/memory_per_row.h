@@ -18,20 +18,19 @@ struct Overhead {
   double worst = 0;
 };
 
-// Of a table that grows from 65,536 rows to four times as many, over two doublings, each size counting by its
-// logarithm. insert(table, keys): enters new keys.
+// Of a table that grows from `first` rows to four times as many, over two doublings, each size counting by its
+// logarithm. insert(keys): enters new keys.
 template <class Insert>
-Overhead OverheadOf(HashTable* table, const Insert& insert) {
-  constexpr int64_t kFirst = 1 << 16;
+Overhead OverheadOf(HashTable* table, const Insert& insert, int64_t first = 1 << 16) {
   constexpr int kPoints = 128;
   const TableOptions& options = table->options();
-  const std::vector<int64_t> keys = MakeKeys(Pattern::kRandom, 4 * kFirst);
+  const std::vector<int64_t> keys = MakeKeys(Pattern::kRandom, 4 * first);
   std::vector<uint32_t> fields;
   for (size_t i = 0; i < keys.size(); ++i) fields.push_back(static_cast<uint32_t>(i % options.fields.size()));
   Overhead found;
   int64_t rows = 0;
   for (int point = 0; point < kPoints; ++point) {
-    const int64_t end = static_cast<int64_t>(kFirst * std::exp2(2.0 * point / kPoints));
+    const int64_t end = static_cast<int64_t>(static_cast<double>(first) * std::exp2(2.0 * point / kPoints));
     insert(KeyBatch{keys.data() + rows, fields.data() + rows, end - rows});
     rows = end;
     const double values = static_cast<double>(options.dim * (1 + options.slot_initial_values.size()));

@@ -2,7 +2,7 @@
 //
 //   entry  16 bytes   key: int64 | tag: field in the low half, state in the high half
 //
-// Any number of buckets, so that an index grows by a fifth: the high bits of a hash choose one. An index is in the
+// Any number of buckets, so that an index grows by an eighth: the high bits of a hash choose one. An index is in the
 // order of hashes, but for probes that went on, so one that grows is read and written from its beginning to its end.
 //
 // Kernels of a table run one after another, in the stream's order, so only inserts of one batch meet each other. They

@@ -97,6 +97,7 @@ class GpuTableOn final : public GpuTable {
   // Memory for a new index.
   Status TakeIndex(int64_t buckets, DeviceBlock* block) const;
 
+  bool GrowByBounds(State* state, int64_t n);
   void MakeRoomAhead(State* state, int64_t n);
   // Memory for so many more rows and keys.
   Status MakeRoom(State* state, int64_t more_rows, int64_t more_keys);

@@ -103,16 +103,26 @@ TEST(ALimitIsSeenInTime) {
   EXPECT_EQ(training.table().Stats().rows, 10090);
 }
 
-// Near the end of a slab, which are of 8192 rows here: room for the next batches is made at once.
-TEST(ALargeTableGrowsAhead) {
+// Slabs, of 32 rows here, are added by bounds, without a wait. An index that is built anew costs three: its counter and
+// the sizes of the fields.
+TEST(ATableThatGrowsWaitsForItsIndexAlone) {
   TableOptions options = OneField(1024);
   options.slot_initial_values = {0.1f};
   Training training(options);
   training.Run(84, 95);
-  const int64_t bytes = training.table().Stats().bytes;
-  EXPECT_TRUE(training.Run(100, 2) < 30);  // Each step of the last hundred rows of the slab, otherwise.
-  EXPECT_TRUE(training.table().Stats().bytes > bytes);
-  EXPECT_EQ(training.table().Stats().rows, 84 * 95 + 5 + 200);
+  int64_t rows = 84 * 95 + 5, indexes = 0;
+  for (int64_t step = 0; step < 500; ++step) {
+    const TableStats before = training.table().Stats();
+    const int64_t waits = training.Run(1, 8);
+    const TableStats after = training.table().Stats();
+    const bool built = after.index_capacity != before.index_capacity;
+    EXPECT_EQ(waits, built ? 3 : 0);
+    indexes += built;
+    EXPECT_EQ(after.rows, rows += 8);
+    // And no more than two batches are ahead, the rest of a slab, an entry of each eighth in ten.
+    EXPECT_TRUE(after.bytes < (rows + 2 * kBatch + 32) * (8192 + 16) + rows * 24 + 64 * kBatch);
+  }
+  EXPECT_TRUE(indexes >= 3);
 }
 
 // Keys that are there already take no room, however many batches of them come.

@@ -2,7 +2,8 @@
 //
 // Whether to grow is decided by upper bounds that the host keeps: a batch of n keys may take n entries and n rows.
 // Before a bound is reached the card is asked for its counters, which come in while other things are done, and lower
-// the bounds. Only where that does not suffice are they read, which waits for the card.
+// the bounds. Only where that does not suffice for an index are they read, which waits for the card; slabs are added by
+// the bounds.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_WRITE_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_WRITE_H_
 
@@ -138,11 +139,24 @@ Status GpuTableOn<Queue>::JudgeBatch(State* state, const DeviceKeys& keys, const
   return state->AddSlabs(queue_, end) ? Done() : Exhausted(bytes, -1, "new rows");
 }
 
-// After slabs were added for a batch of n keys: more of them, so that the next batches fit by their bounds. At most a
-// 25th of the rows, for a card's memory is taken when it is allocated; a table of few batches waits, and grows anyway.
+// Slabs without a wait, for a batch of n keys and those that come before the card is heard again, if that takes as long
+// as the last time. By the bounds, which are at most as much too high: a card that is one step behind leaves room for
+// two batches unused. Whether the batch fits now; if not, its true size must be read.
+template <class Queue>
+bool GpuTableOn<Queue>::GrowByBounds(State* state, int64_t n) {
+  const int64_t more = std::max(n, state->keys_since());
+  const int64_t end = state->EndAfter(more);
+  if (state->HeardLately(n) && end > state->row_end() && more <= state->live_bound / 32 &&
+      end <= int64_t{kMaxRow} + 1 && Grant(state->SlabBytes(end), "rows ahead").ok()) {
+    state->AddSlabs(queue_, end);
+  }
+  return state->EndAfter(n) <= state->row_end();
+}
+
+// After the true size of a batch of n keys was read: room for two more by their bounds, until the card is heard.
 template <class Queue>
 void GpuTableOn<Queue>::MakeRoomAhead(State* state, int64_t n) {
-  const int64_t end = state->end_bound + n + state->live_bound / 128;
+  const int64_t end = state->end_bound + 2 * n;
   if (n > state->live_bound / 32 || end > int64_t{kMaxRow} + 1) return;
   const int64_t bytes = state->SlabBytes(end);
   if (Grant(bytes, "rows ahead").ok()) state->AddSlabs(queue_, end);
@@ -176,7 +190,7 @@ Status GpuTableOn<Queue>::Insert(State* state, const DeviceKeys& keys, const Dev
   queue_.InclusiveSum(arrays.gets_row, arrays.ranks, n, sum_scratch);
 
   const int32_t* const total = arrays.ranks + n - 1;
-  if (wait || state->live_bound + n > state->row_limit || state->EndAfter(n) > state->row_end()) {
+  if (wait || state->live_bound + n > state->row_limit || !GrowByBounds(state, n)) {
     DeviceCounters counters;
     const Status verdict = JudgeBatch(state, keys, total, &counters);
     if (!verdict.ok()) {
