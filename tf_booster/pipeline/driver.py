@@ -75,9 +75,8 @@ class Driver:
         self._options = _compat.run_options(session, own_thread=True)
         self._tracing_options = _compat.run_options(session, own_thread=True, trace=True)
         self._trace_wanted = False
-        self._traced: Deque[Tuple[Job, _compat.RunMetadataBuffer]] = collections.deque(
-            maxlen=2
-        )  # Two run beside a step.
+        # Two run beside a step.
+        self._traced: Deque[Tuple[Job, _compat.RunMetadataBuffer]] = collections.deque(maxlen=2)
         _open_drivers.add(self)
 
     def do_run(

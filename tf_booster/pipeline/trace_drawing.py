@@ -5,12 +5,8 @@ from __future__ import annotations
 import html
 from typing import Any, List, NamedTuple, Sequence, Tuple
 
-_WIDTH, _LEFT, _ROW, _FIRST = (
-    1080,
-    250,
-    22,
-    92,
-)  # Pixels: the picture, the names of the rows, one row, the first row's top.
+# Pixels: the picture, the names of the rows, one row, the first row's top.
+_WIDTH, _LEFT, _ROW, _FIRST = 1080, 250, 22, 92
 _LETTER = 6.2  # Pixels of a letter, to know which names fit.
 # The first kind of which a word is in the op's type.
 _KINDS = (
@@ -82,17 +78,10 @@ def _ops(all_stats: Sequence[Any]) -> List[Op]:
     found = []
     for device in (device for stats in all_stats for device in stats.dev_stats):
         for node in device.node_stats:
-            begin = node.all_start_micros + node.op_start_rel_micros
             kind = node.timeline_label.partition(" = ")[2].partition("(")[0] or node.node_name
-            found.append(
-                Op(
-                    node.node_name,
-                    kind,
-                    node.thread_id,
-                    begin,
-                    node.all_start_micros + max(node.op_end_rel_micros, node.op_start_rel_micros),
-                )
-            )
+            begin = node.all_start_micros + node.op_start_rel_micros
+            end = node.all_start_micros + max(node.op_start_rel_micros, node.op_end_rel_micros)
+            found.append(Op(node.node_name, kind, node.thread_id, begin, end))
     return found
 
 
