@@ -83,9 +83,10 @@ struct Training {
 };
 
 template <class Step, class Options>
-void ExpectSameSteps(const Options& options, const std::vector<float>& scalars, bool flag, int probes = 1) {
+void ExpectSameSteps(const Options& options, const std::vector<float>& scalars, bool flag, int probes = 1,
+                     const std::vector<int64_t>& dims = {1, 3, 4, 20, 64}) {
   std::mt19937_64 random(7);
-  for (const int64_t dim : {1, 3, 4, 20, 64}) {
+  for (const int64_t dim : dims) {
     for (const bool misaligned : {false, true}) {
       TableOptions table_options = ThreeFields(dim, Step::kSlots);
       table_options.fields[1].min_frequency = 2;
@@ -125,6 +126,11 @@ TEST(StepsAreTheHosts) {
   ExpectSameSteps<table_step::RMSProp>(RMSPropOptions{0.1f, 0.9f, 0.5f, 1e-3f, true}, {0.1f, 0.9f, 0.5f, 1e-3f}, true);
   ExpectSameSteps<table_step::CenteredRMSProp>(CenteredRMSPropOptions{0.01f, 0.9f, 0.5f, 1.0f, false},
                                                {0.01f, 0.9f, 0.5f, 1.0f}, false);
+}
+
+TEST(LongRows) {
+  ExpectSameSteps<table_step::Adam>(AdamOptions{0.81f, 0.998f, 0.1f, 0.9f, 0.999f, 1e-6f, false},
+                                    {0.81f, 0.998f, 0.1f, 0.9f, 0.999f, 1e-6f}, false, 1, {130, 513, 1023, 1024});
 }
 
 TEST(SeveralProbesAreOneStep) { ExpectSameSteps<table_step::Adagrad>(AdagradOptions{0.1f, true}, {0.1f}, true, 3); }
