@@ -97,7 +97,9 @@ struct RowVisit {
   const int64_t* positions = nullptr;
   float* const* rows = nullptr;  // In no cache, most likely. An update fetches them ahead of itself.
   int64_t size = 0;
-  LinesAhead ahead;  // What the table reads next. An update may ignore it.
+  int64_t following = 0;  // Behind `size`: those of the next visit, for an update to fetch at the end of this one.
+  bool first = true;      // No visit came before that had these as its following.
+  LinesAhead ahead;       // What the table reads next. An update may ignore it.
 };
 
 // Calls may come from several threads at once, each key in exactly one of them.

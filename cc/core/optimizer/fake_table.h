@@ -37,7 +37,8 @@ class FakeTable final : public HashTable {
     }
     pf.Run(batch.keys.size, 1000, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i += rows_a_call_) {
-        update({positions.data() + i, rows.data() + i, std::min(rows_a_call_, end - i), {}});
+        const int64_t size = std::min(rows_a_call_, end - i);
+        update({positions.data() + i, rows.data() + i, size, std::min(rows_a_call_, end - i - size), i == begin});
       }
     });
     return Status();

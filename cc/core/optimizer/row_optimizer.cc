@@ -30,15 +30,18 @@ inline void ApplyColumns(const Formula& formula, float* __restrict row, const fl
 // Rows are fetched into the second-level cache this far ahead of the one that is updated, a line with each line's worth
 // of arithmetic: when all lines of a few rows were fetched at once, before those were updated, memory and arithmetic
 // waited for each other (a row of Adam at dims 64 and 128 took 102 and 214 ns through the op, and takes 94 and 167; of
-// Adagrad at dim 128 129 and 109; at dim 16 there is little to win). Half as far or twice as far costs up to a tenth;
-// through the first-level cache, whose miss buffers are few, a row takes 1.3 to 1.5 times as long.
-constexpr int64_t kBytesAhead = 4608;
-constexpr int64_t kMaxRowsAhead = 32;
+// Adagrad at dim 128 129 and 109; at dim 16 there is little to win). Half as far costs a seventh; 4.5 KiB, best when
+// every visit began anew, 1 to 3 %; through the first-level cache, whose miss buffers are few, a row takes 1.3 to 1.5
+// times as long.
+constexpr int64_t kBytesAhead = 6144;
 constexpr int64_t kLineFloats = 16;
 
 template <class Formula>
-void ApplyEach(const Formula& formula, float* const* rows, const float* const* grads, int64_t n, int64_t dim,
-               LinesAhead ahead) {
+void ApplyEach(const Formula& formula, const RowsToApply& batch, int64_t dim) {
+  float* const* const rows = batch.rows;
+  const float* const* const grads = batch.grads;
+  const LinesAhead ahead = batch.ahead;
+  const int64_t n = batch.size, total = n + batch.following;
   constexpr std::make_index_sequence<Formula::kNumSlots> slots{};
   constexpr int64_t kParts = 1 + Formula::kNumSlots;  // As many lines of a row as there are to a line of gradient.
   const int64_t last = kParts * dim - 1;
@@ -50,11 +53,12 @@ void ApplyEach(const Formula& formula, float* const* rows, const float* const* g
     }
     FetchLine(grads[i] + column);
   };
-  for (int64_t i = 0; i < std::min(n, rows_ahead); ++i) {
+  // Those that no earlier call has fetched, and the loop below will not: so the following ones are, whatever n is.
+  for (int64_t i = batch.first ? 0 : n; i < std::min(total, rows_ahead); ++i) {
     for (int64_t column = 0; column < dim; column += kLineFloats) fetch(i, column);
   }
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t next = std::min(n - 1, i + rows_ahead);
+    const int64_t next = std::min(total - 1, i + rows_ahead);
     if (i < ahead.size) FetchLine(ahead.lines[i]);
     int64_t column = 0;
     for (; column + kLineFloats <= dim; column += kLineFloats) {
@@ -75,10 +79,9 @@ class FormulaOptimizer final : public RowOptimizer {
   const char* name() const override { return Formula::kName; }
   int num_slots() const override { return Formula::kNumSlots; }
 
-  void ApplyRows(float* const* rows, const float* const* grads, int64_t n, int64_t dim,
-                 LinesAhead ahead) const override {
+  void ApplyRows(const RowsToApply& batch, int64_t dim) const override {
     const Formula formula = formula_;  // A copy that no store to a row can alias.
-    ApplyEach(formula, rows, grads, n, dim, ahead);
+    ApplyEach(formula, batch, dim);
   }
 
  private:
@@ -95,10 +98,9 @@ class FtrlOptimizer final : public RowOptimizer {
   const char* name() const override { return columns_.name(); }
   int num_slots() const override { return columns_.num_slots(); }
 
-  void ApplyRows(float* const* rows, const float* const* grads, int64_t n, int64_t dim,
-                 LinesAhead ahead) const override {
-    if (dim == 1) return one_column_.ApplyRows(rows, grads, n, dim, ahead);
-    columns_.ApplyRows(rows, grads, n, dim, ahead);
+  void ApplyRows(const RowsToApply& batch, int64_t dim) const override {
+    if (dim == 1) return one_column_.ApplyRows(batch, dim);
+    columns_.ApplyRows(batch, dim);
   }
 
  private:

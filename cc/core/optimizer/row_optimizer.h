@@ -19,6 +19,19 @@
 
 namespace tf_booster {
 
+// Rows are fetched at most so far ahead.
+constexpr int64_t kMaxRowsAhead = 32;
+
+// rows[i] has the gradient grads[i] (dim floats), for i < size.
+struct RowsToApply {
+  float* const* rows = nullptr;
+  const float* const* grads = nullptr;
+  int64_t size = 0;
+  int64_t following = 0;  // Rows and gradients behind these, of the next call: they are fetched only.
+  bool first = true;      // No call before had these as its following.
+  LinesAhead ahead;       // One is fetched with each row.
+};
+
 class RowOptimizer {
  public:
   virtual ~RowOptimizer() = default;
@@ -27,10 +40,8 @@ class RowOptimizer {
   virtual const char* name() const = 0;
   virtual int num_slots() const = 0;
 
-  // One step on each of n rows: rows[i] with the gradient grads[i] (dim floats). Fetches rows and gradients ahead of
-  // itself, and with each row one of the lines `ahead`. Any thread; the rows are the caller's to guard.
-  virtual void ApplyRows(float* const* rows, const float* const* grads, int64_t n, int64_t dim,
-                         LinesAhead ahead = {}) const = 0;
+  // One step on each row. Fetches rows and gradients ahead of itself. Any thread; the rows are the caller's to guard.
+  virtual void ApplyRows(const RowsToApply& batch, int64_t dim) const = 0;
 };
 
 std::unique_ptr<RowOptimizer> MakeRowOptimizer(const GradientDescentOptions& options);

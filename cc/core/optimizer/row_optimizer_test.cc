@@ -43,7 +43,7 @@ void Check(const RowOptimizer& optimizer, Reference reference, const std::vector
       grad_pointers.push_back(grads[r].data());
     }
     const auto before = rows;
-    optimizer.ApplyRows(row_pointers.data(), grad_pointers.data(), kRows, dim);
+    optimizer.ApplyRows({row_pointers.data(), grad_pointers.data(), kRows}, dim);
     for (int64_t r = 0; r < kRows; ++r) {
       EXPECT_EQ(rows[r].back(), 42.0f);  // Nothing past the row.
       for (int64_t j = 0; j < dim; ++j) {
@@ -127,12 +127,27 @@ TEST(AdamMatchesReference) {
   }
 }
 
+TEST(FollowingRowsStayAsTheyAre) {
+  const auto optimizer = MakeRowOptimizer(GradientDescentOptions{1.0f});
+  constexpr int64_t kRows = 50, kDim = 17;
+  for (const int64_t size : {0, 3, 40, 50}) {
+    for (const bool first : {false, true}) {
+      std::vector<float> values(kRows * kDim, 3.0f), grad(kDim, 2.0f);
+      std::vector<float*> rows;
+      for (int64_t i = 0; i < kRows; ++i) rows.push_back(values.data() + i * kDim);
+      const std::vector<const float*> grads(kRows, grad.data());
+      optimizer->ApplyRows({rows.data(), grads.data(), size, kRows - size, first}, kDim);
+      for (int64_t i = 0; i < kRows * kDim; ++i) EXPECT_EQ(values[i], i < size * kDim ? 1.0f : 3.0f);
+    }
+  }
+}
+
 TEST(AdamWithoutPowersTakesTheLearningRateAsItIs) {
   const auto corrected = MakeRowOptimizer(AdamOptions{0.0f, 0.0f, 0.1f, 0.9f, 0.99f, 1e-3f, false});
   float row[3] = {1.0f, 0.0f, 0.0f}, grad = 1.0f;
   float* rows = row;
   const float* grads = &grad;
-  corrected->ApplyRows(&rows, &grads, 1, 1);
+  corrected->ApplyRows({&rows, &grads, 1}, 1);
   EXPECT_TRUE(std::abs(row[0] - (1.0 - 0.1 * 0.1 / (0.1 + 1e-3))) < 1e-6);
 }
 
@@ -161,7 +176,7 @@ TEST(FtrlKeepsSmallWeightsAtZero) {
   float row[3] = {0.0f, 0.1f, 0.0f}, grad = 0.5f;
   float* rows = row;
   const float* grads = &grad;
-  optimizer->ApplyRows(&rows, &grads, 1, 1);
+  optimizer->ApplyRows({&rows, &grads, 1}, 1);
   EXPECT_EQ(row[0], 0.0f);
   EXPECT_EQ(row[2], 0.5f);
 }

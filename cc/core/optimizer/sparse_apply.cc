@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cc/core/optimizer/gradient_sums.h"
+#include "cc/core/optimizer/row_updater.h"
 #include "cc/core/unique/unique_by_field.h"
 
 namespace tf_booster {
@@ -111,41 +112,6 @@ int64_t FirstNonFinite(const float* x, int64_t n, ParallelFor& pf) {
   });
   return first.load() == n ? -1 : first.load();
 }
-
-// What HashTable::Update calls with rows.
-class RowUpdater {
- public:
-  RowUpdater(const GradientSums& sums, int64_t dim, const RowOptimizer& optimizer)
-      : sums_(sums), dim_(dim), optimizer_(optimizer) {}
-
-  void operator()(const RowVisit& visit) const {
-    LinesAhead ahead = visit.ahead;
-    for (int64_t begin = 0; begin < visit.size; begin += kBlock) {
-      Apply(visit.positions + begin, visit.rows + begin, std::min(visit.size - begin, kBlock), ahead);
-      const int64_t taken = std::min(ahead.size, kBlock);
-      ahead = {ahead.lines + taken, ahead.size - taken};
-    }
-  }
-
- private:
-  static constexpr int64_t kBlock = 1024;  // As many as a table shows at a time.
-
-  void Apply(const int64_t* positions, float* const* rows, int64_t n, LinesAhead ahead) const {
-    float* updated[kBlock];
-    const float* with[kBlock];
-    int64_t m = 0;
-    for (int64_t k = 0; k < n; ++k) {  // Keys without a gradient were seen, but nothing flows back to them.
-      updated[m] = rows[k];
-      with[m] = sums_.Of(positions[k]);
-      m += with[m] != nullptr;
-    }
-    optimizer_.ApplyRows(updated, with, m, dim_, ahead);
-  }
-
-  const GradientSums& sums_;
-  const int64_t dim_;
-  const RowOptimizer& optimizer_;
-};
 
 Status Invalid(const HashTable& table, const RowOptimizer& optimizer, const std::string& what) {
   return Status(StatusCode::kInvalidArgument,

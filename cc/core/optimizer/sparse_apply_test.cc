@@ -96,7 +96,7 @@ void CheckAgainstSums(Problem& problem, FakeTable& table, int64_t dim, ParallelF
     if (sum != problem.sums.end()) {
       float* row_pointer = expected.data();
       const float* grad = sum->second.data();
-      optimizer->ApplyRows(&row_pointer, &grad, 1, dim);
+      optimizer->ApplyRows({&row_pointer, &grad, 1}, dim);
     }
     EXPECT_TRUE(row == expected);
   }
