@@ -21,7 +21,7 @@ from benchmarks.harness import OURS, Result, contest
 from tf_booster.options import Options
 from tf_booster.passes import pipelines
 from tf_booster.pipeline.attach import driver_of
-from tf_booster.pipeline.worth import APART
+from tf_booster.pipeline.worth import AHEAD
 
 v1 = tf.compat.v1
 STEPS = 20  # In one turn.
@@ -145,7 +145,7 @@ class Halves(Steps):
     def __init__(self, graph: tf.Graph, loss: tf.Tensor, train: tf.Operation):
         super().__init__(graph, loss, train)
         self._driver = driver_of(self.session)
-        self._driver.always(APART)
+        self._driver.always(AHEAD, depth=0)
         self._seconds: List[Tuple[float, float]] = []
 
     def turn(self, _: int) -> None:

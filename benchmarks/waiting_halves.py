@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from benchmarks.harness import OURS, Result
 from tf_booster.pipeline.attach import driver_of
-from tf_booster.pipeline.worth import AHEAD, APART
+from tf_booster.pipeline.worth import AHEAD
 
 v1 = tf.compat.v1
 
@@ -92,14 +92,14 @@ def measured(graph_of: Callable[[str], Graph]) -> Dict[str, float]:
     times: Dict[str, List[float]] = {"off": [], "exact": [], "embedding": [], "main": []}
     losses: Dict[str, List[Any]] = {}
     for _ in range(ROUNDS):
-        for what in ("off", AHEAD, APART):
+        for what in ("off", AHEAD, "apart"):
             graph, loss, train = graphs["off" if what == "off" else "exact"]
             with v1.Session(graph=graph, config=CONFIG) as session, graph.as_default():
                 session.run(v1.global_variables_initializer())
                 losses.setdefault(what, []).append(session.run([loss, train])[0])
                 driver = driver_of(session)
                 if driver is not None:
-                    driver.always(what)
+                    driver.always(AHEAD, depth=0 if what == "apart" else None)
                 for step in range(WARM + STEPS):
                     halves = (driver.timing.embedding, driver.timing.main) if driver else (0.0, 0.0)
                     began = time.perf_counter()
@@ -107,12 +107,12 @@ def measured(graph_of: Callable[[str], Graph]) -> Dict[str, float]:
                     seconds = time.perf_counter() - began
                     if step < WARM:
                         continue
-                    if what == APART:
+                    if what == "apart":
                         times["embedding"].append(driver.timing.embedding - halves[0])
                         times["main"].append(driver.timing.main - halves[1])
                     else:
                         times["off" if what == "off" else "exact"].append(seconds)
-    assert losses["off"] == losses[AHEAD] == losses[APART], losses
+    assert losses["off"] == losses[AHEAD] == losses["apart"], losses
     return {name: 1e3 * statistics.median(seconds) for name, seconds in times.items()}
 
 

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterable, List, Sequence, Tuple
 # Reasons that are alike but for names are told once, when there are more than this many.
 _TOLD_ONE_BY_ONE = 3
 _BOUND = {"embedding": "embedding graph", "main": "main graph", "program": "program between its steps"}
-_MANNERS = {"ahead": "one ahead of the other", "apart": "one after the other", "in one": "both halves in one run"}
+_MANNERS = {"ahead": "one ahead of the other", "in one": "both halves in one run"}
 
 
 def text(report: Any) -> str:

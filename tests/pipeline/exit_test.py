@@ -13,6 +13,9 @@ atexit.register(lambda: print("steps:", *(session.run(step) or session.run(count
 import tensorflow as tf
 import tf_booster
 from pipelined import batch, dataset, loss_of, v1
+from tf_booster.pipeline import worth
+
+worth.BEGINS = worth.AHEAD
 
 def read(step):
     time.sleep(0.3)

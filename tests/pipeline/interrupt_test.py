@@ -11,6 +11,7 @@ _PROGRAM = """
 import signal, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # A background job's children ignore it.
 import tensorflow as tf
+from tf_booster.pipeline import worth
 from pipelined import batch, booster, dataset, loss_of, threads, v1
 
 def say(what):
@@ -44,6 +45,7 @@ def train(slow_input):
             say("interrupted, threads left: %s" % threads())
             raise
 
+worth.BEGINS = worth.AHEAD
 with booster("exact"):
     try:
         train(slow_input=True)

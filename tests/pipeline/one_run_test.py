@@ -11,6 +11,7 @@ from tf_booster import _compat
 from tf_booster.passes.fetches import note_spec
 from tf_booster.pipeline.attach import driver_of
 from tf_booster.pipeline.worth import IN_ONE, Worth
+from tf_booster.report import report_of
 
 
 class Program:
@@ -82,3 +83,31 @@ def test_an_assertion_is_the_error_of_its_step(monkeypatch):
             bias = raw.run(program.bias)
     # The step that was refused has written nothing, and the one after it has the batch after its.
     assert losses == [1.0, 3.0, "refused", 0.0 + 4.0 + 2.0] and bias == 3.0
+
+
+def trained_with_xla(mode: str) -> Any:
+    """Losses and the last values of a model with a part that XLA compiles, and the passes that changed its graph."""
+    with booster(mode, xla="auto"), tf.Graph().as_default() as graph:
+        v1.set_random_seed(4)
+        ids = tf.data.Dataset.from_tensor_slices(np.random.RandomState(1).randint(0, 20, [12, 128])).repeat()
+        batch = v1.data.make_one_shot_iterator(ids).get_next()
+        table = tf_booster.get_hash_table("t", 4, initializer=tf.random_normal_initializer(seed=3))
+        dense = tf.exp(tf.cast(batch % 7, tf.float32)[:, None] * -0.3) + 0.1
+        hidden = tf.concat([tf_booster.embedding_lookup(table, batch), tf.tanh(tf.sqrt(dense) * 0.7 + dense)], 1)
+        weights = v1.get_variable("w", [5, 1])
+        loss = tf.reduce_mean(tf.square(tf.tanh(tf.sigmoid(hidden @ weights) * 1.3 - 0.2) - 0.5))
+        train = v1.train.AdagradOptimizer(0.1).minimize(loss, v1.train.get_or_create_global_step())
+        note_spec(graph, tf.estimator.EstimatorSpec("train", loss=loss, train_op=train))
+        with v1.train.MonitoredTrainingSession() as session:
+            losses = [session.run([loss, train])[0] for _ in range(12)]
+            values = session._tf_sess().run(weights)
+    passes = {p["name"] for p in report_of(graph).to_dict()["passes"] if p["modified"]}
+    return np.array(losses), values, passes
+
+
+def test_what_xla_compiles_keeps_its_bits(monkeypatch):
+    monkeypatch.setattr(Worth, "manner", lambda self, now: IN_ONE)
+    whole, joined = trained_with_xla("off"), trained_with_xla("exact")
+    assert "xla" in whole[2] and {"xla", "embedding_pipeline"} <= joined[2]
+    np.testing.assert_array_equal(joined[0], whole[0])
+    np.testing.assert_array_equal(joined[1], whole[1])

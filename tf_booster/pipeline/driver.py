@@ -201,9 +201,11 @@ class Driver:
         """How steps are run: AHEAD or IN_ONE; None until that is chosen."""
         return self._worth.to_dict()["manner"]
 
-    def always(self, manner: str) -> None:
-        """Has all steps from now on run as AHEAD, APART or IN_ONE, for measurements."""
+    def always(self, manner: str, depth: Optional[int] = None) -> None:
+        """Has all steps from now on run as AHEAD or IN_ONE, for measurements. depth: how many runs of the embedding graph are begun before
+        their step; with none AHEAD runs one half after the other."""
         self._worth = Worth(manner)
+        self._depth = self._depth if depth is None else depth
 
     def close(self) -> None:
         """Stands for the session's close(): nothing runs after it, and the threads have ended. Does not wait for more than _PATIENCE_SECONDS

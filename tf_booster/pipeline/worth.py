@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import collections
+import math
 import os
 import statistics
 from typing import Any, Callable, Deque, Dict, List, Optional
 
-# The embedding graph of the next step beside the main graph; each half for itself, one after the other; both in one run.
-AHEAD, APART, IN_ONE = "ahead", "apart", "in one"
+# The embedding graph of the next step beside the main graph; both halves in one run.
+AHEAD, IN_ONE = "ahead", "in one"
+# One run costs next to nothing where overlap loses. Tests begin otherwise: their programs end before anything is chosen.
+BEGINS = IN_ONE
 
-# Steps before anything is measured: the first ones make executors and grow tables.
-_WARM = 10
-# Manners take turns of so many steps, of which the first are forgotten: a pipeline fills or runs dry, or an executor is made.
-_TURN, _FORGOTTEN = 12, 4
-# Short steps take longer turns, of so many seconds or steps: where a system puts two threads it leaves them for milliseconds, on one core, too.
-_TURN_SECONDS, _TURN_AT_MOST = 0.02, 96
-# First whether overlap wins clearly over two runs in turn. Where it wins less than _CLEAR, one run is tried, too, which saves what a second
-# run costs. Not before: to make its executor takes as long as to make the step's own, seconds where graphs are large.
-_IS_IT_CLEAR = 2 * [AHEAD, APART]
-_CLEAR = 0.85
-# Seconds that two runs in turn take longer than one: of short steps that alone would look like a clear win.
-_SECOND_RUN = 0.15e-3
-# Turns take turns, so that what changes meanwhile (tables grow, another program starts) weighs on both alike.
-_WHICH = 5 * [IN_ONE, AHEAD]
+# Manners take turns of so many steps, of which the first are forgotten: a pipeline fills or runs dry, or an executor is made. The first turn lasts
+# as long as steps become so much shorter: executors are made, tables grow.
+_TURN, _FORGOTTEN, _STILL_FALLING = 8, 3, 0.75
+# Later turns of short steps are longer, of so many seconds or steps: where a system puts two threads it leaves them for milliseconds, on one core,
+# too. But of this part of all steps so far: a turn in the wrong manner costs.
+_TURN_SECONDS, _TURN_AT_MOST, _PART_OF_ALL = 0.02, 96, 0.01
+# Turns take turns, so that what changes meanwhile (tables grow, another program starts) weighs on both alike: so many of each, fewer where the first n
+# differ by more than chance does (this over the root of n).
+_PAIRS, _CHANCE = 5, 0.2
 # Overlap needs a second thread: it has to win so much. On one core it wins only where a half waits, and then much; what else is measured there is
-# chance. To change the manner again it takes so much, and that in each turn.
+# chance. To change a manner that is found to be right it takes so much, and that in each turn.
 _WINS, _WINS_ON_ONE_CORE, _CHANGES = 0.96, 0.9, 0.96
-# How many turns a choice holds; twice as many each time that it is found to be right. Of 140 turns five are run in the other manner.
-_HOLDS, _HOLDS_AT_MOST = 140, 1120
+# How many steps a choice holds; twice as many each time that it is found to be right. And so many times what it cost to look, in steps, where a step
+# of the other manner is thought to cost two at most: a turn may have met another program's burst.
+_HOLDS, _HOLDS_AT_MOST, _TIMES_COST = 140, 8960, 100
 
 
 class Worth:
@@ -43,13 +42,15 @@ class Worth:
         self, always: Optional[str] = None, agreed: Callable[[Dict[str, Any]], Dict[str, Any]] = lambda mine: mine
     ):
         self._always, self._agreed = always, agreed
-        self._manner, self._steps_left = AHEAD, _WARM
+        self._standing = self._manner = BEGINS  # The manner that another has to beat; that of this step.
+        self._steps = 0
+        self._steps_left = self._turn = _TURN
         self._turns: List[str] = []  # To come, in this order.
         self._measuring = False
-        self._turn = _TURN
-        self._recent: Deque[float] = collections.deque(maxlen=_WARM)
+        self._recent: Deque[float] = collections.deque(maxlen=_TURN_AT_MOST)
         self._wins = _WINS if num_cores() > 1 else _WINS_ON_ONE_CORE
         self._chosen: Optional[str] = None
+        self._sure = False  # All turns were taken, or two looks have found the same.
         self._holds = _HOLDS
         self._periods: Dict[str, List[List[float]]] = {}  # Of each manner's turns.
         self._found: Dict[str, float] = {}
@@ -72,58 +73,83 @@ class Worth:
         }
 
     def _note(self, period: float) -> None:
+        self._steps += 1
         self._steps_left -= 1
         self._recent.append(period)
-        if self._measuring and self._steps_left < self._turn - _FORGOTTEN:
-            self._periods[self._manner][-1].append(period)
         if self._steps_left:
             return
+        if self._measuring:
+            self._periods[self._manner].append(self._last_turn())
         if not self._turns:
             self._go_on()
         if self._turns:
             self._manner, self._steps_left = self._turns.pop(0), self._turn
-            self._periods.setdefault(self._manner, []).append([])
+
+    def _last_turn(self) -> List[float]:
+        return list(self._recent)[_FORGOTTEN - self._turn :]
 
     def _go_on(self) -> None:
-        """After the first steps, after all turns, or when a choice has held long enough."""
+        """After the first turn, after the turns that were to be taken, or when a choice has held long enough."""
         if self._measuring:
             self._found.update({manner: statistics.median(sum(turns, [])) for manner, turns in self._periods.items()})
         said = self._agreed(self._next())
-        self._periods.clear()
         # The manners themselves, which are compared by identity.
-        ours = {manner: manner for manner in (AHEAD, APART, IN_ONE)}
+        ours = {manner: manner for manner in (AHEAD, IN_ONE)}
         self._turns, self._turn = [ours[manner] for manner in said["turns"]], said["turn"]
-        self._measuring = bool(self._turns)
         if not self._turns:
-            self._chosen = self._manner = ours[said["manner"]]
-            self._steps_left = said["holds"] * self._turn
+            self._standing = self._manner = ours[said["manner"]]
+            self._chosen = self._standing if said["is_chosen"] else None
+            self._steps_left = said["steps"]
+        elif not self._measuring:  # The steps until now were the other manner's turn.
+            self._periods = {self._standing: [self._last_turn()], _other(self._standing): []}
+        self._measuring = bool(self._turns)
 
     def _next(self) -> Dict[str, Any]:
-        """Turns to measure, of how many steps; without any: in which manner to run for how many turns."""
+        """Turns to take, of how many steps; without any: in which manner to run for how many steps."""
+        standing, other = self._standing, _other(self._standing)
         if not self._measuring:
+            if self._chosen is None and self._is_falling():
+                return {"turns": [], "turn": _TURN, "manner": standing, "is_chosen": False, "steps": _TURN}
             usual = statistics.median(self._recent)
-            turn = min(max(int(_TURN_SECONDS / usual) if usual > 0 else 0, _TURN), _TURN_AT_MOST)
-            return {"turns": _WHICH if IN_ONE in self._found else _IS_IT_CLEAR, "turn": turn}
-        if IN_ONE not in self._found:
-            clear = _CLEAR * (self._found[APART] - _SECOND_RUN)
-            if self._found[AHEAD] > clear or not self._in_each_turn_less(AHEAD, APART):
-                return {"turns": _WHICH, "turn": self._turn}
-            best = AHEAD
-        else:
-            best = self._best()
+            turn = min(int(_TURN_SECONDS / usual) if usual > 0 else 0, _TURN_AT_MOST, int(_PART_OF_ALL * self._steps))
+            return {"turns": [other], "turn": max(turn, _TURN)}
+        best = self._best(other)
+        if best is None:
+            return {"turns": [standing, other], "turn": self._turn}
+        num_turns = len(self._periods[other])
+        self._sure = self._sure or num_turns == _PAIRS or best is self._chosen
         self._holds = min(2 * self._holds, _HOLDS_AT_MOST) if best is self._chosen else _HOLDS
-        return {"turns": [], "turn": self._turn, "manner": best, "holds": self._holds}
+        slower = min(self._found[_other(best)] / max(self._found[best], 1e-9) - 1.0, 1.0)
+        holds = max(self._holds, int(_TIMES_COST * slower * num_turns * self._turn))
+        steps = min(holds, _HOLDS_AT_MOST)
+        return {"turns": [], "turn": self._turn, "manner": best, "is_chosen": True, "steps": steps}
 
-    def _best(self) -> str:
-        if self._chosen is None:
-            return AHEAD if self._found[AHEAD] < self._wins * self._found[IN_ONE] else IN_ONE
-        other = IN_ONE if self._chosen is AHEAD else AHEAD
-        less = self._found[other] < _CHANGES * self._found[self._chosen]
-        return other if less and self._in_each_turn_less(other, self._chosen) else self._chosen
+    def _is_falling(self) -> bool:
+        last = list(self._recent)[-6:]
+        return min(last[3:]) < _STILL_FALLING * min(last[:3])
 
-    def _in_each_turn_less(self, one: str, other: str) -> bool:
-        pairs = zip(self._periods[one], self._periods[other])
+    def _best(self, other: str) -> Optional[str]:
+        """The manner to go on with; None as long as that is not known."""
+        num_turns = len(self._periods[other])
+        ratio = self._found[other] / max(self._found[self._standing], 1e-9)
+        if self._sure:
+            if not self._in_each_turn_less(other):
+                return self._standing
+            bound, chance = min(_CHANGES, self._wins) if other is AHEAD else _CHANGES, math.inf
+        else:
+            bound = self._wins if other is AHEAD else 1.0 / self._wins
+            chance = _CHANCE / math.sqrt(num_turns)
+        if num_turns == _PAIRS or abs(ratio / bound - 1.0) > chance:
+            return other if ratio < bound else self._standing
+        return None
+
+    def _in_each_turn_less(self, other: str) -> bool:
+        pairs = zip(self._periods[other], self._periods[self._standing])
         return all(statistics.median(a) < statistics.median(b) for a, b in pairs)
+
+
+def _other(manner: str) -> str:
+    return IN_ONE if manner is AHEAD else AHEAD
 
 
 def num_cores() -> int:
