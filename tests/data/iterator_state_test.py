@@ -61,13 +61,17 @@ def test_a_restored_iterator_can_be_saved_before_it_is_used(files, tmp_path):
 
 
 def test_compressed_files(tmp_path):
-    packed = write_files(tmp_path, (9, 9), "GZIP")
+    """The next files are inflated ahead."""
+    packed = write_files(tmp_path, (9, 9, 7, 9), "GZIP")
     dataset = tf_booster.TFRecordExampleDataset(packed, FEATURES, 4, compression="GZIP", buffer_size=64)
-    saved, restored = iter(dataset), iter(dataset)
-    next(saved)
-    path = tf.train.Checkpoint(iterator=saved).save(str(tmp_path / "state"))
-    tf.train.Checkpoint(iterator=restored).restore(path)
-    assert rest(restored) == ids(dataset)[1:]
+    wanted = ids(dataset)
+    for position in range(len(wanted)):
+        saved, restored = iter(dataset), iter(dataset)
+        for _ in range(position):
+            next(saved)
+        path = tf.train.Checkpoint(iterator=saved).save(str(tmp_path / f"at-{position}"))
+        tf.train.Checkpoint(iterator=restored).restore(path)
+        assert rest(restored) == wanted[position:]
 
 
 def test_errors_that_were_met_ahead_are_not_lost(files, tmp_path):

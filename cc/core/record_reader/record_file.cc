@@ -37,11 +37,13 @@ Status RecordFile::InFile(const Status& status) const {
   return {status.code(), options_->op + ": " + status.message() + " (" + name_ + ")"};
 }
 
-bool RecordFile::MayLoad() const { return !stop_ && !no_more_ && open_error_.ok() && ready_.size() < kBlocksAhead; }
+bool RecordFile::MayLoad() const {
+  return !stop_ && !no_more_ && open_error_.ok() && ready_.size() < options_->blocks_ahead;
+}
 
 void RecordFile::ScheduleLoad() {
   // A thread that wakes up loads several blocks: on a busy machine it may wait for a processor as long as it then runs.
-  if (scheduled_ || !MayLoad() || ready_.size() > kBlocksAhead / 2) return;
+  if (scheduled_ || !MayLoad() || ready_.size() > options_->blocks_ahead / 2) return;
   switch (options_->ahead->by()) {
     case ReadAhead::By::kOwnThreads:
       scheduled_ = true;

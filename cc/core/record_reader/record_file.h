@@ -24,6 +24,8 @@ struct ReadOptions {
   OpenByteSource open;
   bool verify_crc = true;
   size_t block_bytes = 1 << 20;
+  size_t blocks_ahead = 4;  // Of each file, at most.
+  size_t files_ahead = 1;   // Opened before their turn.
   std::shared_ptr<BlockPool> blocks;
   std::function<void(std::function<void()>)> schedule;  // Runs a function soon, on a thread of its own: to read.
   ReadAhead* ahead = nullptr;                           // Whether those read, or who else.
@@ -55,8 +57,6 @@ class RecordFile {
   uint64_t offset() const { return offset_; }
 
  private:
-  static constexpr size_t kBlocksAhead = 4;
-
   Status InFile(const Status& status) const;
   bool MayLoad() const;  // These two need mutex_.
   void ScheduleLoad();

@@ -3,8 +3,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "cc/core/base/test.h"
 #include "cc/core/record_reader/read_ahead.h"
@@ -112,6 +116,53 @@ TEST(AFileIsTakenOnceOrWithdrawn) {
   EXPECT_TRUE(!reader.ahead.Withdraw(&file));
   file.LoadAhead();
   ReadAndCompare(&file, 0, kRecords);
+}
+
+// Counts the reads of another source.
+class CountingSource final : public ByteSource {
+ public:
+  CountingSource(std::unique_ptr<ByteSource> of, int* reads) : of_(std::move(of)), reads_(reads) {}
+  Status Read(size_t n, char* to, size_t* got) override {
+    ++*reads_;
+    return of_->Read(n, to, got);
+  }
+  Status Skip(uint64_t offset) override { return of_->Skip(offset); }
+
+ private:
+  const std::unique_ptr<ByteSource> of_;
+  int* const reads_;
+};
+
+TEST(BlocksAheadAreBounded) {
+  std::string content;
+  for (int i = 0; i < 1000; ++i) AppendRecord(std::string(100, 'x'), &content);
+  MemoryFiles files;
+  files.Add("file", std::move(content));
+  for (const int blocks : {4, 20}) {
+    Reader reader(files, 16, 1);
+    std::vector<std::function<void()>> loads;
+    int reads = 0;
+    reader.options.schedule = [&](std::function<void()> load) { loads.push_back(std::move(load)); };
+    reader.options.open = [&](const std::string& name, std::unique_ptr<ByteSource>* source) {
+      std::unique_ptr<ByteSource> of;
+      const Status status = files.Open()(name, &of);
+      *source = std::make_unique<CountingSource>(std::move(of), &reads);
+      return status;
+    };
+    reader.options.blocks_ahead = blocks;
+    RecordFile file(&reader.options, "file", 0);
+    file.Start();
+    EXPECT_EQ(loads.size(), size_t{1});
+    loads[0]();
+    EXPECT_EQ(reads, blocks);
+    // Half of them are taken before a thread is asked for more.
+    Record record;
+    bool ended = false;
+    while (loads.size() == 1 && !ended) EXPECT_TRUE(file.Next(&record, &ended).ok());
+    EXPECT_EQ(loads.size(), size_t{2});
+    loads.back()();
+    EXPECT_EQ(reads, blocks + blocks / 2);
+  }
 }
 
 TEST(ErrorsNameTheFileAndEndIt) {

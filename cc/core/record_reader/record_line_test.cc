@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <random>
 #include <string>
@@ -52,7 +53,8 @@ class Pipeline {
  public:
   Pipeline(const MemoryFiles& files, int processors, int workers, State state)
       : reader_(files, processors, workers), restored_(std::move(state.ahead)), number_(state.file), line_(true) {
-    if (number_ < kFiles) Open(state.offset);
+    if (processors > 2) reader_.options.blocks_ahead = 100;  // Whole files.
+    OpenAhead(state.offset);
     line_.SetWorkers(workers);
     for (int w = 0; w < workers; ++w) threads_.emplace_back([this] { Work(); });
   }
@@ -80,7 +82,7 @@ class Pipeline {
       for (const Batch* batch : batches) state.ahead.push_back(Parse(*batch));
       state.ahead.insert(state.ahead.end(), restored_.begin() + next_restored_, restored_.end());
       state.file = number_;
-      state.offset = file_ == nullptr ? 0 : file_->offset();
+      state.offset = files_.empty() ? 0 : files_.front()->offset();
       return state;
     });
   }
@@ -98,9 +100,13 @@ class Pipeline {
     void Start() {}
   };
 
-  void Open(uint64_t offset) {
-    file_ = std::make_unique<RecordFile>(&reader_.options, NameOf(number_), offset);
-    file_->Start();
+  // The present file, read on from `offset`, and two more.
+  void OpenAhead(uint64_t offset) {
+    while (files_.size() < 3 && number_ + static_cast<int>(files_.size()) < kFiles) {
+      const int number = number_ + static_cast<int>(files_.size());
+      files_.push_back(std::make_unique<RecordFile>(&reader_.options, NameOf(number), number == number_ ? offset : 0));
+      files_.back()->Start();
+    }
   }
 
   Begun Gather(Batch* batch) {
@@ -111,15 +117,16 @@ class Pipeline {
     while (number_ < kFiles && batch->records.size() < kBatch) {
       Record record;
       bool ended = false;
-      const Status status = file_->Next(&record, &ended);
+      const Status status = files_.front()->Next(&record, &ended);
       if (!status.ok()) {
         batch->records.clear();
         batch->given = {status.message()};
         return Begun::kToFinish;
       }
       if (ended) {
-        file_.reset();
-        if (++number_ < kFiles) Open(0);
+        files_.pop_front();
+        ++number_;
+        OpenAhead(0);
         continue;
       }
       batch->blocks.push_back(*record.block);
@@ -148,7 +155,7 @@ class Pipeline {
   const std::vector<Parsed> restored_;
   size_t next_restored_ = 0;
   int number_;
-  std::unique_ptr<RecordFile> file_;
+  std::deque<std::unique_ptr<RecordFile>> files_;  // From number_ on.
   Line line_;
   std::vector<std::thread> threads_;
 };

@@ -32,7 +32,7 @@ constexpr char kNumAhead[] = "num_ahead";
 constexpr char kName[] = "name";
 constexpr char kOffset[] = "offset";
 
-// Files that are opened before their turn, while places are still empty. Afterwards one is enough.
+// Files that are opened before their turn, while places are still empty. Afterwards ReadOptions has a say.
 constexpr size_t kMaxAhead = 16;
 
 class FileInterleave final : public RecordStream {
@@ -141,7 +141,7 @@ class FileInterleave final : public RecordStream {
 
   // Takes names until enough files are open ahead. Errors wait for their turn.
   void LookAhead(IteratorContext* ctx) {
-    const size_t wanted = std::clamp<size_t>(places_.size() - num_open_, 1, kMaxAhead);
+    const size_t wanted = std::clamp<size_t>(places_.size() - num_open_, read_->files_ahead, kMaxAhead);
     while (!names_ended_ && ahead_.size() < wanted) {
       std::vector<Tensor> element;
       Ahead ahead;

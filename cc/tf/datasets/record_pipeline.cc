@@ -20,6 +20,12 @@ namespace {
 
 constexpr int64_t kMaxBlockBytes = 1 << 20, kMinBlockBytes = 64 << 10, kAllBlockBytes = 16 << 20;
 constexpr int64_t kMaxReadThreads = 16;
+constexpr int64_t kBlocksAhead = 4;
+// One file is inflated by one thread, six times as long as its records are then parsed. So the next ones are inflated
+// beside it, up to so many bytes of all together. More files ahead with less of each: of files of 14 MB, two ahead in
+// place of one took 8 % less time, of files of 116 MB 10 % more, for of those each begins with what was ahead.
+constexpr int64_t kInflatedBytes = 64 << 20;
+constexpr int64_t kMaxInflated = 4;  // Files.
 // A shuffle in the description of a copy. Arguments: buffer size, number of the shared seeds.
 constexpr char kSharedShuffle[] = "shared_shuffle";
 
@@ -120,8 +126,16 @@ size_t RecordPipeline::BlockBytes() const {
   return std::clamp(kAllBlockBytes / interleave.cycle_length, kMinBlockBytes, kMaxBlockBytes);
 }
 
-int RecordPipeline::ReadThreads() const {
-  return static_cast<int>(std::min(interleave.cycle_length + 1, kMaxReadThreads));
+RecordPipeline::Ahead RecordPipeline::PlanReads(int processors, double parsers) const {
+  int64_t files = 1, blocks = kBlocksAhead;
+  if (!compression.empty() && processors > 1) {
+    const int64_t busy = std::min<int64_t>({static_cast<int64_t>(parsers), processors, kMaxInflated});
+    files = std::max<int64_t>(1, busy - interleave.cycle_length);
+    const int64_t of_file = kInflatedBytes / (interleave.cycle_length + files);
+    blocks = std::max<int64_t>(kBlocksAhead, of_file / static_cast<int64_t>(BlockBytes()));
+  }
+  return {static_cast<int>(std::min(interleave.cycle_length + files, kMaxReadThreads)), static_cast<size_t>(files),
+          static_cast<size_t>(blocks)};
 }
 
 int64_t RecordPipeline::Cardinality(bool no_files) const {

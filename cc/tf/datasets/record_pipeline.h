@@ -40,8 +40,13 @@ struct RecordPipeline {
 
   // 1 MiB, less where many files are open at once: up to five blocks of each are held.
   size_t BlockBytes() const;
-  // Threads that are worth having for reading: one for each open file and one for the next.
-  int ReadThreads() const;
+  // How files are read ahead where this process may use `processors`, and `parsers` threads may parse.
+  struct Ahead {
+    int threads;    // For reading: one for each open file and for each of the next.
+    size_t files;   // The next ones that are open, once all of cycle_length are.
+    size_t blocks;  // Of each.
+  };
+  Ahead PlanReads(int processors, double parsers) const;
   // Of batches, as tf.data counts its own transformations of files, whose records are not counted.
   int64_t Cardinality(bool no_files) const;
 

@@ -54,20 +54,25 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
 
   Status Initialize(IteratorContext* ctx) override {
     const RecordPipeline& pipeline = dataset()->options().pipeline;
+    double parsers = 1;
     {
       mutex_lock lock(*mu_);
       if (parallelism_->value == model::kAutotune) {
         parallelism_->value = tensorflow::data::GetAutotuneDefaultParallelism(ctx);
       }
-      ahead_.SetParsers(parallelism_->value);
+      parsers = parallelism_->value;
     }
+    ahead_.SetParsers(parsers);
+    const RecordPipeline::Ahead ahead = pipeline.PlanReads(tensorflow::port::MaxParallelism(), parsers);
     TF_RETURN_IF_ERROR(tensorflow::RegisterCancellationCallback(
         ctx->cancellation_manager(), [this] { line_.Cancel(); }, &deregister_));
-    read_threads_ = ctx->CreateThreadPool("tf_booster_read_records", pipeline.ReadThreads());
+    read_threads_ = ctx->CreateThreadPool("tf_booster_read_records", ahead.threads);
     read_.open = OpenFilesOf(ctx->env(), pipeline.compression);
     read_.op = "TFRecordExampleDataset";
     read_.verify_crc = pipeline.verify_crc;
     read_.block_bytes = pipeline.BlockBytes();
+    read_.blocks_ahead = ahead.blocks;
+    read_.files_ahead = ahead.files;
     read_.blocks = BlockPool::Shared();
     read_.schedule = [this](std::function<void()> load) { read_threads_->Schedule(std::move(load)); };
     read_.ahead = &ahead_;
