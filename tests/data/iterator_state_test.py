@@ -89,6 +89,23 @@ def test_errors_that_were_met_ahead_are_not_lost(files, tmp_path):
     assert first + outcomes(restored) == wanted
 
 
+@pytest.mark.parametrize("settings", [{"num_parallel_calls": 1}, {"num_parallel_calls": 2, "cycle_length": 2}])
+def test_a_damaged_file_gives_its_error_once(settings, files, tmp_path):
+    """Wherever the state was saved: before the error, behind it, and while the ended file still has its place."""
+    cut = tmp_path / "cut"
+    with open(files[2], "rb") as source:
+        cut.write_bytes(source.read()[:-3])
+    dataset = tf_booster.TFRecordExampleDataset([files[0], str(cut), files[3]], FEATURES, 4, **settings)
+    wanted = outcomes(iter(dataset))
+    assert wanted.count("DataLossError") == 1
+    for position in range(len(wanted)):
+        saved, restored = iter(dataset), iter(dataset)
+        first = outcomes(saved, position)
+        path = tf.train.Checkpoint(iterator=saved).save(str(tmp_path / "state"))
+        tf.train.Checkpoint(iterator=restored).restore(path)
+        assert first + outcomes(restored) == wanted, position
+
+
 def test_a_state_of_other_settings_is_refused(files, tmp_path):
     saved = iter(tf_booster.TFRecordExampleDataset(files, FEATURES, 1, cycle_length=4))
     for _ in range(3):

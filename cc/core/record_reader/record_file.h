@@ -52,6 +52,11 @@ class RecordFile {
   // each call tries again; any other error ends the file.
   Status Next(Record* record, bool* end);
 
+  // Whether Next has ended: it said so, or gave the error that ends the file.
+  bool ended() const { return ended_; }
+  // Stands for a file that has ended, before its first Next and instead of Start.
+  void End() { ended_ = true; }
+
   const std::string& name() const { return name_; }
   // Where the record begins that Next will return.
   uint64_t offset() const { return offset_; }

@@ -31,6 +31,7 @@ constexpr char kNamesEnded[] = "names_ended";
 constexpr char kNumAhead[] = "num_ahead";
 constexpr char kName[] = "name";
 constexpr char kOffset[] = "offset";
+constexpr char kEnded[] = "ended";
 
 // Files that are opened before their turn, while places are still empty. Afterwards ReadOptions has a say.
 constexpr size_t kMaxAhead = 16;
@@ -161,6 +162,8 @@ class FileInterleave final : public RecordStream {
 
   static Status SaveFile(IteratorStateWriter* writer, const std::string& at, const RecordFile& file) {
     TF_RETURN_IF_ERROR(writer->WriteScalar(at, kName, tstring(file.name())));
+    // A damaged file whose error was given keeps its place until its next turn, and would give the error once more.
+    if (file.ended()) TF_RETURN_IF_ERROR(writer->WriteScalar(at, kEnded, 1));
     return writer->WriteScalar(at, kOffset, static_cast<int64_t>(file.offset()));
   }
 
@@ -170,7 +173,11 @@ class FileInterleave final : public RecordStream {
     TF_RETURN_IF_ERROR(reader->ReadScalar(at, kName, &name));
     TF_RETURN_IF_ERROR(reader->ReadScalar(at, kOffset, &offset));
     *file = std::make_unique<RecordFile>(read_, std::string(name), static_cast<uint64_t>(offset));
-    (*file)->Start();
+    if (reader->Contains(at, kEnded)) {
+      (*file)->End();
+    } else {
+      (*file)->Start();
+    }
     return OkStatus();
   }
 

@@ -52,10 +52,10 @@ std::vector<Node*> Awaited(const Node& node) {
   return awaited;
 }
 
-// Whether nothing but `reader` takes what `node` puts out.
+// Whether nothing but `reader` takes what `node` puts out, or waits for it.
 bool IsReadByOnly(const Node& node, const Node* reader) {
   for (const Edge* edge : node.out_edges()) {
-    if (!edge->IsControlEdge() && edge->dst() != reader) return false;
+    if (edge->dst() != reader && !edge->dst()->IsSink()) return false;
   }
   return true;
 }
