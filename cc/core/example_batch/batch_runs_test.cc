@@ -14,6 +14,7 @@
 #include "cc/core/base/shared_loop.h"
 #include "cc/core/base/test.h"
 #include "cc/core/example_batch/batch_plan.h"
+#include "cc/core/example_parser/testing/feature.h"
 #include "cc/core/example_parser/testing/wire_builder.h"
 
 using namespace tf_booster::example_parser;           // NOLINT
@@ -25,20 +26,11 @@ namespace {
 constexpr size_t kPair = 0, kIds = 1, kWeights = 2, kWords = 3, kFeatures = 4;
 using Lengths = std::function<size_t(size_t record)>;
 
-FeatureSpec Make(const char* name, ValueType type, FeatureKind kind, size_t elements) {
-  FeatureSpec feature;
-  feature.name = name;
-  feature.type = type;
-  feature.kind = kind;
-  feature.elements = elements;
-  return feature;
-}
-
 ExampleParser MakeParser() {
-  std::vector<FeatureSpec> features = {Make("pair", ValueType::kInt64, FeatureKind::kFixedDense, 2),
-                                       Make("ids", ValueType::kInt64, FeatureKind::kSparse, 1),
-                                       Make("weights", ValueType::kFloat, FeatureKind::kRagged, 1),
-                                       Make("words", ValueType::kBytes, FeatureKind::kSparse, 1)};
+  std::vector<FeatureSpec> features = {FeatureOf("pair", ValueType::kInt64, FeatureKind::kFixedDense, 2),
+                                       FeatureOf("ids", ValueType::kInt64, FeatureKind::kSparse, 1),
+                                       FeatureOf("weights", ValueType::kFloat, FeatureKind::kRagged, 1),
+                                       FeatureOf("words", ValueType::kBytes, FeatureKind::kSparse, 1)};
   std::shared_ptr<const ParserSpec> spec;
   EXPECT_OK(ParserSpec::Make(features, Semantics::kBatch, &spec));
   return ExampleParser(spec);

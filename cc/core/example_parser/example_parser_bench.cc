@@ -12,6 +12,7 @@
 
 #include "cc/core/example_parser/example_parser.h"
 #include "cc/core/example_parser/testing/bench.h"
+#include "cc/core/example_parser/testing/feature.h"
 #include "cc/core/example_parser/testing/wire_builder.h"
 
 namespace tf_booster::example_parser {
@@ -20,6 +21,7 @@ namespace {
 using testing::BytesFeature;
 using testing::Entry;
 using testing::Example;
+using testing::FeatureOf;
 using testing::FloatFeature;
 using testing::Int64Feature;
 using testing::Medians;
@@ -39,15 +41,6 @@ struct Layout {
   bool shuffled = false;
 };
 
-FeatureSpec Feature(const std::string& name, ValueType type, FeatureKind kind, size_t elements) {
-  FeatureSpec feature;
-  feature.name = name;
-  feature.type = type;
-  feature.kind = kind;
-  feature.elements = elements;
-  return feature;
-}
-
 // `lists` features of `length` ids.
 Layout Ids(const char* name, int lists, int length, FeatureKind kind, std::function<int64_t(Random&)> id,
            bool shuffled = false) {
@@ -58,7 +51,7 @@ Layout Ids(const char* name, int lists, int length, FeatureKind kind, std::funct
   for (int i = 0; i < lists; ++i) keys.push_back("f" + std::to_string(i));
   std::sort(keys.begin(), keys.end());
   for (const auto& key : keys) {
-    layout.features.push_back(Feature(key, ValueType::kInt64, kind, kind == FeatureKind::kFixedDense ? length : 1));
+    layout.features.push_back(FeatureOf(key, ValueType::kInt64, kind, kind == FeatureKind::kFixedDense ? length : 1));
   }
   layout.entries = [keys, length, id](Random& random) {
     std::vector<std::string> entries;
@@ -76,15 +69,15 @@ Layout Ids(const char* name, int lists, int length, FeatureKind kind, std::funct
 Layout Mixed() {
   Layout layout;
   layout.name = "mixed, Criteo with history, about 1.3 kB";
-  layout.features.push_back(Feature("label", ValueType::kFloat, FeatureKind::kFixedDense, 1));
+  layout.features.push_back(FeatureOf("label", ValueType::kFloat, FeatureKind::kFixedDense, 1));
   for (int i = 1; i <= 13; ++i) {
-    layout.features.push_back(Feature("I" + std::to_string(i), ValueType::kFloat, FeatureKind::kFixedDense, 1));
+    layout.features.push_back(FeatureOf("I" + std::to_string(i), ValueType::kFloat, FeatureKind::kFixedDense, 1));
   }
   for (int i = 1; i <= 26; ++i) {
-    layout.features.push_back(Feature("C" + std::to_string(i), ValueType::kInt64, FeatureKind::kFixedDense, 1));
+    layout.features.push_back(FeatureOf("C" + std::to_string(i), ValueType::kInt64, FeatureKind::kFixedDense, 1));
   }
   for (const char* name : {"user_click_history_item_ids", "user_click_history_category_ids", "user_cart_item_ids"}) {
-    layout.features.push_back(Feature(name, ValueType::kInt64, FeatureKind::kSparse, 1));
+    layout.features.push_back(FeatureOf(name, ValueType::kInt64, FeatureKind::kSparse, 1));
   }
   layout.entries = [](Random& random) {
     std::vector<std::string> entries;
@@ -111,7 +104,7 @@ Layout Strings() {
   layout.name = "strings, 26 x 1 of 8 bytes, sparse";
   std::vector<std::string> keys;
   for (int i = 1; i <= 26; ++i) keys.push_back("C" + std::to_string(i));
-  for (const auto& key : keys) layout.features.push_back(Feature(key, ValueType::kBytes, FeatureKind::kSparse, 1));
+  for (const auto& key : keys) layout.features.push_back(FeatureOf(key, ValueType::kBytes, FeatureKind::kSparse, 1));
   layout.entries = [keys](Random& random) {
     std::vector<std::string> entries;
     for (const auto& key : keys) {

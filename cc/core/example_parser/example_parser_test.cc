@@ -7,6 +7,7 @@
 
 #include "cc/core/base/test.h"
 #include "cc/core/example_parser/testing/against_reference.h"
+#include "cc/core/example_parser/testing/feature.h"
 #include "cc/core/example_parser/testing/guarded_memory.h"
 #include "cc/core/example_parser/testing/wire_builder.h"
 
@@ -16,15 +17,6 @@ using namespace tf_booster::example_parser::testing;  // NOLINT
 
 namespace {
 
-FeatureSpec Make(const std::string& name, ValueType type, FeatureKind kind, size_t elements = 1) {
-  FeatureSpec feature;
-  feature.name = name;
-  feature.type = type;
-  feature.kind = kind;
-  feature.elements = elements;
-  return feature;
-}
-
 std::shared_ptr<const ParserSpec> Spec(std::vector<FeatureSpec> features) {
   std::shared_ptr<const ParserSpec> spec;
   EXPECT_OK(ParserSpec::Make(std::move(features), Semantics::kBatch, &spec));
@@ -32,12 +24,12 @@ std::shared_ptr<const ParserSpec> Spec(std::vector<FeatureSpec> features) {
 }
 
 std::vector<FeatureSpec> Everything() {
-  return {Make("id", ValueType::kInt64, FeatureKind::kFixedDense),
-          Make("weights", ValueType::kFloat, FeatureKind::kFixedDense, 3),
-          Make("history_of_item_ids_of_a_user", ValueType::kInt64, FeatureKind::kSparse),
-          Make("words", ValueType::kBytes, FeatureKind::kRagged),
-          Make("name", ValueType::kBytes, FeatureKind::kFixedDense),
-          Make("pairs", ValueType::kInt64, FeatureKind::kVarLenDense, 2)};
+  return {FeatureOf("id", ValueType::kInt64, FeatureKind::kFixedDense),
+          FeatureOf("weights", ValueType::kFloat, FeatureKind::kFixedDense, 3),
+          FeatureOf("history_of_item_ids_of_a_user", ValueType::kInt64, FeatureKind::kSparse),
+          FeatureOf("words", ValueType::kBytes, FeatureKind::kRagged),
+          FeatureOf("name", ValueType::kBytes, FeatureKind::kFixedDense),
+          FeatureOf("pairs", ValueType::kInt64, FeatureKind::kVarLenDense, 2)};
 }
 
 std::vector<std::string> EntriesOf(int64_t i) {
@@ -59,13 +51,13 @@ TEST(SpecsThatCannotBe) {
     EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(StatusCode::kInvalidArgument));
     EXPECT_TRUE(status.message().find(text) != std::string::npos);
   };
-  FeatureSpec a = Make("a", ValueType::kInt64, FeatureKind::kFixedDense, 2);
+  FeatureSpec a = FeatureOf("a", ValueType::kInt64, FeatureKind::kFixedDense, 2);
   fails({a, a}, "same name");
   a.required = false;
   a.default_int64 = {1};
   fails({a}, "default of 1 values, but 2");
-  fails({Make("a", ValueType::kInt64, FeatureKind::kVarLenDense, 0)}, "stride of 0");
-  fails({Make("a", ValueType::kInt64, FeatureKind::kFixedDense, size_t{1} << 31)}, "elements");
+  fails({FeatureOf("a", ValueType::kInt64, FeatureKind::kVarLenDense, 0)}, "stride of 0");
+  fails({FeatureOf("a", ValueType::kInt64, FeatureKind::kFixedDense, size_t{1} << 31)}, "elements");
 }
 
 TEST(KeysInAnyOrder) {
@@ -83,8 +75,8 @@ TEST(KeysInAnyOrder) {
 // Values go to memory that was lent, just enough of it, and to the slice's own when that is full; records that follow
 // go behind those before.
 TEST(ValuesGoToLentMemory) {
-  const auto spec = Spec(
-      {Make("ids", ValueType::kInt64, FeatureKind::kSparse), Make("floats", ValueType::kFloat, FeatureKind::kRagged)});
+  const auto spec = Spec({FeatureOf("ids", ValueType::kInt64, FeatureKind::kSparse),
+                          FeatureOf("floats", ValueType::kFloat, FeatureKind::kRagged)});
   for (SimdLevel level : RunnableSimdLevels()) {
     const ExampleParser parser(spec, level);
     ParsedSlice slice;
@@ -148,7 +140,7 @@ TEST(SlicesWriteTheirRowsOnly) {
 TEST(ASliceMayServeAnotherParser) {
   ParsedSlice slice;
   EXPECT_EQ(Compare(ExampleParser(Spec(Everything())), {Example(EntriesOf(4))}, 0, &slice), "");
-  EXPECT_EQ(Compare(ExampleParser(Spec({Make("words", ValueType::kBytes, FeatureKind::kSparse)})),
+  EXPECT_EQ(Compare(ExampleParser(Spec({FeatureOf("words", ValueType::kBytes, FeatureKind::kSparse)})),
                     {Example(EntriesOf(4))}, 0, &slice),
             "");
   EXPECT_EQ(Compare(ExampleParser(Spec({})), {Example(EntriesOf(4)), ""}, 0, &slice), "");
@@ -173,14 +165,14 @@ TEST(ErrorsNameRecordAndFeature) {
 
 // Features that come and go, over more slices than a choice to write their default everywhere lasts; odd records too.
 TEST(DefaultsOfFeaturesThatAreOftenMissing) {
-  std::vector<FeatureSpec> features = {Make("id", ValueType::kInt64, FeatureKind::kFixedDense),
-                                       Make("weights", ValueType::kFloat, FeatureKind::kFixedDense, 3),
-                                       Make("name", ValueType::kBytes, FeatureKind::kFixedDense)};
+  std::vector<FeatureSpec> features = {FeatureOf("id", ValueType::kInt64, FeatureKind::kFixedDense),
+                                       FeatureOf("weights", ValueType::kFloat, FeatureKind::kFixedDense, 3),
+                                       FeatureOf("name", ValueType::kBytes, FeatureKind::kFixedDense)};
   for (FeatureSpec& feature : features) feature.required = false;
   features[0].default_int64 = {-5};
   features[1].default_float = {1, 2, 3};
   features[2].default_bytes = {"nobody"};
-  features.push_back(Make("label", ValueType::kInt64, FeatureKind::kFixedDense));
+  features.push_back(FeatureOf("label", ValueType::kInt64, FeatureKind::kFixedDense));
   const auto spec = Spec(features);
   std::mt19937_64 random(4);
   for (SimdLevel level : RunnableSimdLevels()) {
@@ -246,8 +238,8 @@ TEST(ManyFeatures) {
   std::vector<FeatureSpec> features;
   std::vector<std::string> entries;
   for (int f = 0; f < 3000; ++f) {
-    features.push_back(Make("feature_" + std::to_string(f), ValueType::kInt64,
-                            f % 2 ? FeatureKind::kFixedDense : FeatureKind::kSparse));
+    features.push_back(FeatureOf("feature_" + std::to_string(f), ValueType::kInt64,
+                                 f % 2 ? FeatureKind::kFixedDense : FeatureKind::kSparse));
     entries.push_back(Entry(features.back().name, Int64Feature({f})));
   }
   std::vector<std::string> records = {Example(entries)};

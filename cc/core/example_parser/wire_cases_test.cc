@@ -5,6 +5,7 @@
 
 #include "cc/core/base/test.h"
 #include "cc/core/example_parser/testing/against_reference.h"
+#include "cc/core/example_parser/testing/feature.h"
 #include "cc/core/example_parser/testing/wire_builder.h"
 
 using namespace tf_booster::example_parser;           // NOLINT
@@ -12,25 +13,16 @@ using namespace tf_booster::example_parser::testing;  // NOLINT
 
 namespace {
 
-FeatureSpec Make(const char* name, ValueType type, FeatureKind kind, size_t elements) {
-  FeatureSpec feature;
-  feature.name = name;
-  feature.type = type;
-  feature.kind = kind;
-  feature.elements = elements;
-  feature.required = false;
-  return feature;
-}
-
 // a: one int64, 7 by default; f: two floats, 7 and 8; v: sparse int64; s: sparse strings; l: floats in twos; t: two
 // strings.
 std::vector<FeatureSpec> Features() {
-  std::vector<FeatureSpec> features = {Make("a", ValueType::kInt64, FeatureKind::kFixedDense, 1),
-                                       Make("f", ValueType::kFloat, FeatureKind::kFixedDense, 2),
-                                       Make("v", ValueType::kInt64, FeatureKind::kSparse, 1),
-                                       Make("s", ValueType::kBytes, FeatureKind::kRagged, 1),
-                                       Make("l", ValueType::kFloat, FeatureKind::kVarLenDense, 2),
-                                       Make("t", ValueType::kBytes, FeatureKind::kFixedDense, 2)};
+  std::vector<FeatureSpec> features = {FeatureOf("a", ValueType::kInt64, FeatureKind::kFixedDense, 1),
+                                       FeatureOf("f", ValueType::kFloat, FeatureKind::kFixedDense, 2),
+                                       FeatureOf("v", ValueType::kInt64, FeatureKind::kSparse, 1),
+                                       FeatureOf("s", ValueType::kBytes, FeatureKind::kRagged, 1),
+                                       FeatureOf("l", ValueType::kFloat, FeatureKind::kVarLenDense, 2),
+                                       FeatureOf("t", ValueType::kBytes, FeatureKind::kFixedDense, 2)};
+  for (FeatureSpec& feature : features) feature.required = false;
   features[0].default_int64 = {7};
   features[1].default_float = {7, 8};
   features[5].default_bytes = {"x", "y"};
