@@ -3,6 +3,7 @@
 from typing import Any, Dict, List
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from pipelined import booster, v1
 
@@ -12,6 +13,11 @@ from tf_booster.passes.fetches import note_spec
 from tf_booster.pipeline.attach import driver_of
 from tf_booster.pipeline.worth import IN_ONE, Worth
 from tf_booster.report import report_of
+
+
+@pytest.fixture(autouse=True)
+def in_one(monkeypatch):
+    monkeypatch.setattr(Worth, "manner", lambda self, now: IN_ONE)
 
 
 class Program:
@@ -46,8 +52,7 @@ def ran(program: Program, session: tf.compat.v1.Session) -> Dict[str, Any]:
     return {node.name: node for graph in metadata.partition_graphs for node in graph.node}
 
 
-def test_no_queue_between_the_halves(monkeypatch):
-    monkeypatch.setattr(Worth, "manner", lambda self, now: IN_ONE)
+def test_no_queue_between_the_halves():
     with booster("exact"), tf.Graph().as_default():
         program = Program(6 * [1])
         with v1.train.MonitoredTrainingSession() as session:
@@ -68,8 +73,7 @@ def test_no_queue_between_the_halves(monkeypatch):
     assert any(nodes[name].op == "Square" for name in waiting), waiting
 
 
-def test_an_assertion_is_the_error_of_its_step(monkeypatch):
-    monkeypatch.setattr(Worth, "manner", lambda self, now: IN_ONE)
+def test_an_assertion_is_the_error_of_its_step():
     with booster("exact"), tf.Graph().as_default():
         program = Program([1, 1, 101, 2], biggest=100)
         with v1.train.MonitoredTrainingSession() as session:
@@ -105,8 +109,7 @@ def trained_with_xla(mode: str) -> Any:
     return np.array(losses), values, passes
 
 
-def test_what_xla_compiles_keeps_its_bits(monkeypatch):
-    monkeypatch.setattr(Worth, "manner", lambda self, now: IN_ONE)
+def test_what_xla_compiles_keeps_its_bits():
     whole, joined = trained_with_xla("off"), trained_with_xla("exact")
     assert "xla" in whole[2] and {"xla", "embedding_pipeline"} <= joined[2]
     np.testing.assert_array_equal(joined[0], whole[0])

@@ -19,8 +19,7 @@ from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.inlined_functions import function_of, runs_a_parse
 from tf_booster.passes.record_pipelines import MAP_AND_BATCH, MAPS, BatchMap, RecordPipeline, match
 
-# Datasets in whose functions a parse is out of reach, and what to write in their place.
-_PARSES_INSIDE = file_readers.TYPES
+# In place of a parse in a function of file_readers.TYPES, which is out of reach.
 _WRITE_INSTEAD = "each file is parsed by itself; interleave records, then batch and parse them"
 
 
@@ -71,7 +70,7 @@ def _maps(view: GraphView) -> List[tf.Operation]:
 
 def _parses_inside(view: GraphView) -> List[tf.Operation]:
     """The datasets that parse in functions of theirs and are no maps."""
-    found = [op for op in view.ops(*_PARSES_INSIDE) if live_datasets.is_read(op)]
+    found = [op for op in view.ops(*file_readers.TYPES) if live_datasets.is_read(op)]
     functions = {f.signature.name: f for f in _compat.function_definitions(view.graph)} if found else {}
     return [op for op in found if runs_a_parse(op, functions)]
 
@@ -102,15 +101,15 @@ def _outputs(batches: tf.Tensor) -> Dict[str, Any]:
     return {name: batches.op.get_attr(name) for name in ("output_types", "output_shapes")}
 
 
+def _counted(make: Callable[..., tf.Tensor]) -> Callable[[tf.Operation, tf.Tensor], tf.Tensor]:
+    return lambda like, batches: make(input_dataset=batches, count=like.inputs[1], **_outputs(batches))
+
+
 # How a step is done to parsed batches: from an op of this type and the batches.
 _AGAIN: Dict[str, Callable[[tf.Operation, tf.Tensor], tf.Tensor]] = {
     "OptionsDataset": _with_options,
-    "RepeatDataset": lambda like, batches: tf.raw_ops.RepeatDataset(
-        input_dataset=batches, count=like.inputs[1], **_outputs(batches)
-    ),
-    "TakeDataset": lambda like, batches: tf.raw_ops.TakeDataset(
-        input_dataset=batches, count=like.inputs[1], **_outputs(batches)
-    ),
+    "RepeatDataset": _counted(tf.raw_ops.RepeatDataset),
+    "TakeDataset": _counted(tf.raw_ops.TakeDataset),
 }
 
 

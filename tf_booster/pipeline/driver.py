@@ -205,7 +205,8 @@ class Driver:
         """Has all steps from now on run as AHEAD or IN_ONE, for measurements. depth: how many runs of the embedding graph are begun before
         their step; with none AHEAD runs one half after the other."""
         self._worth = Worth(manner)
-        self._depth = self._depth if depth is None else depth
+        if depth is not None:
+            self._depth = depth
 
     def close(self) -> None:
         """Stands for the session's close(): nothing runs after it, and the threads have ended. Does not wait for more than _PATIENCE_SECONDS
