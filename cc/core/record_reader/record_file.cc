@@ -38,7 +38,8 @@ Status RecordFile::InFile(const Status& status) const {
 }
 
 bool RecordFile::MayLoad() const {
-  return !stop_ && !no_more_ && open_error_.ok() && ready_.size() < options_->blocks_ahead;
+  return !stop_ && !no_more_ && open_error_.ok() && ready_.size() < options_->blocks_ahead &&
+         !options_->cancelled->load();
 }
 
 void RecordFile::ScheduleLoad() {
@@ -83,19 +84,20 @@ void RecordFile::LoadBlock(std::unique_lock<std::mutex>* lock) {
 }
 
 Status RecordFile::Fill(RecordBlock* block) {
-  if (source_ == nullptr) {
-    std::unique_ptr<ByteSource> source;
-    Status status = options_->open(name_, &source);
-    if (status.ok() && offset_ > 0) status = source->Skip(offset_);
-    TFB_RETURN_IF_ERROR(status);
-    source_ = std::move(source);
-  }
-  size_t used = 0;
   const auto fail = [&](Status status) {
     block->last = true;
     block->end = std::move(status);
     return Status();
   };
+  if (source_ == nullptr) {
+    TFB_RETURN_IF_ERROR(options_->open(name_, &source_));
+    if (load_offset_ > 0) {
+      // A compressed file that has changed since its place was saved: cut before that place, it ends there.
+      Status status = source_->Skip(load_offset_);
+      if (!status.ok()) return fail(status.code() == ByteSource::kOutOfRange ? Status() : std::move(status));
+    }
+  }
+  size_t used = 0;
   size_t room = options_->block_bytes;
   if (options_->ahead->by() != ReadAhead::By::kOwnThreads) room = std::min(room, kOwnBlockBytes);
   room = std::max(room, rest_size_);
@@ -140,6 +142,7 @@ Status RecordFile::Fill(RecordBlock* block) {
 
 Status RecordFile::WaitForBlock() {
   std::unique_lock<std::mutex> lock(mutex_);
+  open_error_ = Status();  // Of the call before, or from before this file's turn: it may be there by now.
   ScheduleLoad();
   while (ready_.empty() && open_error_.ok()) {
     if (options_->cancelled->load()) return Status(ByteSource::kCancelled, "Iterator was cancelled");
@@ -151,11 +154,7 @@ Status RecordFile::WaitForBlock() {
     // Whoever cancels does not know of this wait; a tenth of a second is short enough.
     changed_.wait_for(lock, std::chrono::milliseconds(100));
   }
-  if (ready_.empty()) {
-    const Status status = open_error_;
-    open_error_ = Status();  // The next call tries again.
-    return status;
-  }
+  if (ready_.empty()) return open_error_;
   block_ = std::move(ready_.front());
   ready_.pop_front();
   next_record_ = 0;
