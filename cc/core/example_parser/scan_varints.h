@@ -2,6 +2,14 @@
 #ifndef TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_SCAN_VARINTS_H_
 #define TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_SCAN_VARINTS_H_
 
+// Each block begins where the one before ends, so that few loads are under way at once, and the processor sees too late
+// which lines come next: their lines are asked for so many bytes ahead, whatever lies there (a prefetch of nothing does
+// no harm). 8 lists of 200 hashed ids, 15 kB a record, out of the caches, thousand records a second by AVX2 and AVX-512
+// on Granite Rapids: 134 and 111 without, 280 and 310 with the input 1 to 4 kB ahead, 290 and 330 with the output too.
+// The output's lines one by one, three a block of short varints, were no faster than one a block.
+constexpr size_t kInputAhead = 2048;
+constexpr size_t kOutputAhead = 1024;
+
 // Varints that fill [p, p + size): see ScanFunctions.
 bool DecodeVarints(const uint8_t* p, size_t size, const uint8_t* readable, int64_t* out, size_t capacity,
                    size_t* count) {
@@ -10,6 +18,8 @@ bool DecodeVarints(const uint8_t* p, size_t size, const uint8_t* readable, int64
   int64_t* const out_end = out + capacity;
   while (p < end) {
     if (static_cast<size_t>(readable - p) < kReach) break;
+    __builtin_prefetch(p + kInputAhead);
+    __builtin_prefetch(out + kOutputAhead / sizeof(*out), 1);
     p = DecodeBlock(p, end, &out, out_end);
     if (p == nullptr) return false;
   }

@@ -58,9 +58,19 @@ inline __m512i JoinFours(__m512i sevens) {
 
 inline __mmask8 FirstLanes(size_t n) { return static_cast<__mmask8>(_bzhi_u32(0xff, static_cast<uint32_t>(n))); }
 
+// The first `count` lanes, at most 8. Where there is room for all eight they are all stored, and what follows comes
+// over the rest: a masked store is more work than a plain one, and no load behind it is served from it.
+inline void StoreLanes(int64_t* out, const int64_t* out_end, size_t count, __m512i lanes) {
+  if (out_end - out >= 8) {
+    _mm512_storeu_si512(out, lanes);
+  } else {
+    _mm512_mask_storeu_epi64(out, FirstLanes(count), lanes);
+  }
+}
+
 // All varints of a block, none longer than 4 bytes, sixteen at a time. Byte i of `at` says where in `block` the i-th
 // begins.
-inline void JoinNarrow(__m512i block, __m512i at, size_t count, int64_t* out) {
+inline void JoinNarrow(__m512i block, __m512i at, size_t count, int64_t* out, const int64_t* out_end) {
   __m512i lanes = SixteenLanes();
   for (;;) {
     const __m512i offset = _mm512_set1_epi32(0x03020100);
@@ -70,8 +80,8 @@ inline void JoinNarrow(__m512i block, __m512i at, size_t count, int64_t* out) {
     const __m512i first = _mm512_and_si512(values, _mm512_set1_epi64(0xffffffff));
     const __m512i second = _mm512_srli_epi64(values, 32);
     if (count < 16) {
-      _mm512_mask_storeu_epi64(out, FirstLanes(count), first);
-      if (count > 8) _mm512_mask_storeu_epi64(out + 8, FirstLanes(count - 8), second);
+      StoreLanes(out, out_end, count, first);
+      if (count > 8) StoreLanes(out + 8, out_end, count - 8, second);
       return;
     }
     _mm512_storeu_si512(out, first);
@@ -85,7 +95,7 @@ inline void JoinNarrow(__m512i block, __m512i at, size_t count, int64_t* out) {
 
 // All varints of a block, eight at a time; kWide: some may be longer than 8 bytes.
 template <bool kWide>
-inline void JoinAll(__m512i block, __m512i at, size_t count, int64_t* out) {
+inline void JoinAll(__m512i block, __m512i at, size_t count, int64_t* out, const int64_t* out_end) {
   __m512i lanes = EightLanes();
   for (;;) {
     const __m512i begin = _mm512_permutexvar_epi8(lanes, at), offset = _mm512_set1_epi64(0x0706050403020100);
@@ -108,7 +118,7 @@ inline void JoinAll(__m512i block, __m512i at, size_t count, int64_t* out) {
       value = _mm512_mask_or_epi64(value, longer, value, top);
     }
     if (count < 8) {
-      _mm512_mask_storeu_epi64(out, FirstLanes(count), value);
+      StoreLanes(out, out_end, count, value);
       return;
     }
     _mm512_storeu_si512(out, value);
@@ -132,7 +142,7 @@ inline void WidenBytes(__m512i block, size_t count, int64_t* out) {
 // The begins of all varints in 64 bytes, packed by VPCOMPRESSB, say where to fetch each from.
 inline const uint8_t* DecodeBlock(const uint8_t* p, const uint8_t* end, int64_t** out, int64_t* out_end) {
   const __mmask64 valid = FirstBytes(static_cast<size_t>(end - p));
-  const __m512i block = _mm512_maskz_loadu_epi8(valid, p);
+  const __m512i block = end - p >= 64 ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi8(valid, p);
   const uint64_t more = _mm512_movepi8_mask(block);
   const uint64_t ends = ~more & valid;
   if (ends == 0) return nullptr;
@@ -153,11 +163,11 @@ inline const uint8_t* DecodeBlock(const uint8_t* p, const uint8_t* end, int64_t*
   const uint64_t four = two & two >> 2;
   const uint64_t eight = four & four >> 4;
   if (four == 0) {
-    JoinNarrow(block, at, count, values);
+    JoinNarrow(block, at, count, values, out_end);
   } else if (eight == 0) {
-    JoinAll<false>(block, at, count, values);
+    JoinAll<false>(block, at, count, values, out_end);
   } else if ((eight & two >> 8) == 0) {
-    JoinAll<true>(block, at, count, values);
+    JoinAll<true>(block, at, count, values, out_end);
   } else {
     return nullptr;
   }
