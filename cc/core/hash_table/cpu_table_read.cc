@@ -20,16 +20,21 @@ namespace {
 // from 19.5 to 16 and gather from 17 to 13; 96 and 24 or 96 and 48 took find to 27 and more. Long rows keep the short
 // distances, for a dozen rows of 512 bytes are lines enough (24 and 12, 48 and 24, 96 and 48: 77, 78 and 83 ns);
 // stores past the caches, AVX-512 and "rep movsb" changed nothing. What did is CopyRowAndFetch.
+//
+// That was on Zen. On Granite Rapids, whose misses take longer, rows of 128 columns want 48 and 36 (24 and 12, 48 and
+// 24, 48 and 36, 54 and 44: uniform 101, 85, 84 and 87 ns, Zipf 63, 61, 59 and 57), those of 64 hardly (57, 55 and 54;
+// 39, 43 and 41). All of a row's lines at once, stores past the caches and no fetch of the target were no faster there
+// (48 and 36, dim 128: 110, 87 and 94 uniform, 80, 61 and 71 Zipf).
 template <int64_t kDim>
-constexpr int64_t kHashAhead = kDim > 0 && kDim <= 32 ? 48 : 24;
+constexpr int64_t kHashAhead = kDim == 0 || kDim == 64 ? 24 : 48;
 template <int64_t kDim>
-constexpr int64_t kProbeAhead = kHashAhead<kDim> / 2;
+constexpr int64_t kProbeAhead = kDim > 64 ? 36 : kHashAhead<kDim> / 2;
 // Keys that take a stage together. One by one, each with the questions whether a stage has begun or ended, dim 16 took
 // 9.7 ns a key in the caches, 17.4 uniform, 14.1 by Zipf's law, and handles 12.4; eight at a time, with the ring of
 // buckets in place of one of hashes, 7.9, 15.5, 12.7 and 10.3. Long rows want their misses evenly spread: dim 64 26.0
 // uniform one by one, 27.6 by eights and 24.6 by fours; dim 128 36, 42 and 39, by twos as one by one.
 template <int64_t kDim>
-constexpr int64_t kGroup = kHashAhead<kDim> == 48 ? 8
+constexpr int64_t kGroup = kDim > 0 && kDim <= 32 ? 8
                            : kDim == 64           ? 4
                                                   : 2;
 // The one key in twenty whose probe goes on beyond its first bucket (load 0.5) is settled later, in front of the copy.

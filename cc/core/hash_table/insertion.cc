@@ -65,6 +65,7 @@ Status Insertion::Deduplicate(bool distinct, ParallelFor& pf) {
     for (int64_t s = begin; s < end; ++s) {
       uint32_t* set = sets.data() + set_begin[s];
       const uint64_t mask = set_begin[s + 1] - set_begin[s] - 1;
+      int64_t entries = 0;  // Counted here, for other threads count in the same cache line.
       for (uint32_t p = stripe_begin_[s]; p < stripe_begin_[s + 1]; ++p) {
         NewKey& key = keys_[by_stripe_[p]];
         uint64_t place = key.hash & mask;
@@ -73,12 +74,13 @@ Status Insertion::Deduplicate(bool distinct, ParallelFor& pf) {
         }
         if (set[place] == kFree) {
           set[place] = by_stripe_[p];
-          new_entries_[s] += key.before == kEmpty;
+          entries += key.before == kEmpty;
         } else {
-          duplicate = by_stripe_[p];
+          duplicate.store(by_stripe_[p], std::memory_order_relaxed);
         }
         key.original = set[place];
       }
+      new_entries_[s] = entries;
     }
   });
   if (!distinct || duplicate < 0) return Status();

@@ -105,8 +105,8 @@ class StripedIndex {
   int64_t bytes() const { return capacity() * static_cast<int64_t>(sizeof(IndexEntry)); }
 
  private:
-  struct Stripe {
-    int64_t capacity = 0;  // Entries.
+  struct alignas(64) Stripe {  // A line of its own: each is counted in by another thread.
+    int64_t capacity = 0;      // Entries.
     int64_t live = 0;
     int64_t used = 0;               // Live ones and tombstones.
     int64_t max_load_permille = 0;  // Of them.

@@ -20,7 +20,7 @@
 namespace tf_booster {
 
 // Rows are fetched at most so far ahead.
-constexpr int64_t kMaxRowsAhead = 32;
+constexpr int64_t kMaxRowsAhead = 40;
 
 // rows[i] has the gradient grads[i] (dim floats), for i < size.
 struct RowsToApply {
