@@ -6,15 +6,8 @@ import fuzz_parse_example
 import pytest
 from example_compare import Feature
 from simd_levels import levels_here
-from tensorflow_process import TensorFlowProcess
 
 from tf_booster import parsing
-
-
-@pytest.fixture(scope="module")
-def stock():
-    with TensorFlowProcess() as process:
-        yield process
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +43,7 @@ def entry(kind, payload):
 INT64, FLOAT, STRING = (Feature("k", "sparse", dtype) for dtype in ("int64", "float", "string"))
 PAIRS = Feature("k", "dense", "int64", (None, 2), (0,))
 ONE = Feature("k", "dense", "int64", ())
+NO_INT64, NO_FLOAT, NO_STRING = (Feature("k", "dense", dtype, (0,)) for dtype in ("int64", "float", "string"))
 
 # What the record is, the spec, the record.
 BROKEN = {
@@ -75,6 +69,10 @@ BROKEN = {
     "a map longer than its record": (INT64, b"\n\x7f" + wire.example([wire.entry(b"k", b"")])[2:]),
     "three ids for rows of two": (PAIRS, wire.simple(k=("int64", [1, 2, 3]))),
     "two ids where one is wanted": (ONE, wire.simple(k=("int64", [1, 2]))),
+    "an id where rows have none": (NO_INT64, wire.simple(k=("int64", [1]))),
+    "a float where rows have none": (NO_FLOAT, wire.simple(k=("float", [1.5]))),
+    "a float by itself where rows have none": (NO_FLOAT, entry("float", b"\x05\r\0\0\xc0?")),
+    "a string where rows have none": (NO_STRING, wire.simple(k=("string", [b"x"]))),
     "the key twice": (ONE, wire.example([wire.entry(b"k", wire.feature("int64", [i])) for i in (1, 2)])),
     "the key twice, the last time empty": (
         INT64,

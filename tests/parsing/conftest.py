@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 from simd_levels import levels_here
+from tensorflow_process import TensorFlowProcess
 
 from tf_booster import parsing
+
+
+@pytest.fixture(scope="module")
+def stock():
+    """TensorFlow's parser, apart: of odd records it may die, or write behind its outputs' memory and let others die."""
+    with TensorFlowProcess() as process:
+        yield process
 
 
 @pytest.fixture(autouse=True)
