@@ -107,9 +107,13 @@ def cases() -> List[Case]:
         # slot, may differ by 4 ulp of a power; a change of binade on the way (by lr, by the value) doubles that, and so does
         # the division that gives the new value. The ulps are those of power / lr * value, see `scale_of`.
         found.append(Case("ftrl", "ftrl", slots, dict(hyper, lr_power=-0.7), attrs, ftrl, ulps=16.0))
-    found.append(Case("rms_prop", "rmsprop", {"ms": 1.0, "momentum": 0.0}, rms, {}, rmsprop))
+    # Eigen's reciprocal root is the processor's estimate, off by up to e = 1.5 * 2^-12 on Intel's (AMD's are finer), and one
+    # Newton step, which leaves 1.5 e^2 = 3.4 * 2^-24 and the roundings of its last product and sum: 5.4 * 2^-24 of the term
+    # lr * grad * rsqrt, 8 with the roundings of two products and ours. The term is at most 1.5 times what ulps are counted of,
+    # as `momentum` is 0.5.
+    found.append(Case("rms_prop", "rmsprop", {"ms": 1.0, "momentum": 0.0}, rms, {}, rmsprop, ulps=12.0))
     centered = {"mg": 0.0, "ms": 1.0, "momentum": 0.0}
-    found.append(Case("centered_rms_prop", "centered_rmsprop", centered, rms, {}, centered_rmsprop))
+    found.append(Case("centered_rms_prop", "centered_rmsprop", centered, rms, {}, centered_rmsprop, ulps=12.0))
     return found
 
 

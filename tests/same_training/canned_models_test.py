@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from recommendation_data import NUM_IDS, NUM_TAGS, WORDS, input_fn, records
+from recommendation_data import NUM_IDS, NUM_TAGS, WORDS, input_fn, records, reorder_batches
 from training_pair import compare_estimators
 
 v1 = tf.compat.v1
@@ -48,7 +48,9 @@ def data(kind):
 @kind
 def test_linear(api, kind, tmp_path):
     make = lambda config: getattr(APIS[api], f"Linear{kind}")(linear_columns(), config=config)
-    compare_estimators(make, input_fn(data(kind)), tmp_path)
+    # Grappler adds the columns of the two graphs in different orders, and the classifier's bias is a sum that nearly cancels.
+    reordered = input_fn(reorder_batches(*data(kind)))
+    compare_estimators(make, input_fn(data(kind)), tmp_path, reordered=reordered)
 
 
 @api

@@ -6,8 +6,8 @@ number of threads. Four bounds:
 - EXACT: losses and entries are equal bit for bit. Holds where passes change the layout of the work, and nothing else.
 - CLOSE: per entry the norm of the difference is at most 1e-5 of the norm of the plain entry, losses are within 1e-5.
 - XLA: as CLOSE with 1e-4. XLA has exponentials of its own, a few ulp from TensorFlow's.
-- like_reordered: as CLOSE, or what the plain program shows against itself when the rows of each batch come in another order, so
-  that only the order of its sums changes, whichever is larger.
+- like_reordered: as CLOSE, or four times what the plain program shows against itself when the rows of each batch come in another
+  order, so that only the order of its sums changes, whichever is larger. Four times, for one other order is one draw of many.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def assert_same(plain: Outcome, mine: Outcome, bound: str = CLOSE, noise: Option
             np.testing.assert_array_equal(have, want, err_msg=name)
             continue
         assert np.isfinite(want).all() and np.isfinite(have).all(), name
-        allowed = max(least, distance(noise.entries[name], want) if noise else 0.0)
+        allowed = max(least, 4 * distance(noise.entries[name], want) if noise else 0.0)
         assert distance(have, want) <= allowed, f"{name}: {distance(have, want):.2e}, allowed are {allowed:.2e}"
     assert mine.losses.shape == plain.losses.shape
     if bound == EXACT:
