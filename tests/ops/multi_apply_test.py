@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from optimizer_cases import OPTIMIZERS, cases_of
+from optimizer_cases import OPTIMIZERS, cases_of, initializers_of, values_of, variables
 
 from tf_booster import _native
 
@@ -37,8 +37,8 @@ class Twins:
         rng = np.random.RandomState(1)
         values = [rng.standard_normal(size) for size in sizes]
         self.grads = [tf.compat.v1.placeholder(dtype, [size]) for size in sizes]
-        self.ours = [self._variables(values, slots, dtype) for _ in packed]
-        self.theirs = self._variables(values, slots, dtype)
+        self.ours = [variables(values, slots, dtype) for _ in packed]
+        self.theirs = variables(values, slots, dtype)
         scalars = {key: tf.constant(value, dtype) for key, value in hyper.items()}
         self.plain = [self._plain(name, v, g, scalars, flags) for v, g in zip(self.theirs, self.grads)]
         op = getattr(_native.ops(), "tf_booster_multi_apply_" + snake(name))
@@ -47,15 +47,7 @@ class Twins:
             arrays = {key: [v[key].handle for v in ours] for key in ["var", *slots]}
             grad = [tf.concat(self.grads, 0)] if one else self.grads
             self.fused.append(op(**arrays, **scalars, **flags, grad=grad))
-        self.initializers = v1.global_variables_initializer()
-
-    @staticmethod
-    def _variables(values, slots, dtype):
-        first = [
-            {"var": value, **{key: np.full(value.shape, start) for key, start in slots.items()}} for value in values
-        ]
-        make = lambda value: v1.Variable(tf.constant(value, dtype), use_resource=True)  # noqa: E731
-        return [{key: make(value) for key, value in entry.items()} for entry in first]
+        self.initializers = [initializers_of(entries) for entries in (*self.ours, self.theirs)]
 
     @staticmethod
     def _plain(name, variables, grad, scalars, flags):
@@ -71,7 +63,7 @@ class Twins:
         sess.run(self.fused, feed)
 
     def check(self, sess):
-        theirs, ours = sess.run([self.theirs, self.ours])
+        theirs, ours = sess.run([values_of(self.theirs), [values_of(one) for one in self.ours]])
         for a, b in ((a, b) for one in ours for a, b in zip(theirs, one)):
             for key in a:
                 same = (bits(a[key]) == bits(b[key])) | (np.isnan(a[key]) & np.isnan(b[key]))

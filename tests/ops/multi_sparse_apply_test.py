@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from optimizer_cases import OPTIMIZERS, SPARSE, cases_of
+from optimizer_cases import OPTIMIZERS, SPARSE, cases_of, initializers_of, values_of, variables
 
 from tf_booster import _native
 
@@ -70,7 +70,7 @@ class Twins:
             distinct=distinct or [],
         )
         self.distinct = distinct is not None
-        self.initializers = v1.global_variables_initializer()
+        self.initializers = initializers_of(self.ours + self.theirs)
 
     @staticmethod
     def _plain(name, v, indices, grad, scalars, flags, dedup):
@@ -92,13 +92,7 @@ class Twins:
                 feed = dict(zip(self.indices + self.grads, indices + grads))
                 sess.run(self.plain, feed)
                 sess.run(self.fused, feed)
-                check_equal(*sess.run([self.theirs, self.ours]))
-
-
-def variables(values, slots, dtype):
-    make = lambda value: v1.Variable(tf.constant(value, dtype), use_resource=True)  # noqa: E731
-    first = [{"var": value, **{key: np.full(value.shape, start) for key, start in slots.items()}} for value in values]
-    return [{key: make(value) for key, value in entry.items()} for entry in first]
+                check_equal(*sess.run([values_of(self.theirs), values_of(self.ours)]))
 
 
 def check_equal(theirs, ours):
