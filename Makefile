@@ -50,8 +50,9 @@ cuda test-cuda:
 	$(NATIVE) $@
 
 ## make test-py     runs the Python tests, all of them in parallel; ARGS="-k name" chooses
+# xdist itself would leave files of few tests for the end, and they are the long ones; tests/conftest.py has an order.
 test-py:
-	@$(PYTHON) -m pytest $(or $(ARGS),-n $(shell nproc | awk '{ print $$1 < 4 ? $$1 : 4 }') --dist loadfile)
+	@$(PYTHON) -m pytest $(or $(ARGS),-n $(shell nproc | awk '{ print $$1 < 4 ? $$1 : 4 }') --dist loadfile --no-loadscope-reorder)
 
 ## make test-asan   C++ tests of cc/core under AddressSanitizer and UndefinedBehaviorSanitizer; test-tsan: ThreadSanitizer
 test-asan: SANITIZE := address,undefined
