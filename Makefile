@@ -50,9 +50,10 @@ cuda test-cuda:
 	$(NATIVE) $@
 
 ## make test-py     runs the Python tests, all of them in parallel; ARGS="-k name" chooses
-# xdist itself would leave files of few tests for the end, and they are the long ones; tests/conftest.py has an order.
+# xdist itself would leave files of few tests for the end, and they are the long ones; tests/conftest.py has an order. Of a process that
+# dies it tells the test; with a new one in its place it would run that test again, and in this order wait for ever (3.8).
 test-py:
-	@$(PYTHON) -m pytest $(or $(ARGS),-n $(shell nproc | awk '{ print $$1 < 4 ? $$1 : 4 }') --dist loadfile --no-loadscope-reorder)
+	@$(PYTHON) -m pytest $(or $(ARGS),-n $(shell nproc | awk '{ print $$1 < 4 ? $$1 : 4 }') --dist loadfile --no-loadscope-reorder --max-worker-restart 0)
 
 ## make test-asan   C++ tests of cc/core under AddressSanitizer and UndefinedBehaviorSanitizer; test-tsan: ThreadSanitizer
 test-asan: SANITIZE := address,undefined

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 
@@ -10,6 +11,25 @@ import tensorflow as tf
 
 # Up to 80 s of processor time a file. Begun first, so that at the end of a parallel run no process is left alone with one.
 LONG = ("examples", "same_training")
+
+# The longest test takes a tenth of it on a busy machine.
+HANGS_AFTER_SECONDS = 900
+_stderr = None
+
+
+def pytest_configure():
+    global _stderr
+    _stderr = os.dup(2)  # While a test runs, pytest has taken the real one.
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol():
+    """A test that hangs is ended with its process, after the stacks of all threads; xdist tells its name."""
+    faulthandler.dump_traceback_later(HANGS_AFTER_SECONDS, exit=True, file=_stderr)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_collection_modifyitems(items):

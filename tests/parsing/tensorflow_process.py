@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import pickle
 import resource
+import select
+import signal
 import struct
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from typing import Any, BinaryIO, Callable, Sequence
 # Of address space beyond TensorFlow's own. It allocates by a length field alone: floats of 4 GiB, as a length says, would
 # be cleared first (10 s) and then be fatal all the same.
 MEMORY = 2 << 30
+SECONDS = 120  # A child that says nothing for so long hangs, and is killed.
 
 
 class TensorFlowProcess:
@@ -77,7 +80,7 @@ def serve(requests: BinaryIO, replies: BinaryIO, run: Callable[[str, Sequence[An
                 try:
                     while True:
                         send(answers, run(*receive(questions)))
-                except EOFError:
+                finally:  # Without Python's own way out, which waits for threads.
                     os._exit(0)
         os.close(to_child[0]), os.close(from_child[1])
         with open(to_child[1], "wb") as questions, open(from_child[0], "rb") as answers:
@@ -86,12 +89,15 @@ def serve(requests: BinaryIO, replies: BinaryIO, run: Callable[[str, Sequence[An
                     request = receive(requests)
                     try:
                         send(questions, request)
+                        if not select.select([answers], [], [], SECONDS)[0]:
+                            break
                         reply = receive(answers)
                     except (EOFError, BrokenPipeError):
                         break
                     send(replies, reply)
             except EOFError:
                 return
+        os.kill(child, signal.SIGKILL)  # Nothing, if it is dead.
         send(replies, ("died", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
 
 
