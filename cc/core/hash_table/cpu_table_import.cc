@@ -59,12 +59,12 @@ Status CpuTable::Enter(const std::vector<ContentsIn>& contents, const std::vecto
     state->fields[id].Start(in.seed.value_or(before.seed), in.step, before.evicted);
     sources[id] = {in.values, &in.slots};
     for (int64_t i = 0; i < in.rows; ++i) {
-      keys.push_back({in.keys[i], HashKey(in.keys[i], id), i, in.frequencies == nullptr ? 1 : in.frequencies[i],
+      keys.push_back({in.keys[i], i, in.frequencies == nullptr ? 1 : in.frequencies[i],
                       in.last_steps == nullptr ? in.step : in.last_steps[i], id, kEmpty, kEmpty});
     }
     for (int64_t i = 0; i < in.pending; ++i) {
-      keys.push_back({in.pending_keys[i], HashKey(in.pending_keys[i], id), i, 0, 0, id, kEmpty,
-                      kPendingFlag + static_cast<uint32_t>(in.pending_counts[i])});
+      keys.push_back(
+          {in.pending_keys[i], i, 0, 0, id, kEmpty, kPendingFlag + static_cast<uint32_t>(in.pending_counts[i])});
     }
   }
   Insertion insertion(options_, state, config_.memory, std::move(keys));

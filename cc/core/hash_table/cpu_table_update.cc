@@ -50,14 +50,18 @@ class AdmittedKeys {
   static constexpr int64_t kRoom = 8 * kVisit;
 
   void Fill() {
-    for (; next_ < end_ && filled_ < begin_ + 2 * kVisit; ++next_) {
-      const uint32_t row = states_[next_];
+    int64_t next = next_,
+            filled = filled_;  // In registers, which members are not: stores to the arrays may change them.
+    for (; next < end_ && filled < begin_ + 2 * kVisit; ++next) {
+      const uint32_t row = states_[next];
       if (!IsRow(row)) continue;
-      positions_[filled_] = next_;
-      rows_[filled_] = store_.Values(row);
-      metas_[filled_] = store_.Meta(row);
-      ++filled_;
+      positions_[filled] = next;
+      rows_[filled] = store_.Values(row);
+      metas_[filled] = store_.Meta(row);
+      ++filled;
     }
+    next_ = next;
+    filled_ = filled;
   }
 
   const RowStore& store_;
@@ -78,7 +82,12 @@ int64_t Sightings(const UpdateBatch& batch) {
   return sum;
 }
 
-int64_t AddSaturating(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
+// Whether all keys have a row, as almost always. Without a branch for each.
+bool AllRows(const uint32_t* states, int64_t size) {
+  uint32_t others = 0;
+  for (int64_t i = 0; i < size; ++i) others |= !IsRow(states[i]);
+  return others == 0;
+}
 
 }  // namespace
 
@@ -108,13 +117,13 @@ Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFo
     Locate(keys, batch.handles, states.get(), pf);
     state_->rows.ReserveCounts(0, Sightings(batch), *std::max_element(steps.begin(), steps.end()));
     std::vector<NewKey> missing;
-    for (int64_t i = 0; i < keys.size; ++i) {
+    for (int64_t i = AllRows(states.get(), keys.size) ? keys.size : 0; i < keys.size; ++i) {
       if (IsRow(states[i])) continue;
       const uint32_t id = state_->IdOf(keys, i), before = states[i];
       const Admission admission = Admit(PendingCount(before), batch.counts == nullptr ? 1 : batch.counts[i],
                                         state_->fields[id].options->min_frequency);
       // UpdateRows adds the batch's own sightings to those before it.
-      missing.push_back({keys.keys[i], HashKey(keys.keys[i], id), i, PendingCount(before), steps[id], id, before,
+      missing.push_back({keys.keys[i], i, PendingCount(before), steps[id], id, before,
                          admission.admitted ? kEmpty : admission.PendingState()});
     }
     if (!missing.empty()) {
@@ -147,10 +156,8 @@ void CpuTable::UpdateRows(const UpdateBatch& batch, const uint32_t* states, cons
       RoomGuard guard(room_, RoomLock::kWriting);
       for (int64_t j = 0; j < size; ++j) {
         const int64_t place = keys.positions()[j];
-        RowMeta* meta = keys.Meta(j);
-        store.SetCounts({AddSaturating(store.Counts(*meta).frequency, counts == nullptr ? 1 : counts[place]),
-                         fields == nullptr ? one_step : steps[state_->active[fields[place]]]},
-                        meta);
+        store.AddSightings(counts == nullptr ? 1 : counts[place],
+                           fields == nullptr ? one_step : steps[state_->active[fields[place]]], keys.Meta(j));
       }
       update({keys.positions(), keys.rows(), size, keys.following(), first, keys.FollowingMetas()});
     }

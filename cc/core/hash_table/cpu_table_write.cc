@@ -57,9 +57,15 @@ void CpuTable::LocateByHandles(const KeyBatch& keys, const RowHandle* handles, i
   int64_t places[kChunk], stale_keys[kChunk];
   uint32_t stale_fields[kChunk], stale_states[kChunk];
   for (; begin < end; begin += kChunk) {
-    KeyBatch stale = {stale_keys, stale_fields, 0};
-    for (int64_t i = begin; i < std::min(end, begin + kChunk); ++i) {
+    const int64_t chunk_end = std::min(end, begin + kChunk);
+    uint32_t any_stale = 0;  // Almost always there is none, and keys need not be looked at.
+    for (int64_t i = begin; i < chunk_end; ++i) {
       states[i] = FreshRow(*state_, handles[i]);
+      any_stale |= states[i] == 0;
+    }
+    if (any_stale == 0) continue;
+    KeyBatch stale = {stale_keys, stale_fields, 0};
+    for (int64_t i = begin; i < chunk_end; ++i) {
       places[stale.size] = i;
       stale_keys[stale.size] = keys.keys[i];
       stale_fields[stale.size] = FieldOf(keys, i);
@@ -93,7 +99,7 @@ Status CpuTable::InsertMissing(const KeyBatch& keys, const float* values, uint32
       for (int64_t j = 0; j < parts.counts[p]; ++j) {
         const int64_t i = p * parts.kPart + parts.places[p * parts.kPart + j];
         const uint32_t id = state_->IdOf(keys, i);
-        missing[first[p] + j] = {keys.keys[i], HashKey(keys.keys[i], id), i, 1, steps[id], id, states[i], kEmpty};
+        missing[first[p] + j] = {keys.keys[i], i, 1, steps[id], id, states[i], kEmpty};
       }
     }
   });

@@ -25,10 +25,9 @@ namespace tf_booster {
 // An occurrence of a key that has no row.
 struct NewKey {
   NewKey() {}  // Whatever was there: a vector of these is not cleared before it is filled.
-  NewKey(int64_t key, uint64_t hash, int64_t position, int64_t frequency, int64_t last_step, uint32_t field,
-         uint32_t before, uint32_t state)
+  NewKey(int64_t key, int64_t position, int64_t frequency, int64_t last_step, uint32_t field, uint32_t before,
+         uint32_t state)
       : key(key),
-        hash(hash),
         position(position),
         frequency(frequency),
         last_step(last_step),
@@ -37,14 +36,12 @@ struct NewKey {
         state(state) {}
 
   int64_t key;
-  uint64_t hash;
   int64_t position;   // In the batch.
   int64_t frequency;  // For the meta of a new row.
   int64_t last_step;
-  uint32_t field;     // Its id.
-  uint32_t before;    // State in the index: kEmpty or pending.
-  uint32_t state;     // State to come: kEmpty for a row yet to be taken, or pending.
-  uint32_t original;  // Place in `keys` of the first occurrence; Prepare sets it.
+  uint32_t field;   // Its id.
+  uint32_t before;  // State in the index: kEmpty or pending.
+  uint32_t state;   // State to come: kEmpty for a row yet to be taken, or pending.
 };
 
 // What new rows start with. Null `values`: initial values; else row `position` of [n, dim]. Null `slots`, or a null
@@ -76,12 +73,23 @@ class Insertion {
   // The row of keys()[i], 0 for a pending one. After Prepare.
   const std::vector<NewKey>& keys() const { return keys_; }
   uint32_t RowOf(const NewKey& key) const {
-    const uint32_t state = keys_[key.original].state;
+    const uint32_t state = states_[originals_[&key - keys_.data()]];
     return IsRow(state) ? state : 0;
   }
 
  private:
-  void PartitionByStripe();
+  // A key as its stripe needs it. Copies, one behind the other, for a stripe's keys are one in sixteen of keys_: when
+  // each was looked up there, to be fetched and to be entered, entering 13,107 keys took 595 us in place of 504 (Zen
+  // 4).
+  struct StripeKey {
+    uint64_t hash;
+    int64_t key;
+    uint32_t field;
+    uint32_t before;
+    uint32_t place;  // In keys_.
+  };
+
+  void PartitionByStripe(ParallelFor& pf);
   Status Deduplicate(bool distinct, ParallelFor& pf);
   Status CheckLimits();
   Status TakeMemory(ParallelFor& pf);
@@ -94,17 +102,24 @@ class Insertion {
   void AskForNextPages();
   void PublishStripe(int stripe, RoomLock* room);
 
-  bool IsFirst(uint32_t i) const { return keys_[i].original == i; }
+  bool IsFirst(uint32_t i) const { return originals_[i] == i; }
 
   const TableOptions& options_;
   TableState* const state_;
   MemoryProbe* const memory_;
   std::vector<NewKey> keys_;
-  std::vector<uint32_t> by_stripe_;  // Places in keys_, sorted by stripe and then by place.
+  // Of each key; apart from the keys, for passes that read nothing else. Those of a batch of 10^5 keys with a tenth new
+  // ones fit into the caches that are nearest.
+  std::unique_ptr<uint32_t[]> originals_;  // The place in keys_ of its first occurrence.
+  std::unique_ptr<uint32_t[]> states_;     // NewKey::state, but for a row its number.
+  // Sorted by stripe and then by place; Deduplicate leaves first occurrences only.
+  std::unique_ptr<StripeKey[]> by_stripe_;
   std::array<uint32_t, kStripes + 1> stripe_begin_{};
+  std::array<uint32_t, kStripes> stripe_end_{};
   std::array<int64_t, kStripes> new_entries_{};
   std::vector<int64_t> new_rows_;  // Of each field, by id.
   int64_t num_new_rows_ = 0;
+  int64_t sightings_ = 0, max_step_ = 0;  // Of all keys.
 };
 
 }  // namespace tf_booster

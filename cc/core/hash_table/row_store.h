@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 
 #include "cc/core/base/allocator.h"
 #include "cc/core/base/function_ref.h"
@@ -40,6 +41,19 @@ class RowStore {
     pool_.Write(counts.last_step, &meta->last_step);
   }
 
+  // SetCounts of a row that a batch saw `sightings` times, at least 0, at time `step`.
+  void AddSightings(int64_t sightings, int64_t step, RowMeta* meta) {
+    const uint64_t frequency = uint64_t{meta->frequency} + static_cast<uint64_t>(sightings);
+    // One question for all that may be more than a word holds itself.
+    const uint64_t words = meta->frequency | meta->last_step | frequency | static_cast<uint64_t>(sightings | step);
+    if (__builtin_expect(words < CountPool::kPooled, 1)) {
+      *meta = {static_cast<uint32_t>(frequency), static_cast<uint32_t>(step)};
+      return;
+    }
+    const int64_t before = Counts(*meta).frequency;
+    SetCounts({before > INT64_MAX - sightings ? INT64_MAX : before + sightings, step}, meta);
+  }
+
   // Makes slabs for `more` rows beyond those in use; false when there is no memory or no row number. What it made
   // stays.
   bool Reserve(int64_t more);
@@ -67,7 +81,15 @@ class RowStore {
   void Clear();
 
  private:
-  static int SlabOf(uint32_t row) { return 27 - __builtin_clz(row); }
+  // The position of the highest bit, from 4 on: the exponent of the number as a double. On AMD's processors `bsr`,
+  // which is all that there is without BMI, is slow: without it Adam of dim 16 takes 16.4 ns in the caches in place
+  // of 17.3.
+  static int SlabOf(uint32_t row) {
+    const double number = static_cast<int32_t>(row);
+    uint64_t bits;
+    std::memcpy(&bits, &number, sizeof(bits));
+    return static_cast<int>(bits >> 52) - (1023 + 4);
+  }
   static uint64_t SlabBegin(int slab) { return uint64_t{kFirstRow} << slab; }  // Also the number of its rows.
   int64_t CommittedBytes(uint32_t end) const {
     return (int64_t{end} - kFirstRow) * (layout_.stride_bytes + static_cast<int64_t>(sizeof(RowMeta)));
