@@ -2,40 +2,12 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
-
 namespace tf_booster {
 
-ReadAhead::By ReadAhead::by() const {
+bool ReadAhead::by_own_threads() const {
+  if (uncompress_ && processors_ > 1) return true;
   const double parsers = parsers_.load(std::memory_order_relaxed);
-  if (uncompress_ && processors_ > 1) return By::kOwnThreads;
-  if (slow_reads_.load(std::memory_order_relaxed) > 0 || parsers < processors_ || parsers > 2) return By::kOwnThreads;
-  return parsers > 1 ? By::kParsers : By::kNobody;
-}
-
-void ReadAhead::Offer(RecordFile* file) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  offered_.push_back(file);
-  num_offered_.store(offered_.size(), std::memory_order_relaxed);
-}
-
-bool ReadAhead::Withdraw(RecordFile* file) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = std::find(offered_.begin(), offered_.end(), file);
-  if (found == offered_.end()) return false;
-  offered_.erase(found);
-  num_offered_.store(offered_.size(), std::memory_order_relaxed);
-  return true;
-}
-
-RecordFile* ReadAhead::Take() {
-  if (num_offered_.load(std::memory_order_relaxed) == 0) return nullptr;
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (offered_.empty()) return nullptr;
-  RecordFile* const file = offered_.front();
-  offered_.pop_front();
-  num_offered_.store(offered_.size(), std::memory_order_relaxed);
-  return file;
+  return slow_reads_.load(std::memory_order_relaxed) > 0 || parsers < processors_ || parsers > 2;
 }
 
 ReadAhead::Watch::~Watch() {

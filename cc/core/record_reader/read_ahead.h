@@ -1,39 +1,26 @@
-// Who reads files ahead: threads of their own, the threads that parse between two batches, or nobody.
+// Whether files are read ahead, by threads of their own, or by whoever needs a block.
 #ifndef TF_BOOSTER_CC_CORE_RECORD_READER_READ_AHEAD_H_
 #define TF_BOOSTER_CC_CORE_RECORD_READER_READ_AHEAD_H_
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
-#include <mutex>
 
 namespace tf_booster {
-
-class RecordFile;
 
 // A copy out of the page cache needs a processor as parsing does, and each hand-over from thread to thread costs a
 // wake-up, 50 us where threads sleep. So threads of their own read only where they bring something: there is a
 // processor for them, or reads wait for a disk or a network. Three threads that parse are faster than one that reads
 // between them. Files that are uncompressed are work for a thread each, ten times the work of parsing: whoever parses
-// would wait for one file while another could be read. Otherwise two threads that parse read between their batches, and
-// one alone when it needs a block. Any thread may call.
+// would wait for one file while another could be read. Otherwise whoever gathers a batch reads its blocks, and parses
+// them while they are in his caches. Any thread may call.
 class ReadAhead {
  public:
-  enum class By { kOwnThreads, kParsers, kNobody };
-
   // `processors`: that this process may use. `uncompress`: reading does, too.
   explicit ReadAhead(int processors, bool uncompress = false) : processors_(processors), uncompress_(uncompress) {}
 
   // So many threads parse now.
   void SetParsers(double parsers) { parsers_.store(parsers, std::memory_order_relaxed); }
-  By by() const;
-
-  // Of kParsers: a file that wants blocks, once. It stays until it is taken.
-  void Offer(RecordFile* file);
-  // False: somebody has taken it.
-  bool Withdraw(RecordFile* file);
-  // Null: no file wants blocks.
-  RecordFile* Take();
+  bool by_own_threads() const;
 
   // Around one read, on the thread that reads. One that waited speaks for the next kMemory.
   class Watch {
@@ -56,9 +43,6 @@ class ReadAhead {
   const bool uncompress_;
   std::atomic<double> parsers_{1};
   std::atomic<int> slow_reads_{0};
-  std::atomic<int> num_offered_{0};
-  std::mutex mutex_;
-  std::deque<RecordFile*> offered_;
 };
 
 }  // namespace tf_booster

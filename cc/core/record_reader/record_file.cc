@@ -23,7 +23,6 @@ RecordFile::RecordFile(const ReadOptions* options, std::string name, uint64_t of
 RecordFile::~RecordFile() {
   std::unique_lock<std::mutex> lock(mutex_);
   stop_ = true;
-  if (scheduled_ && options_->ahead->Withdraw(this)) scheduled_ = false;
   changed_.wait(lock, [this] { return !scheduled_; });
 }
 
@@ -45,18 +44,9 @@ bool RecordFile::MayLoad() const {
 void RecordFile::ScheduleLoad() {
   // A thread that wakes up loads several blocks: on a busy machine it may wait for a processor as long as it then runs.
   if (scheduled_ || !MayLoad() || ready_.size() > options_->blocks_ahead / 2) return;
-  switch (options_->ahead->by()) {
-    case ReadAhead::By::kOwnThreads:
-      scheduled_ = true;
-      options_->schedule([this] { LoadAhead(); });
-      break;
-    case ReadAhead::By::kParsers:
-      scheduled_ = true;
-      options_->ahead->Offer(this);
-      break;
-    case ReadAhead::By::kNobody:
-      break;
-  }
+  if (!options_->ahead->by_own_threads()) return;
+  scheduled_ = true;
+  options_->schedule([this] { LoadAhead(); });
 }
 
 void RecordFile::LoadAhead() {
@@ -99,7 +89,7 @@ Status RecordFile::Fill(RecordBlock* block) {
   }
   size_t used = 0;
   size_t room = options_->block_bytes;
-  if (options_->ahead->by() != ReadAhead::By::kOwnThreads) room = std::min(room, kOwnBlockBytes);
+  if (!options_->ahead->by_own_threads()) room = std::min(room, kOwnBlockBytes);
   room = std::max(room, rest_size_);
   if (!block->buffer.Grow(room, 0)) {
     return fail({StatusCode::kResourceExhausted, options_->op + ": no memory for a block of " + name_});

@@ -43,10 +43,6 @@ class RecordFile {
   // Starts reading, if that has not happened yet.
   void Start();
 
-  // Reads blocks until enough lie ready. For who was asked to: what `schedule` was given, or who got the file of
-  // ReadAhead.
-  void LoadAhead();
-
   // The next record. It lies in the file's present block: `record->block` is valid until the next call. `*end`: there
   // is none. Errors are what TensorFlow's TFRecordDataset answers: a file that cannot be opened fails at each call, for
   // each call tries again; any other error ends the file.
@@ -65,6 +61,7 @@ class RecordFile {
   Status InFile(const Status& status) const;
   bool MayLoad() const;  // These two need mutex_.
   void ScheduleLoad();
+  void LoadAhead();                                    // Reads blocks until enough lie ready.
   void LoadBlock(std::unique_lock<std::mutex>* lock);  // Holds it, but not while it reads.
   Status Fill(RecordBlock* block);                     // An error: the file could not be opened.
   Status WaitForBlock();

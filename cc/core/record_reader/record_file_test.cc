@@ -45,14 +45,6 @@ TEST(AllRecordsComeWhoeverReadsAhead) {
   for (const double parsers : {1.0, 2.0, 3.0}) {
     for (const int processors : {1, 2, 16}) {
       Reader reader(files, processors, parsers);
-      std::atomic<bool> done{false};
-      // Another thread that parses.
-      std::thread helper([&] {
-        while (!done) {
-          if (RecordFile* file = reader.ahead.Take()) file->LoadAhead();
-          std::this_thread::yield();
-        }
-      });
       {
         RecordFile file(&reader.options, "file", 0);
         file.Start();
@@ -69,53 +61,37 @@ TEST(AllRecordsComeWhoeverReadsAhead) {
         RecordFile rest(&reader.options, "file", file.offset());
         ReadAndCompare(&rest, kRecords / 2, kRecords);
       }  // Ends while it is read ahead.
-      done = true;
-      helper.join();
     }
   }
 }
 
 TEST(WhoReadsAhead) {
-  const auto by = [](int processors, double parsers, bool uncompress = false) {
+  const auto by_own_threads = [](int processors, double parsers, bool uncompress = false) {
     ReadAhead ahead(processors, uncompress);
     ahead.SetParsers(parsers);
-    return ahead.by();
+    return ahead.by_own_threads();
   };
-  EXPECT_TRUE(by(1, 1) == ReadAhead::By::kNobody);
-  EXPECT_TRUE(by(2, 1) == ReadAhead::By::kOwnThreads);
-  EXPECT_TRUE(by(2, 2) == ReadAhead::By::kParsers);
-  EXPECT_TRUE(by(1, 2) == ReadAhead::By::kParsers);
-  EXPECT_TRUE(by(16, 2) == ReadAhead::By::kOwnThreads);
-  EXPECT_TRUE(by(3, 3) == ReadAhead::By::kOwnThreads);
-  EXPECT_TRUE(by(2, 2, true) == ReadAhead::By::kOwnThreads);
-  EXPECT_TRUE(by(1, 1, true) == ReadAhead::By::kNobody);
+  EXPECT_TRUE(!by_own_threads(1, 1));
+  EXPECT_TRUE(by_own_threads(2, 1));
+  EXPECT_TRUE(!by_own_threads(2, 2));
+  EXPECT_TRUE(!by_own_threads(1, 2));
+  EXPECT_TRUE(by_own_threads(16, 2));
+  EXPECT_TRUE(by_own_threads(3, 3));
+  EXPECT_TRUE(by_own_threads(2, 2, true));
+  EXPECT_TRUE(!by_own_threads(1, 1, true));
 }
 
 TEST(ReadsThatWaitAskForThreads) {
   ReadAhead ahead(1);
   { ReadAhead::Watch watch(&ahead); }
-  EXPECT_TRUE(ahead.by() == ReadAhead::By::kNobody);
+  EXPECT_TRUE(!ahead.by_own_threads());
   {
     ReadAhead::Watch watch(&ahead);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  EXPECT_TRUE(ahead.by() == ReadAhead::By::kOwnThreads);
+  EXPECT_TRUE(ahead.by_own_threads());
   for (int i = 0; i < 1000; ++i) ReadAhead::Watch watch(&ahead);
-  EXPECT_TRUE(ahead.by() == ReadAhead::By::kNobody);
-}
-
-TEST(AFileIsTakenOnceOrWithdrawn) {
-  const MemoryFiles files = WrittenFile();
-  Reader reader(files, 2, 2);
-  RecordFile file(&reader.options, "file", 0);
-  EXPECT_TRUE(reader.ahead.Take() == nullptr);
-  file.Start();
-  file.Start();
-  EXPECT_TRUE(reader.ahead.Take() == &file);
-  EXPECT_TRUE(reader.ahead.Take() == nullptr);
-  EXPECT_TRUE(!reader.ahead.Withdraw(&file));
-  file.LoadAhead();
-  ReadAndCompare(&file, 0, kRecords);
+  EXPECT_TRUE(!ahead.by_own_threads());
 }
 
 // Counts the reads of another source.

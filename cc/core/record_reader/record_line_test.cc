@@ -52,26 +52,24 @@ struct State {
 class Pipeline {
  public:
   Pipeline(const MemoryFiles& files, int processors, int workers, State state)
-      : reader_(files, processors, workers), restored_(std::move(state.ahead)), number_(state.file), line_(true) {
+      : reader_(files, processors, workers), restored_(std::move(state.ahead)), number_(state.file) {
+    reader_.options.cancelled = &line_.cancelled();
     if (processors > 2) reader_.options.blocks_ahead = 100;  // Whole files.
     OpenAhead(state.offset);
     line_.SetWorkers(workers);
-    for (int w = 0; w < workers; ++w) threads_.emplace_back([this] { Work(); });
+    for (int w = 0; w < workers; ++w) threads_.emplace_back([this] { line_.Work(Maker{this}); });
   }
   ~Pipeline() {
-    Cancel();
+    line_.Cancel();
     for (std::thread& thread : threads_) thread.join();
   }
 
-  void Cancel() {
-    reader_.cancelled = true;
-    line_.Cancel();
-  }
+  void Cancel() { line_.Cancel(); }
 
   // False: the end, or cancelled.
   bool Take(Parsed* parsed) {
     std::shared_ptr<Batch> batch;
-    if (line_.Take(&batch, Waits()) != Line::Taken::kItem) return false;
+    if (line_.Take(&batch, Maker{this}) != Line::Taken::kItem) return false;
     *parsed = std::move(batch->parsed);
     return true;
   }
@@ -95,7 +93,11 @@ class Pipeline {
     Parsed parsed;
   };
   using Line = OrderedLine<Batch>;
-  struct Waits {
+  struct Maker {
+    Pipeline* pipeline;
+
+    Begun Begin(Batch* batch) { return pipeline->Gather(batch); }
+    void Finish(Batch* batch) { batch->parsed = Parse(*batch); }
     void Stop() {}
     void Start() {}
   };
@@ -142,21 +144,12 @@ class Pipeline {
     return parsed;
   }
 
-  void Work() {
-    const auto read = [this] {
-      if (RecordFile* file = reader_.ahead.Take()) file->LoadAhead();
-    };
-    line_.Work(
-        read, [this](Batch* batch) { return Gather(batch); }, [](Batch* batch) { batch->parsed = Parse(*batch); },
-        Waits());
-  }
-
+  Line line_{/*in_order=*/true};
   Reader reader_;
   const std::vector<Parsed> restored_;
   size_t next_restored_ = 0;
   int number_;
   std::deque<std::unique_ptr<RecordFile>> files_;  // From number_ on.
-  Line line_;
   std::vector<std::thread> threads_;
 };
 

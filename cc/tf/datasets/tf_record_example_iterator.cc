@@ -87,7 +87,7 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
     if (in_caller_) return GetNextHere(ctx, element, end);
     StartThreads(ctx);
     std::shared_ptr<Result> result;
-    const Line::Taken taken = line_.Take(&result, Waits{this, ctx});
+    const Line::Taken taken = line_.Take(&result, Maker{this, ctx});
     if (taken == Line::Taken::kCancelled) return tensorflow::errors::Cancelled("Iterator was cancelled");
     *end = taken == Line::Taken::kEnd;
     if (*end) return OkStatus();
@@ -146,10 +146,22 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
   };
   using Line = OrderedLine<Result>;
 
-  // Time in which a thread sleeps is not the dataset's.
-  struct Waits {
+  struct Maker {
     TFRecordExampleIterator* iterator;
     IteratorContext* ctx;
+
+    Begun Begin(Result* result) {
+      bool end = false;
+      iterator->Gather(ctx, &result->batch, &end);
+      result->status = result->batch.status;
+      return end ? Begun::kEnd : result->status.ok() ? Begun::kToFinish : Begun::kDone;
+    }
+    void Finish(Result* result) {
+      result->status = iterator->line_.cancelled() ? tensorflow::errors::Cancelled("Iterator was cancelled")
+                                                   : iterator->Parse(result->batch, &result->element);
+      if (result->status.ok()) iterator->RecordBufferEnqueue(ctx, result->element);
+    }
+    // Time in which a thread sleeps is not the dataset's.
     void Stop() { iterator->RecordStop(ctx); }
     void Start() { iterator->RecordStart(ctx); }
   };
@@ -191,21 +203,7 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
 
   void ParseAll(IteratorContext* ctx) {
     RecordStart(ctx);
-    const auto read = [this] {
-      if (RecordFile* file = ahead_.Take()) file->LoadAhead();
-    };
-    const auto gather = [this, ctx](Result* result) {
-      bool end = false;
-      Gather(ctx, &result->batch, &end);
-      result->status = result->batch.status;
-      return end ? Begun::kEnd : result->status.ok() ? Begun::kToFinish : Begun::kDone;
-    };
-    const auto parse = [this, ctx](Result* result) {
-      result->status = line_.cancelled() ? tensorflow::errors::Cancelled("Iterator was cancelled")
-                                         : Parse(result->batch, &result->element);
-      if (result->status.ok()) RecordBufferEnqueue(ctx, result->element);
-    };
-    line_.Work(read, gather, parse, Waits{this, ctx});
+    line_.Work(Maker{this, ctx});
     RecordStop(ctx);
   }
 
