@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from record_files import FEATURES, outcomes, stock, write_files
+from record_files import FEATURES, outcomes, read, stock, write_files
 
 import tf_booster
 
@@ -45,11 +45,6 @@ def short(tmp_path):
                 example.features.feature["id"].int64_list.value.append(number)
                 writer.write(example.SerializeToString())
     return paths
-
-
-def read(path):
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def bad_file(tmp_path, content):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 import tensorflow as tf
-from record_files import FEATURES, outcomes, stock, write_files
+from record_files import FEATURES, outcomes, read, stock, write_files
 
 import tf_booster
 
@@ -30,11 +30,6 @@ def pair(files, batch_size=4, calls=None):
 @pytest.fixture
 def files(tmp_path):
     return write_files(tmp_path, (30, 30, 11), "GZIP")
-
-
-def read(path):
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def write(path, content):

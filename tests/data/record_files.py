@@ -45,6 +45,11 @@ def write_files(folder: Any, counts: Sequence[int], compression: str = "") -> Li
     return paths
 
 
+def read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def stock(records: tf.data.Dataset, batch_size: int, drop_remainder: bool = False) -> tf.data.Dataset:
     """TensorFlow's own way from records to batches."""
     return records.batch(batch_size, drop_remainder).map(lambda s: tf.io.parse_example(s, FEATURES))

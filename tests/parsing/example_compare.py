@@ -185,6 +185,14 @@ def same_error(theirs: Tuple[int, str], ours: Tuple[int, str]) -> bool:
     return theirs[1] == ours[1] or any(words in theirs[1] and words in ours[1] for words in NAMELESS)
 
 
+def check_same(stock: Any, op: Callable[..., Any], *args: Any, any_text: bool = False) -> Outcome:
+    """Our outcome of `op`, a function of this module, which must be that in the process `stock`; see difference()."""
+    ours = outcome(lambda: op(*args))
+    found = difference(stock.outcome(op.__name__, *args), ours, any_text)
+    assert not found, found
+    return ours
+
+
 def difference(theirs: Outcome, ours: Outcome, any_text: bool = False) -> str:
     """What differs, in a line; empty if nothing. Where TensorFlow dies, ours must say InvalidArgument.
 

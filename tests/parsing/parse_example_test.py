@@ -2,20 +2,12 @@
 
 import example_compare
 from example_cases import HypothesisDraw, a_batch, a_record, a_spec, names_for
+from example_compare import check_same
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tf_booster import parsing
-
 given_data = given(data=st.data())
 some = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-def check_same(stock, op, *args):
-    parsing.serve_stock_ops(True)
-    ours = example_compare.outcome(lambda: op(*args))
-    difference = example_compare.difference(stock.outcome(op.__name__, *args), ours)
-    assert not difference, difference
 
 
 @some

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from example_cases import HypothesisDraw, names_for
-from example_compare import Feature
+from example_compare import Feature, check_same
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sequence_cases import a_batch_of_sequences, a_sequence, a_sequence_spec, plain_sequences
@@ -18,21 +18,15 @@ given_data = given(data=st.data())
 some = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def check_same(stock, op, *args, any_text=True):
-    parsing.serve_stock_ops(True)
-    ours = example_compare.outcome(lambda: op(*args))
-    difference = example_compare.difference(stock.outcome(op.__name__, *args), ours, any_text=any_text)
-    assert not difference, difference
-    return ours
-
-
 @some
 @given_data
 def test_batches(stock, level, data):
     draw = HypothesisDraw(data)
     spec = a_sequence_spec(draw)
     records = a_batch_of_sequences(draw, spec)
-    check_same(stock, example_compare.parse_sequence_example_v2, *spec, records, names_for(draw, records))
+    check_same(
+        stock, example_compare.parse_sequence_example_v2, *spec, records, names_for(draw, records), any_text=True
+    )
 
 
 @some
@@ -40,7 +34,7 @@ def test_batches(stock, level, data):
 def test_one_record_without_a_batch(stock, level, data):
     draw = HypothesisDraw(data)
     spec = a_sequence_spec(draw)
-    check_same(stock, example_compare.parse_sequence_example_v2, *spec, a_sequence(draw, spec))
+    check_same(stock, example_compare.parse_sequence_example_v2, *spec, a_sequence(draw, spec), any_text=True)
 
 
 @some
@@ -49,7 +43,9 @@ def test_the_first_parse_sequence_example(stock, data):
     draw = HypothesisDraw(data)
     spec = a_sequence_spec(draw, ragged=False)
     records = a_batch_of_sequences(draw, spec)
-    check_same(stock, example_compare.parse_sequence_example_v1, *spec, records, names_for(draw, records))
+    check_same(
+        stock, example_compare.parse_sequence_example_v1, *spec, records, names_for(draw, records), any_text=True
+    )
 
 
 ID = Feature("id", "dense", "int64")
@@ -93,7 +89,7 @@ ERRORS = {
 def test_errors_are_tensorflows(stock, what):
     feature, record, text = ERRORS[what]
     args = ([ID], [feature], [GOOD, record], [b"first", b"second"])
-    outcome = check_same(stock, example_compare.parse_sequence_example_v2, *args, any_text=False)
+    outcome = check_same(stock, example_compare.parse_sequence_example_v2, *args)
     assert outcome[0] == "error"
     assert text.split(".")[0] in outcome[1][1]
 
@@ -111,17 +107,17 @@ def test_lists_share_places_only_if_steps_and_values_agree(stock, kind):
     }
     records = [a_record(h=h[i], **{name: lists[i] for name, lists in others.items()}) for i in (0, 1)]
     lists = [Feature(name, kind, "int64") for name in ("h", *others)]
-    assert check_same(stock, example_compare.parse_sequence_example_v2, [ID], lists, records, any_text=False)[0] == "ok"
+    assert check_same(stock, example_compare.parse_sequence_example_v2, [ID], lists, records)[0] == "ok"
 
 
 def test_inputs_that_do_not_fit(stock):
     records = [GOOD]
-    check_same(stock, example_compare.parse_sequence_example_v2, [ID], [DENSE], [[GOOD]], any_text=False)
-    check_same(stock, example_compare.parse_sequence_example_v2, [ID], [DENSE], records, [b"a", b"b"], any_text=False)
+    check_same(stock, example_compare.parse_sequence_example_v2, [ID], [DENSE], [[GOOD]])
+    check_same(stock, example_compare.parse_sequence_example_v2, [ID], [DENSE], records, [b"a", b"b"])
     twice = [Feature("h", "sparse", "int64"), DENSE]
-    check_same(stock, example_compare.parse_sequence_example_v2, [ID], twice, records, any_text=False)
+    check_same(stock, example_compare.parse_sequence_example_v2, [ID], twice, records)
     of_two = Feature("id", "dense", "int64", (2,), (7, 8))
-    check_same(stock, example_compare.parse_sequence_example_v2, [of_two], [DENSE], records, any_text=False)
+    check_same(stock, example_compare.parse_sequence_example_v2, [of_two], [DENSE], records)
 
 
 def test_steps_without_elements_are_an_error():

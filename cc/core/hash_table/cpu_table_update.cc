@@ -50,8 +50,8 @@ class AdmittedKeys {
   static constexpr int64_t kRoom = 8 * kVisit;
 
   void Fill() {
-    int64_t next = next_,
-            filled = filled_;  // In registers, which members are not: stores to the arrays may change them.
+    // In registers, which members are not: stores to the arrays may change them.
+    int64_t next = next_, filled = filled_;
     for (; next < end_ && filled < begin_ + 2 * kVisit; ++next) {
       const uint32_t row = states_[next];
       if (!IsRow(row)) continue;
