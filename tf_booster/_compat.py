@@ -14,6 +14,7 @@ import tensorflow as tf
 from tensorflow.core.framework import function_pb2 as _function_pb2
 from tensorflow.core.framework import variable_pb2 as _variable_pb2
 from tensorflow.core.protobuf import config_pb2 as _config_pb2
+from tensorflow.python import tf2 as _tf2
 from tensorflow.python.checkpoint import graph_view as _object_graph_view
 from tensorflow.python.client import pywrap_tf_session as _session_api
 from tensorflow.python.client import session as _session
@@ -30,6 +31,7 @@ from tensorflow.python.framework import function_def_to_graph as _function_def_t
 from tensorflow.python.framework import graph_to_function_def as _graph_to_function_def
 from tensorflow.python.framework import kernels as _kernels
 from tensorflow.python.framework import op_def_registry as _op_def_registry
+from tensorflow.python.framework import ops as _ops
 from tensorflow.python.ops import gen_dataset_ops as _gen_dataset_ops
 from tensorflow.python.ops import gen_experimental_dataset_ops as _gen_experimental_dataset_ops
 from tensorflow.python.ops import parsing_ops as _parsing_ops
@@ -758,6 +760,11 @@ def flat_types_and_shapes(element_spec: Any) -> Tuple[List[tf.DType], List[tf.Te
 def op_seeds(seed: Any) -> Tuple[Any, Any]:
     """The two seeds that tf.data's shuffle makes of the user's and the graph's; (0, 0): at random."""
     return _data_random_seed.get_seed(seed)
+
+
+def copies_of_shuffles_share() -> bool:
+    """Whether Dataset.shuffle makes a ShuffleDatasetV3 here, whose copies draw from one sequence of seeds."""
+    return _tf2.enabled() and (tf.executing_eagerly() or _ops.inside_function())
 
 
 def estimator_util() -> Any:

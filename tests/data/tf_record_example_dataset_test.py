@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import record_files
@@ -76,6 +78,30 @@ def test_the_seed_of_the_program_counts(files):
 
     theirs, mine = both()
     assert mine == theirs
+
+
+def test_a_shuffle_at_two_places_of_a_pipeline(files):
+    """Both go on with one sequence of orders in eager programs, and begin anew in graphs of version 1: so do tf.data's."""
+
+    def at_two_places(dataset):
+        dataset = dataset.map(lambda batch: batch["id"])
+        dataset = dataset.concatenate(dataset)
+        if tf.executing_eagerly():
+            return list(dataset.as_numpy_iterator())
+        element, found = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next(), []
+        with tf.compat.v1.Session() as session, contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
+                found.append(session.run(element))
+        return found
+
+    orders = []
+    for graph in (contextlib.nullcontext(), tf.Graph().as_default()):
+        with graph:
+            mine = np.concatenate(at_two_places(ours(files, shuffle=10, seed=5)))
+            theirs = np.concatenate(at_two_places(stock(Records(files).shuffle(10, seed=5), 8)))
+        np.testing.assert_array_equal(mine, theirs)
+        orders.append(np.array_equal(mine[: len(mine) // 2], mine[len(mine) // 2 :]))
+    assert orders == [False, True]
 
 
 def test_without_a_seed_each_pass_has_all_records_in_another_order(files):

@@ -27,8 +27,17 @@ def parse_one(serialized):
     return tf.io.parse_single_example(serialized, FEW)
 
 
+def parse_pair(serialized):
+    return tf.io.parse_single_example(serialized, {"pair": FEATURES["pair"]})
+
+
 def names(files):
     return Dataset.from_tensor_slices(files)
+
+
+def and_again(dataset):
+    """tf.data makes a copy of the dataset for each of its two places."""
+    return dataset.concatenate(dataset.take(2))
 
 
 def beside_parsed(batches):
@@ -81,6 +90,16 @@ REPLACED = {
     ),
     "shuffle_and_repeat without end": lambda files: (
         Records(files).map(parse_one).apply(experimental.shuffle_and_repeat(99, None, 1)).take(99).batch(4)
+    ),
+    "a shuffle at two places": lambda files: and_again(Records(files).shuffle(9, 1).batch(9).map(parse)),
+    "shuffle and repeat at two places": lambda files: and_again(
+        Records(files).shuffle(9, 1).repeat(2).batch(9).map(parse)
+    ),
+    "shuffle_and_repeat at two places": lambda files: and_again(
+        Records(files).map(parse_pair).apply(experimental.shuffle_and_repeat(9, 2, 1)).batch(9)
+    ),
+    "a shuffle of one order at two places": lambda files: and_again(
+        Records(files).shuffle(9, 1, reshuffle_each_iteration=False).batch(9).map(parse)
     ),
     "map_and_batch": lambda files: Records(files).apply(experimental.map_and_batch(parse_one, 4)),
     "map_and_batch behind a map": lambda files: (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, List, Tuple
 
-NUM_ARGUMENTS = 4  # Numbers for each stage; the rest is 0.
+NUM_ARGUMENTS = 5  # Numbers for each stage; the rest is 0.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,9 +16,15 @@ class Stage:
     arguments: Tuple[Any, ...]
 
 
-def shuffle(buffer_size: Any, seed: Any = 0, seed2: Any = 0, reshuffle_each_iteration: bool = True) -> Stage:
-    """Dataset.shuffle. Seeds as tf.random.get_seed makes them for an op; both 0: drawn at random."""
-    return Stage("shuffle", (buffer_size, seed, seed2, int(reshuffle_each_iteration)))
+def shuffle(
+    buffer_size: Any, seed: Any = 0, seed2: Any = 0, reshuffle_each_iteration: bool = True, copies_share: bool = True
+) -> Stage:
+    """Dataset.shuffle. Seeds as tf.random.get_seed makes them for an op; both 0: drawn at random.
+
+    copies_share: whether copies that tf.data makes of the dataset, one for each iterator and one for each place of a pipeline that it
+    stands at, draw one after another from one sequence of seeds, as those of ShuffleDatasetV3; else each begins anew.
+    """
+    return Stage("shuffle", (buffer_size, seed, seed2, int(reshuffle_each_iteration), int(copies_share)))
 
 
 def repeat(count: Any = -1, of_shuffle: bool = False) -> Stage:

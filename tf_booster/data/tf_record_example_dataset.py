@@ -89,7 +89,8 @@ class TFRecordExampleDataset(tf.data.Dataset):
         files, stages = _sharded(*_files_dataset(files), shard, shard_by)
         if shuffle is not None:
             seeds = _compat.op_seeds(seed)
-            stages.append(record_stages.shuffle(shuffle, *seeds, reshuffle_each_iteration=reshuffle_each_iteration))
+            share = _compat.copies_of_shuffles_share()
+            stages.append(record_stages.shuffle(shuffle, *seeds, reshuffle_each_iteration, copies_share=share))
         if num_epochs != 1:
             epochs = -1 if num_epochs is None else num_epochs
             stages.append(record_stages.repeat(epochs, of_shuffle=shuffle is not None))

@@ -84,7 +84,7 @@ def _batches_parsed(
     live_datasets.check_above(map_op)
     function = function_of(map_op, functions)
     parse, params = _parse(function)
-    files, reading, maps, options = _records(batch, between, functions)
+    files, reading, maps, options = _records(batch, [batch, *between], functions)
     if maps:
         raise Refused(f"records are changed by '{maps[0].name}' before they are parsed")
     definition = parsed_functions.of_parsed(function, parse, params)
@@ -130,11 +130,11 @@ def _records(
 ) -> Tuple[tf.Tensor, Reading, List[tf.Operation], List[tf.Operation]]:
     """Files, what happens to records from there to `batch`, and the maps and options in between, first those nearest to the files.
 
-    behind: steps between the batch and what is replaced."""
+    behind: steps from the batch on that are replaced, but for the last."""
     stages: List[record_stages.Stage] = []
     maps: List[tf.Operation] = []
     options: List[tf.Operation] = []
-    shared = any(live_datasets.num_readers(op) > 1 for op in (batch, *behind))
+    shared = any(live_datasets.num_readers(op) > 1 for op in behind)
     op = batch.inputs[0].op
     while op.type not in file_readers.TYPES:
         shared = shared or live_datasets.num_readers(op) > 1
@@ -215,7 +215,9 @@ def _stages(op: tf.Operation) -> List[record_stages.Stage]:
         if size is None or size < 1:
             raise Refused("the size of the shuffle's buffer is not known")
         shuffle = record_stages.shuffle(
-            *op.inputs[1:4], reshuffle_each_iteration=op.get_attr("reshuffle_each_iteration")
+            *op.inputs[1:4],
+            reshuffle_each_iteration=op.get_attr("reshuffle_each_iteration"),
+            copies_share=op.type == "ShuffleDatasetV3",
         )
         if op.type != _FUSED:
             return [shuffle]

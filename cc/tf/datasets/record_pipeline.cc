@@ -80,7 +80,7 @@ Status RecordPipeline::SetStages(const std::vector<std::string>& names, const st
       }
       const SeedSequence& seeds = *stage.seeds;
       stage.name = "shuffle";
-      stage.arguments = {stage.arguments[0], seeds.seed(), seeds.seed2(), seeds.reshuffle()};
+      stage.arguments = {stage.arguments[0], seeds.seed(), seeds.seed2(), seeds.reshuffle(), /*copies share*/ 1};
     }
     TF_RETURN_IF_ERROR(CheckStage(stage));
     if (stage.name == "shuffle" && stage.seeds == nullptr) {
@@ -95,7 +95,7 @@ Status RecordPipeline::SetStages(const std::vector<std::string>& names, const st
 void RecordPipeline::GetStages(bool for_copy, std::vector<std::string>* names, std::vector<int64_t>* arguments) const {
   for (const RecordStage& stage : stages) {
     auto all = stage.arguments;
-    const bool shared = for_copy && stage.seeds != nullptr;
+    const bool shared = for_copy && stage.seeds != nullptr && stage.arguments[4] != 0;
     if (shared) all = {stage.arguments[0], ShareSeeds(stage.seeds)};
     names->push_back(shared ? kSharedShuffle : stage.name);
     arguments->insert(arguments->end(), all.begin(), all.end());

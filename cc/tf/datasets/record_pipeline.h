@@ -16,7 +16,7 @@
 namespace tf_booster {
 
 struct RecordStage {
-  static constexpr int kArguments = 4;
+  static constexpr int kArguments = 5;
 
   std::string name;
   std::array<int64_t, kArguments> arguments;
@@ -33,7 +33,8 @@ struct RecordPipeline {
 
   // The stages of the op's attribute and argument. InvalidArgument names the stage that is wrong.
   tensorflow::Status SetStages(const std::vector<std::string>& names, const std::vector<int64_t>& arguments);
-  // What SetStages makes the same stages of. for_copy: shuffles draw from the seeds of these, in this process.
+  // What SetStages makes the same stages of. for_copy: shuffles whose copies share draw from the seeds of these, in
+  // this process.
   void GetStages(bool for_copy, std::vector<std::string>* names, std::vector<int64_t>* arguments) const;
   // InvalidArgument for a size, count or shard that cannot be.
   tensorflow::Status Check() const;

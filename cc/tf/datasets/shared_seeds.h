@@ -1,6 +1,7 @@
 // Seeds that the datasets of this process know by a number, so that a copy which tf.data makes of a shuffled dataset to
 // optimize it draws from the same sequence: the epochs of a dataset are then shuffled one unlike the other, though each
-// iterator has a copy of its own.
+// iterator has a copy of its own. So does tf.data's ShuffleDatasetV3, which eager programs have; a copy of
+// ShuffleDataset and ShuffleAndRepeatDataset, which graphs of version 1 have, begins anew.
 #ifndef TF_BOOSTER_CC_TF_DATASETS_SHARED_SEEDS_H_
 #define TF_BOOSTER_CC_TF_DATASETS_SHARED_SEEDS_H_
 

@@ -45,8 +45,9 @@ compression: "", "GZIP" or "ZLIB".
 block_bytes: bytes that are read at once; 0: chosen by the number of files that are open.
 cycle_length, block_length: cycle_length files give block_length records in turn, in the order of tf.data's interleave.
 stages: what happens to records before they are batched, by tf.data's names: shuffle, repeat, take, skip, shard.
-stage_arguments: [4 * stages]: shuffle: buffer size, seed, seed2, 1 to reshuffle each epoch; repeat: count, 1 if the shuffle
-  before it goes on filling its buffer with the next epoch; take, skip: count; shard: number of shards, index. The rest is 0.
+stage_arguments: [5 * stages]: shuffle: buffer size, seed, seed2, 1 to reshuffle each epoch, 1 if copies that tf.data makes of
+  the dataset go on with its seeds; repeat: count, 1 if the shuffle before it goes on filling its buffer with the next epoch;
+  take, skip: count; shard: number of shards, index. The rest is 0.
 batch_shards: [2]: of the batches, only those whose number modulo the first is the second; [1, 0]: all.
 num_parallel_calls: batches that are parsed at once; 1: in the caller's thread, with none ahead; -1: tuned by tf.data.
 errors_count: whether an error counts as a record of the block, as in tf.data's parallel interleave.
