@@ -9,12 +9,13 @@
 FUZZ_SECONDS ?= 20
 FUZZ_CXX ?= $(shell for c in clang++ clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 clang++-14; do \
   command -v $$c && break; done)
+CCACHE := $(filter %ccache,$(firstword $(CXX)))
 BUILD := build/fuzz
 MAKEFLAGS += --no-builtin-rules
 
 FUZZ_SOURCES := $(sort $(wildcard cc/core/*/fuzz/*_fuzz.cc))
 TARGETS := $(FUZZ_SOURCES:%.cc=$(BUILD)/%)
-FLAGS := -std=c++17 -O1 -g -mavx -ffp-contract=off -pthread -Wall -fsanitize=address,undefined -fno-sanitize-recover=all -I. -MMD -MP
+FLAGS := -std=c++17 -O1 -g -mavx -ffp-contract=off -pthread -Wall -fsanitize=address,undefined -fno-sanitize-recover=all -I.
 
 # What a target tests: its folder's parent, and base. No tests, no benchmarks.
 tested = $(filter-out %_test.cc %_bench.cc,$(wildcard cc/core/base/*.cc $(dir $(1))../*.cc))
@@ -37,12 +38,12 @@ fuzz: $(TARGETS)
 	done
 endif
 
+.SECONDARY:
 .SECONDEXPANSION:
-$(TARGETS): $(BUILD)/%: %.cc $$(call objects,%.cc)
-	@mkdir -p $(@D)
-	@$(FUZZ_CXX) $(FLAGS) -fsanitize=fuzzer $(filter %.cc %.o,$^) -o $@
+$(TARGETS): $(BUILD)/%: $(BUILD)/%.o $$(call objects,%.cc)
+	@$(FUZZ_CXX) $(FLAGS) -fsanitize=fuzzer $^ -o $@
 $(BUILD)/%.o: %.cc
 	@mkdir -p $(@D)
-	@$(FUZZ_CXX) $(FLAGS) -fsanitize=fuzzer-no-link -c $< -o $@
+	@$(CCACHE) $(FUZZ_CXX) $(FLAGS) -MMD -MP -fsanitize=fuzzer-no-link -c $< -o $@
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
