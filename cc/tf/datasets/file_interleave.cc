@@ -41,8 +41,9 @@ class FileInterleave final : public RecordStream {
   FileInterleave(const ReadOptions* read, const InterleaveOptions& options, MakeFileNames make_names)
       : read_(read), options_(options), make_names_(std::move(make_names)), places_(options.cycle_length) {}
 
+  Status Start(IteratorContext* ctx) override { return make_names_(ctx, &names_); }
+
   Status Next(IteratorContext* ctx, Record* record, bool* end) override {
-    TF_RETURN_IF_ERROR(StartNames(ctx));
     while (true) {
       std::unique_ptr<RecordFile>& file = places_[place_];
       if (file != nullptr) {
@@ -80,8 +81,7 @@ class FileInterleave final : public RecordStream {
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kNumPlaces, static_cast<int64_t>(places_.size())));
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kPlace, place_));
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kInBlock, in_block_));
-    // 2: names were not asked for yet.
-    TF_RETURN_IF_ERROR(writer->WriteScalar(name, kNamesEnded, names_ended_ ? 1 : names_ == nullptr ? 2 : 0));
+    TF_RETURN_IF_ERROR(writer->WriteScalar(name, kNamesEnded, names_ended_ ? 1 : 0));
     for (size_t i = 0; i < places_.size(); ++i) {
       if (places_[i] != nullptr) TF_RETURN_IF_ERROR(SaveFile(writer, absl::StrCat(name, "/", i), *places_[i]));
     }
@@ -95,11 +95,11 @@ class FileInterleave final : public RecordStream {
   }
 
   Status Restore(IteratorContext* ctx, IteratorStateReader* reader, const std::string& name) override {
-    int64_t names_state = 0, num_ahead = 0, num_places = 0, place = 0;
+    int64_t names_ended = 0, num_ahead = 0, num_places = 0, place = 0;
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kNumPlaces, &num_places));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kPlace, &place));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kInBlock, &in_block_));
-    TF_RETURN_IF_ERROR(reader->ReadScalar(name, kNamesEnded, &names_state));
+    TF_RETURN_IF_ERROR(reader->ReadScalar(name, kNamesEnded, &names_ended));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kNumAhead, &num_ahead));
     if (num_places != static_cast<int64_t>(places_.size())) {
       return tensorflow::errors::FailedPrecondition("TFRecordExampleDataset: the saved iterator had cycle_length ",
@@ -119,8 +119,9 @@ class FileInterleave final : public RecordStream {
       ahead_.emplace_back();
       TF_RETURN_IF_ERROR(RestoreFile(reader, absl::StrCat(name, "/ahead", i), &ahead_.back().file));
     }
-    names_ended_ = names_state == 1;
-    if (names_state != 0) return OkStatus();
+    names_ended_ = names_ended != 0;
+    names_.reset();
+    if (names_ended_) return OkStatus();
     TF_RETURN_IF_ERROR(make_names_(ctx, &names_));
     return names_->Restore(ctx, reader);
   }
@@ -130,10 +131,6 @@ class FileInterleave final : public RecordStream {
     Status status;
     std::unique_ptr<RecordFile> file;
   };
-
-  Status StartNames(IteratorContext* ctx) {
-    return names_ != nullptr || names_ended_ ? OkStatus() : make_names_(ctx, &names_);
-  }
 
   void ToNextPlace() {
     in_block_ = 0;

@@ -36,6 +36,9 @@ class RecordBatcher {
   RecordBatcher(std::unique_ptr<RecordStream> stream, const BatchOptions& options)
       : stream_(std::move(stream)), options_(options) {}
 
+  // Once, before Next and Restore.
+  tensorflow::Status Start(tensorflow::data::IteratorContext* ctx) { return stream_->Start(ctx); }
+
   // The next batch; `*end`: there is none. An error of the stream takes the place of the batch that it interrupts, and
   // the records that were gathered for it are gone, as in tf.data's batch; see errors_count.
   void Next(tensorflow::data::IteratorContext* ctx, RecordBatch* batch, bool* end);

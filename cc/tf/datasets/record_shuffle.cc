@@ -47,6 +47,9 @@ class ShuffleStream final : public RecordStream {
     DrawSeeds();
   }
 
+  // The input is made when its first record is asked for.
+  Status Start(IteratorContext* ctx) override { return OkStatus(); }
+
   Status Next(IteratorContext* ctx, Record* record, bool* end) override {
     TF_RETURN_IF_ERROR(Fill(ctx));
     *end = first_ == last_;
@@ -157,6 +160,7 @@ class ShuffleStream final : public RecordStream {
     while (WantsMore()) {
       if (input_ == nullptr) {
         input_ = make_input_();
+        TF_RETURN_IF_ERROR(input_->Start(ctx));
         starts_.push_back(last_);
         ++epoch_;
       }

@@ -22,6 +22,8 @@ class CountingStream : public RecordStream {
  public:
   explicit CountingStream(MakeRecordStream make_input) : make_input_(std::move(make_input)) {}
 
+  Status Start(IteratorContext* ctx) override { return MakeInput(ctx); }
+
   Status Save(SerializationContext* ctx, IteratorStateWriter* writer, const std::string& name) const override {
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kCount, count_));
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kHasInput, input_ != nullptr ? 1 : 0));
@@ -39,8 +41,13 @@ class CountingStream : public RecordStream {
   }
 
  protected:
+  Status MakeInput(IteratorContext* ctx) {
+    input_ = make_input_();
+    return input_->Start(ctx);
+  }
+
   Status NextOfInput(IteratorContext* ctx, Record* record, bool* end) {
-    if (input_ == nullptr) input_ = make_input_();
+    if (input_ == nullptr) TF_RETURN_IF_ERROR(MakeInput(ctx));
     return input_->Next(ctx, record, end);
   }
 
@@ -49,34 +56,40 @@ class CountingStream : public RecordStream {
   int64_t count_ = 0;
 };
 
-// count_: epochs that have ended.
+// count_: epochs that have ended. Behind the last one the input is made once more, as tf.data does: a shuffle in it
+// draws the seeds of an epoch that nobody reads, and the next iterator goes on behind them.
 class RepeatStream final : public CountingStream {
  public:
   RepeatStream(MakeRecordStream input, int64_t epochs) : CountingStream(std::move(input)), epochs_(epochs) {}
 
+  Status Start(IteratorContext* ctx) override { return epochs_ == 0 ? OkStatus() : MakeInput(ctx); }
+
   Status Next(IteratorContext* ctx, Record* record, bool* end) override {
-    while (!done_ && (epochs_ < 0 || count_ < epochs_)) {
-      const bool fresh = input_ == nullptr;
+    while (epochs_ < 0 || count_ < epochs_) {
       TF_RETURN_IF_ERROR(NextOfInput(ctx, record, end));
+      const bool nothing = *end && fresh_;
+      fresh_ = *end;
       if (!*end) return OkStatus();
-      input_.reset();
       ++count_;
-      // An endless stream of nothing ends.
-      if (epochs_ < 0 && fresh) done_ = true;
+      TF_RETURN_IF_ERROR(MakeInput(ctx));
+      if (epochs_ < 0 && nothing) return OkStatus();  // An endless stream of nothing ends.
     }
+    input_.reset();
     *end = true;
     return OkStatus();
   }
 
  private:
   const int64_t epochs_;
-  bool done_ = false;
+  bool fresh_ = true;  // The input has given nothing yet.
 };
 
 // count_: records that were given.
 class TakeStream final : public CountingStream {
  public:
   TakeStream(MakeRecordStream input, int64_t limit) : CountingStream(std::move(input)), limit_(limit) {}
+
+  Status Start(IteratorContext* ctx) override { return limit_ == 0 ? OkStatus() : MakeInput(ctx); }
 
   Status Next(IteratorContext* ctx, Record* record, bool* end) override {
     *end = true;
@@ -94,6 +107,8 @@ class TakeStream final : public CountingStream {
 class SkipStream final : public CountingStream {
  public:
   SkipStream(MakeRecordStream input, int64_t skipped) : CountingStream(std::move(input)), skipped_(skipped) {}
+
+  Status Start(IteratorContext* ctx) override { return skipped_ < 0 ? OkStatus() : MakeInput(ctx); }
 
   Status Next(IteratorContext* ctx, Record* record, bool* end) override {
     *end = true;

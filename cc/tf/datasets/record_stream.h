@@ -20,6 +20,9 @@ class RecordStream {
  public:
   virtual ~RecordStream() = default;
 
+  // Once, before Next, as tf.data's Initialize: file names are listed and shuffles draw their seeds, though nobody may
+  // ever ask for a record.
+  virtual tensorflow::Status Start(tensorflow::data::IteratorContext* ctx) = 0;
   // The next record; `*end`: there are no more. After an error the stream can be asked on.
   virtual tensorflow::Status Next(tensorflow::data::IteratorContext* ctx, Record* record, bool* end) = 0;
 

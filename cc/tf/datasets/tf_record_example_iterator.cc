@@ -80,7 +80,7 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
     batcher_ = pipeline.MakeBatcher(&read_, [this](IteratorContext* names_ctx, std::unique_ptr<IteratorBase>* names) {
       return dataset()->files()->MakeIterator(names_ctx, this, prefix(), names);
     });
-    return OkStatus();
+    return batcher_->Start(ctx);
   }
 
   Status GetNextInternal(IteratorContext* ctx, std::vector<Tensor>* element, bool* end) override {

@@ -1,0 +1,131 @@
+"""Pipelines put together at random: the pass gives what TensorFlow gives, or leaves them.
+
+`python tests/passes/random_pipelines_test.py 5000` tries more of them.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pipeline_pairs import outcome
+from record_files import FEATURES, write_files
+
+Dataset, Records = tf.data.Dataset, tf.data.TFRecordDataset
+experimental = tf.data.experimental
+
+
+def from_each(interleave):
+    return lambda files: interleave(Dataset.from_tensor_slices(files))
+
+
+READERS = {
+    "list": Records,
+    "one": lambda files: Records(files[0]),
+    "parallel reads": lambda files: Records(files, num_parallel_reads=2),
+    "flat_map": from_each(lambda names: names.flat_map(Records)),
+    "interleave": from_each(lambda names: names.interleave(Records, cycle_length=2, block_length=3)),
+    "in parallel": from_each(
+        lambda names: names.interleave(Records, cycle_length=3, num_parallel_calls=2, deterministic=True)
+    ),
+    "shuffled names": lambda files: Dataset.list_files(files, seed=3).interleave(Records, cycle_length=2),
+}
+# n: a number from 1 to 40.
+STEPS = {
+    "shuffle": lambda dataset, n: dataset.shuffle(n, seed=n),
+    "one order": lambda dataset, n: dataset.shuffle(n, seed=n, reshuffle_each_iteration=False),
+    "shuffle_and_repeat": lambda dataset, n: dataset.apply(experimental.shuffle_and_repeat(n, 2, n)),
+    "repeat": lambda dataset, n: dataset.repeat(1 + n % 3),
+    "shard": lambda dataset, n: dataset.shard(2, n % 2),
+    "take": lambda dataset, n: dataset.take(n),
+    "skip": lambda dataset, n: dataset.skip(n // 3),
+    "prefetch": lambda dataset, n: dataset.prefetch(n if n % 2 else tf.data.AUTOTUNE),
+    "options": lambda dataset, n: dataset.with_options(tf.data.Options()),
+}
+OF_BATCHES = {
+    **STEPS,
+    "cache": lambda dataset, n: dataset.cache(),
+    "map": lambda dataset, n: dataset.map(lambda *element: element),
+    "enumerate": lambda dataset, n: dataset.enumerate(),
+    "zip": lambda dataset, n: Dataset.zip((dataset, Dataset.range(n))),
+    "concatenate": lambda dataset, n: dataset.concatenate(dataset.take(n)),
+    "filter": lambda dataset, n: dataset.filter(lambda *element: True),
+}
+
+
+def steps(names, most):
+    return st.lists(st.tuples(st.sampled_from(sorted(names)), st.integers(1, 40)), max_size=most)
+
+
+PIPELINES = st.fixed_dictionaries(
+    {
+        "reader": st.sampled_from(sorted(READERS)),
+        "records": steps(STEPS, 3),
+        "batch_size": st.sampled_from([1, 4, 9, 50]),
+        "drop_remainder": st.booleans(),
+        "single": st.booleans(),
+        "between": steps(STEPS, 1),
+        "batches": steps(OF_BATCHES, 3),
+        "features": st.lists(st.sampled_from(sorted(FEATURES)), min_size=1, unique=True),
+        "calls": st.sampled_from([None, 2]),
+    }
+)
+
+
+def make(files, pipeline):
+    def apply(dataset, names, known):
+        for name, number in names:
+            dataset = known[name](dataset, number)
+        return dataset
+
+    features = {key: FEATURES[key] for key in pipeline["features"]}
+    if pipeline["single"]:  # Rows that a batch can hold.
+        features = {key: spec for key, spec in features.items() if key not in ("sequence", "weights")} or {
+            "id": FEATURES["id"]
+        }
+    parser = tf.io.parse_single_example if pipeline["single"] else tf.io.parse_example
+    parse = lambda dataset: dataset.map(lambda s: parser(s, features), pipeline["calls"])
+    batch = lambda dataset: dataset.batch(pipeline["batch_size"], pipeline["drop_remainder"])
+    first, second = (parse, batch) if pipeline["single"] else (batch, parse)
+    dataset = apply(READERS[pipeline["reader"]](files), pipeline["records"], STEPS)
+    dataset = second(apply(first(dataset), pipeline["between"], STEPS))
+    return apply(dataset, pipeline["batches"], OF_BATCHES).take(50)
+
+
+def check(files, pipeline):
+    """Whether it was replaced."""
+    ours, ours_end, ours_shapes, result, _ = outcome(lambda: make(files, pipeline), True)
+    theirs, theirs_end, theirs_shapes, *_ = outcome(lambda: make(files, pipeline), False)
+    assert (ours_end, ours_shapes, len(ours)) == (theirs_end, theirs_shapes, len(theirs))
+    for a, b in zip(ours, theirs):
+        for x, y in zip(a, b):
+            np.testing.assert_array_equal(x, y)
+            assert getattr(x, "dtype", None) == getattr(y, "dtype", None)
+    assert result.modified or result.skipped
+    return result.modified
+
+
+def try_many(files, **options):
+    """How many were replaced."""
+    replaced = []
+
+    @settings(deadline=None, suppress_health_check=list(HealthCheck), **options)
+    @given(PIPELINES)
+    def tried(pipeline):
+        replaced.append(check(files, pipeline))
+
+    tried()
+    return sum(replaced)
+
+
+def test_random_pipelines(files):
+    assert try_many(files, max_examples=30, derandomize=True) >= 10
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        print(try_many(write_files(folder, (5, 0, 17, 9, 1)), max_examples=int(sys.argv[1])), "replaced")
