@@ -1,5 +1,6 @@
 #include "cc/core/unique/unique.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <random>
@@ -47,26 +48,30 @@ Result<T, Index> Run(const std::vector<T>& x, bool with_counts, int threads, int
   return result;
 }
 
+// Without maps and sets, whose nodes took nearly all of this test's time under ThreadSanitizer.
 template <class T, class Index>
 void Check(const std::vector<T>& x) {
-  std::map<T, int64_t> expected;
-  for (const T v : x) ++expected[v];
+  std::vector<T> distinct = x;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   for (const bool with_counts : {false, true}) {
     for (const int threads : {1, 2, 5}) {
       for (const int64_t first : {int64_t{0}, sizeof(Index) == 8 ? (int64_t{3} << 40) + 1 : int64_t{5}}) {
         const auto result = Run<T, Index>(x, with_counts, threads, first);
-        const std::set<T> distinct(result.values.begin(), result.values.end());
-        EXPECT_EQ(distinct.size(), result.values.size());
-        EXPECT_EQ(distinct.size(), expected.size());
+        // As many values as are distinct, and each of x among them: none is there twice.
+        EXPECT_EQ(result.values.size(), distinct.size());
+        std::vector<int64_t> counts(result.values.size());
         int64_t wrong = 0;
         for (size_t i = 0; i < x.size(); ++i) {
           const int64_t place = result.idx[i] - first;
-          wrong += place < 0 || place >= static_cast<int64_t>(result.values.size()) || result.values[place] != x[i];
+          if (place < 0 || place >= static_cast<int64_t>(result.values.size()) || result.values[place] != x[i]) {
+            ++wrong;
+          } else {
+            ++counts[place];
+          }
         }
         EXPECT_EQ(wrong, 0);
-        for (size_t k = 0; with_counts && k < result.values.size(); ++k) {
-          EXPECT_EQ(result.counts[k], expected[result.values[k]]);
-        }
+        EXPECT_TRUE(!with_counts || result.counts == counts);
       }
     }
   }
