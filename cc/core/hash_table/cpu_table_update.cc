@@ -20,8 +20,8 @@ constexpr int64_t kMetasAhead = 64;  // Of a scan for victims: their misses are 
 // The next admitted keys of a part of a batch: those of a visit, and behind them those of the visit after it.
 class AdmittedKeys {
  public:
-  AdmittedKeys(const RowStore& store, const uint32_t* states, int64_t begin, int64_t end)
-      : store_(store), states_(states), next_(begin), end_(end) {
+  AdmittedKeys(const RowStore& store, const uint32_t* states, const int64_t* counts, int64_t begin, int64_t end)
+      : store_(store), states_(states), counts_(counts), next_(begin), end_(end) {
     Fill();
   }
 
@@ -60,12 +60,19 @@ class AdmittedKeys {
       metas_[filled] = store_.Meta(row);
       ++filled;
     }
+    if (counts_ != nullptr) {
+      // Those of the visit behind, for the processor's prefetcher loses them between two visits: Adam of dim 16 takes 1
+      // ns a row less on Granite Rapids. (There all counting costs 5 to 6 of 39 ns. Blocks of eight rows, each with the
+      // line of its metas behind it, were no faster: 39.1 where metas in arrays of their own took 38.4.)
+      for (int64_t i = next; i < std::min(end_, next + kVisit); i += 8) FetchLine(counts_ + i);
+    }
     next_ = next;
     filled_ = filled;
   }
 
   const RowStore& store_;
   const uint32_t* const states_;
+  const int64_t* const counts_;
   int64_t next_;
   const int64_t end_;
   int64_t begin_ = 0, filled_ = 0;
@@ -149,7 +156,7 @@ void CpuTable::UpdateRows(const UpdateBatch& batch, const uint32_t* states, cons
   const uint32_t* const fields = state_->active.size() > 1 ? batch.keys.fields : nullptr;
   const int64_t one_step = steps[state_->active[batch.keys.field]];  // Where there are no fields.
   pf.Run(batch.keys.size, 20 + store.layout().values() / 4, [&](int64_t begin, int64_t end) {
-    AdmittedKeys keys(store, states, begin, end);
+    AdmittedKeys keys(store, states, counts, begin, end);
     for (int64_t j = 0; j < keys.size(); ++j) FetchLine(keys.Meta(j));
     for (bool first = true; keys.size() > 0; keys.Advance(), first = false) {
       const int64_t size = keys.size();

@@ -38,8 +38,9 @@ constexpr int64_t kLineFloats = 16;
 // The first line of a row is fetched so many rows before its others: that is the one that waits for the page's address,
 // and with it the processor's own prefetcher of lines may begin. In turns without TensorFlow, on a quiet Granite Rapids
 // whose host gives a virtual machine pages of 4 KiB (so it seems), Adam took 178 and 330 ns a row at dims 64 and 128
-// without, and takes 160 and 281, Adagrad 128 and 205, and 100 and 190; at dim 16 there is nothing in it (51.7, 42.5).
-// Under load 4 to 32 rows, and 6 to 18 KiB of kBytesAhead, were alike then at dim 128.
+// without, and takes 160 and 281, Adagrad 128 and 205, and 100 and 190; embeddings of a line are better without (Adam
+// 38.3 where it took 39.4). Every other line alone, and gradients left to the processor, cost dim 16 8 and 15 ns. Under
+// load 4 to 32 rows, and 6 to 18 KiB of kBytesAhead, were alike then at dim 128.
 constexpr int64_t kRowsOpened = 8;
 
 template <class Formula>
@@ -65,7 +66,7 @@ void ApplyEach(const Formula& formula, const RowsToApply& batch, int64_t dim) {
   }
   for (int64_t i = 0; i < n; ++i) {
     const int64_t next = std::min(total - 1, i + rows_ahead), opened = next + kRowsOpened;
-    if (opened < total) FetchLine(rows[opened]);
+    if (dim > kLineFloats && opened < total) FetchLine(rows[opened]);
     if (i < ahead.size) FetchLine(ahead.lines[i]);
     int64_t column = 0;
     for (; column + kLineFloats <= dim; column += kLineFloats) {

@@ -7,8 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cc/core/base/cpu_features.h"
 #include "cc/core/base/test.h"
 #include "cc/core/base/thread_for.h"
+#include "cc/core/unique/place_table.h"
 #include "cc/core/unique/unique.h"
 
 namespace tf_booster {
@@ -45,6 +47,39 @@ void Check(const std::vector<T>& x) {
   CheckWith<T, int32_t, false>(x, n, 1, 0);
   CheckWith<T, int32_t, true>(x, n / 8, 2, 5);
   CheckWith<T, int64_t, true>(x, 1, 5, (int64_t{3} << 40) + 1);
+}
+
+// What a table makes of one partition: the slots of x, then their places, the values and how often they occur.
+template <class T>
+std::vector<int64_t> Numbered(const std::vector<T>& x, SimdLevel level) {
+  const int64_t n = static_cast<int64_t>(x.size());
+  PlaceTable<T, true> table(4096, level);
+  table.Clear();
+  EXPECT_TRUE(table.HasRoom(n));
+  std::vector<uint32_t> places(n), occurrences(n + 8);
+  table.Add(x.data(), n, 0, places.data());
+  std::vector<int64_t> all(places.begin(), places.end());
+  std::vector<T> distinct(n + 8);
+  table.Number(distinct.data(), occurrences.data());
+  table.PlacesOfSlots(places.data(), n);
+  all.insert(all.end(), places.begin(), places.end());
+  all.insert(all.end(), distinct.begin(), distinct.begin() + table.size());
+  all.insert(all.end(), occurrences.begin(), occurrences.begin() + table.size());
+  return all;
+}
+
+// Values enough to fill buckets up to the last slot, and once more those that came last.
+TEST(EveryLevelNumbersAlike) {
+  std::mt19937_64 random(3);
+  std::vector<int64_t> wide(6000);
+  for (int64_t i = 0; i < 4000; ++i) wide[i] = static_cast<int64_t>(random());
+  for (int64_t i = 0; i < 1000; ++i) wide[i] = i % 2 == 0 ? i : i << 32;  // Values that differ in one half only.
+  for (int64_t i = 4000; i < 6000; ++i) wide[i] = wide[2000 + random() % 2000];
+  const std::vector<int32_t> narrow(wide.begin(), wide.end());
+  for (const SimdLevel level : RunnableSimdLevels()) {
+    EXPECT_TRUE(Numbered(wide, level) == Numbered(wide, SimdLevel::kScalar));
+    EXPECT_TRUE(Numbered(narrow, level) == Numbered(narrow, SimdLevel::kScalar));
+  }
 }
 
 // Around the end of a line, of a chunk and of two.
