@@ -6,11 +6,13 @@
 #include <mutex>
 #include <vector>
 
+#include "cc/core/base/processor_slot.h"
 #include "cc/core/example_parser/example_parser.h"
 
 namespace tf_booster {
 
-// Holds as many slices as were ever in use at once. Any thread may call.
+// Holds as many slices as were ever in use at once, and gives each processor those that came back from it, if there are
+// any. Any thread may call.
 class SlicePool {
  public:
   using Slice = example_parser::ParsedSlice;
@@ -19,23 +21,24 @@ class SlicePool {
   void Take(size_t n, std::vector<std::unique_ptr<Slice>>* slices) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (size_t i = 0; i < n; ++i) {
-      if (free_.empty()) {
-        slices->push_back(std::make_unique<Slice>());
+      if (auto* const free = free_.FindFrom(ProcessorSlot())) {
+        slices->push_back(std::move(free->back()));
+        free->pop_back();
       } else {
-        slices->push_back(std::move(free_.back()));
-        free_.pop_back();
+        slices->push_back(std::make_unique<Slice>());
       }
     }
   }
 
   void Give(std::vector<std::unique_ptr<Slice>> slices) {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (auto& slice : slices) free_.push_back(std::move(slice));
+    auto& free = free_[ProcessorSlot()];
+    for (auto& slice : slices) free.push_back(std::move(slice));
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Slice>> free_;
+  BySlot<std::vector<std::unique_ptr<Slice>>> free_;
 };
 
 }  // namespace tf_booster

@@ -31,15 +31,18 @@ const std::shared_ptr<BlockPool>& BlockPool::Shared() {
 
 std::shared_ptr<RecordBlock> BlockPool::Take() {
   std::unique_ptr<RecordBlock> block;
+  const size_t slot = ProcessorSlot();
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!free_.empty()) {
-      block = std::move(free_.back());
-      free_.pop_back();
+    auto* const free = free_.FindFrom(slot);
+    if (free != nullptr && (free == &free_[slot] || free_bytes_ >= max_free_ / 4)) {
+      block = std::move(free->back());
+      free->pop_back();
       free_bytes_ -= block->buffer.capacity();
     }
   }
   if (block == nullptr) block = std::make_unique<RecordBlock>();
+  block->slot = slot;
   std::shared_ptr<BlockPool> self = shared_from_this();
   return std::shared_ptr<RecordBlock>(
       block.release(), [self](RecordBlock* unused) { self->Give(std::unique_ptr<RecordBlock>(unused)); });
@@ -53,7 +56,7 @@ void BlockPool::Give(std::unique_ptr<RecordBlock> block) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (free_bytes_ + block->buffer.capacity() > max_free_) return;
   free_bytes_ += block->buffer.capacity();
-  free_.push_back(std::move(block));
+  free_[block->slot].push_back(std::move(block));
 }
 
 }  // namespace tf_booster

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "cc/core/base/processor_slot.h"
 #include "cc/core/base/status.h"
 
 namespace tf_booster {
@@ -44,10 +45,12 @@ struct RecordBlock {
   Status end;
   // The batch that holds this block already; 0: none. Only for the thread that makes batches.
   uint64_t held_by_batch = 0;
+  size_t slot = 0;  // Of the processor that took it last. Only for the pool.
 };
 
 // Blocks that nobody holds any more are used again: the kernel clears each fresh page, which costs as much as reading
-// it. Any thread may call. The pool lives as long as a block of it.
+// it. Each processor has those that it took before; another one's are taken where a quarter of `max_free` is unused.
+// Any thread may call. The pool lives as long as a block of it.
 class BlockPool : public std::enable_shared_from_this<BlockPool> {
  public:
   // Keeps unused blocks of at most `max_free` bytes together.
@@ -64,7 +67,7 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
   const size_t max_free_;
   std::mutex mutex_;
   size_t free_bytes_ = 0;
-  std::vector<std::unique_ptr<RecordBlock>> free_;
+  BySlot<std::vector<std::unique_ptr<RecordBlock>>> free_;
 };
 
 }  // namespace tf_booster

@@ -14,6 +14,7 @@ namespace {
 // Where the thread that reads a block parses it, too: it is in the second-level cache still. Two threads, 39 ids a
 // record: 330 ns a record with blocks of 1 MiB, 301 so.
 constexpr size_t kOwnBlockBytes = 256 << 10;
+constexpr size_t kLeastBlockBytes = 128 << 10;  // A read costs 1 us beside its bytes.
 
 }  // namespace
 
@@ -73,6 +74,21 @@ void RecordFile::LoadBlock(std::unique_lock<std::mutex>* lock) {
   changed_.notify_all();
 }
 
+// Whoever gathers a batch reads little more than it wants, in equal parts: what is left is parsed by another thread, in
+// whose caches it is not, and a thread that has to read more for its batch than another one keeps that waiting. Two
+// threads, 39 ids a record: 160 ns a record with blocks of 256 KiB throughout, 147 so and with blocks by processor.
+size_t RecordFile::BlockBytes() const {
+  if (options_->ahead->by_own_threads()) return options_->block_bytes;
+  const size_t most = std::min(options_->block_bytes, kOwnBlockBytes);
+  if (options_->wanted == nullptr || record_bytes_ == 0) return most;
+  const int64_t of_batch = options_->wanted->load(std::memory_order_relaxed);
+  const auto wanted = static_cast<size_t>(std::max<int64_t>(1, of_batch / options_->files_in_turns));
+  if (wanted > SIZE_MAX / 2 / record_bytes_) return most;
+  const size_t bytes = wanted * record_bytes_ + wanted * record_bytes_ / 32;
+  const size_t parts = (bytes + most - 1) / most;
+  return std::min(most, std::max((bytes + parts - 1) / parts, kLeastBlockBytes));
+}
+
 Status RecordFile::Fill(RecordBlock* block) {
   const auto fail = [&](Status status) {
     block->last = true;
@@ -88,9 +104,7 @@ Status RecordFile::Fill(RecordBlock* block) {
     }
   }
   size_t used = 0;
-  size_t room = options_->block_bytes;
-  if (!options_->ahead->by_own_threads()) room = std::min(room, kOwnBlockBytes);
-  room = std::max(room, rest_size_);
+  size_t room = std::max(BlockBytes(), rest_size_);
   if (!block->buffer.Grow(room, 0)) {
     return fail({StatusCode::kResourceExhausted, options_->op + ": no memory for a block of " + name_});
   }
@@ -125,6 +139,8 @@ Status RecordFile::Fill(RecordBlock* block) {
                                                        std::to_string(load_offset_) + " of " + name_});
     }
   }
+  const size_t bytes = at / block->records.size();
+  record_bytes_ = record_bytes_ == 0 ? bytes : (3 * record_bytes_ + bytes) / 4;
   rest_start_ = at;
   rest_size_ = used - at;
   return Status();

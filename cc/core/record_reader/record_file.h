@@ -30,6 +30,8 @@ struct ReadOptions {
   std::function<void(std::function<void()>)> schedule;  // Runs a function soon, on a thread of its own: to read.
   ReadAhead* ahead = nullptr;                           // Whether those read, or who else.
   const std::atomic<bool>* cancelled = nullptr;         // Ends waits.
+  const std::atomic<int64_t>* wanted = nullptr;         // Records that the batch at hand still wants, if known.
+  int64_t files_in_turns = 1;                           // Those come from so many.
   std::string op;                                       // Begins the messages of errors.
 };
 
@@ -64,6 +66,7 @@ class RecordFile {
   void LoadAhead();                                    // Reads blocks until enough lie ready.
   void LoadBlock(std::unique_lock<std::mutex>* lock);  // Holds it, but not while it reads.
   Status Fill(RecordBlock* block);                     // An error: the file could not be opened.
+  size_t BlockBytes() const;
   Status WaitForBlock();
 
   const ReadOptions* const options_;
@@ -79,7 +82,8 @@ class RecordFile {
   std::unique_ptr<ByteSource> source_;
   std::shared_ptr<RecordBlock> previous_;  // Its last bytes are the beginning of the next block.
   size_t rest_start_ = 0, rest_size_ = 0;
-  uint64_t load_offset_;  // Of the rest in the file.
+  uint64_t load_offset_;     // Of the rest in the file.
+  size_t record_bytes_ = 0;  // Mean of the last ones, with their frames.
 
   std::mutex mutex_;
   std::condition_variable changed_;

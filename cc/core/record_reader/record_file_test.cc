@@ -94,20 +94,36 @@ TEST(ReadsThatWaitAskForThreads) {
   EXPECT_TRUE(!ahead.by_own_threads());
 }
 
+struct Reads {
+  int calls = 0;
+  size_t bytes = 0;
+};
+
 // Counts the reads of another source.
 class CountingSource final : public ByteSource {
  public:
-  CountingSource(std::unique_ptr<ByteSource> of, int* reads) : of_(std::move(of)), reads_(reads) {}
+  CountingSource(std::unique_ptr<ByteSource> of, Reads* reads) : of_(std::move(of)), reads_(reads) {}
   Status Read(size_t n, char* to, size_t* got) override {
-    ++*reads_;
-    return of_->Read(n, to, got);
+    const Status status = of_->Read(n, to, got);
+    ++reads_->calls;
+    reads_->bytes += *got;
+    return status;
   }
   Status Skip(uint64_t offset) override { return of_->Skip(offset); }
 
  private:
   const std::unique_ptr<ByteSource> of_;
-  int* const reads_;
+  Reads* const reads_;
 };
+
+OpenByteSource OpenCounted(const MemoryFiles& files, Reads* reads) {
+  return [open = files.Open(), reads](const std::string& name, std::unique_ptr<ByteSource>* source) {
+    std::unique_ptr<ByteSource> of;
+    const Status status = open(name, &of);
+    *source = std::make_unique<CountingSource>(std::move(of), reads);
+    return status;
+  };
+}
 
 TEST(BlocksAheadAreBounded) {
   std::string content;
@@ -117,27 +133,53 @@ TEST(BlocksAheadAreBounded) {
   for (const int blocks : {4, 20}) {
     Reader reader(files, 16, 1);
     std::vector<std::function<void()>> loads;
-    int reads = 0;
+    Reads reads;
     reader.options.schedule = [&](std::function<void()> load) { loads.push_back(std::move(load)); };
-    reader.options.open = [&](const std::string& name, std::unique_ptr<ByteSource>* source) {
-      std::unique_ptr<ByteSource> of;
-      const Status status = files.Open()(name, &of);
-      *source = std::make_unique<CountingSource>(std::move(of), &reads);
-      return status;
-    };
+    reader.options.open = OpenCounted(files, &reads);
     reader.options.blocks_ahead = blocks;
     RecordFile file(&reader.options, "file", 0);
     file.Start();
     EXPECT_EQ(loads.size(), size_t{1});
     loads[0]();
-    EXPECT_EQ(reads, blocks);
+    EXPECT_EQ(reads.calls, blocks);
     // Half of them are taken before a thread is asked for more.
     Record record;
     bool ended = false;
     while (loads.size() == 1 && !ended) EXPECT_TRUE(file.Next(&record, &ended).ok());
     EXPECT_EQ(loads.size(), size_t{2});
     loads.back()();
-    EXPECT_EQ(reads, blocks + blocks / 2);
+    EXPECT_EQ(reads.calls, blocks + blocks / 2);
+  }
+}
+
+// Batches of 400 records are read each by itself: in two blocks, the last of which ends soon behind it.
+TEST(BlocksEndWithTheBatch) {
+  constexpr size_t kBatch = 400, kFramed = 1016;
+  std::string content;
+  for (size_t i = 0; i < 21 * kBatch; ++i) AppendRecord(std::string(kFramed - 16, 'x'), &content);
+  MemoryFiles files;
+  files.Add("file", std::move(content));
+  for (const int in_turns : {1, 2}) {
+    Reader reader(files, 2, 2);
+    Reads reads;
+    std::atomic<int64_t> wanted{0};
+    reader.options.open = OpenCounted(files, &reads);
+    reader.options.block_bytes = 1 << 20;
+    reader.options.wanted = &wanted;
+    reader.options.files_in_turns = in_turns;
+    RecordFile file(&reader.options, "file", 0);
+    for (size_t batch = 0; batch < 20; ++batch) {
+      const int calls = reads.calls;
+      for (size_t i = 0; i < kBatch; ++i) {
+        wanted = static_cast<int64_t>((kBatch - i) * in_turns);
+        Record record;
+        bool ended = true;
+        EXPECT_TRUE(file.Next(&record, &ended).ok() && !ended);
+      }
+      if (batch == 0) continue;  // Nothing is known of the first block's records.
+      EXPECT_TRUE(reads.bytes - (batch + 1) * kBatch * kFramed < kBatch * kFramed / 8);
+      EXPECT_EQ(reads.calls, calls + 2);
+    }
   }
 }
 

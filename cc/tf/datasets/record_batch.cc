@@ -61,6 +61,7 @@ void RecordBatcher::Gather(IteratorContext* ctx, RecordBatch* batch, bool* end) 
   TfStatus failed;
   for (int64_t taken = 0; !ended_ && taken < options_.batch_size; ++taken) {
     Record record;
+    wanted_.store(options_.batch_size - taken, std::memory_order_relaxed);
     TfStatus status = stream_->Next(ctx, &record, &ended_);
     if (!status.ok()) {
       ended_ = false;

@@ -2,6 +2,7 @@
 #ifndef TF_BOOSTER_CC_TF_DATASETS_RECORD_BATCH_H_
 #define TF_BOOSTER_CC_TF_DATASETS_RECORD_BATCH_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -33,8 +34,9 @@ struct BatchOptions {
 // Cuts a stream of records into batches. One thread at a time.
 class RecordBatcher {
  public:
-  RecordBatcher(std::unique_ptr<RecordStream> stream, const BatchOptions& options)
-      : stream_(std::move(stream)), options_(options) {}
+  // `wanted`: how many records the batch at hand still lacks, for those who read files.
+  RecordBatcher(std::unique_ptr<RecordStream> stream, const BatchOptions& options, std::atomic<int64_t>* wanted)
+      : stream_(std::move(stream)), options_(options), wanted_(*wanted) {}
 
   // Once, before Next and Restore.
   tensorflow::Status Start(tensorflow::data::IteratorContext* ctx) { return stream_->Start(ctx); }
@@ -55,6 +57,7 @@ class RecordBatcher {
 
   const std::unique_ptr<RecordStream> stream_;
   const BatchOptions options_;
+  std::atomic<int64_t>& wanted_;
   std::deque<RecordBatch> restored_;
   bool ended_ = false;
   int64_t next_ = 0;      // The number of the next batch.

@@ -157,7 +157,8 @@ int64_t RecordPipeline::Cardinality(bool no_files) const {
   return n / batch.num_shards + (batch.shard < n % batch.num_shards ? 1 : 0);
 }
 
-std::unique_ptr<RecordBatcher> RecordPipeline::MakeBatcher(const ReadOptions* read, MakeFileNames make_names) const {
+std::unique_ptr<RecordBatcher> RecordPipeline::MakeBatcher(const ReadOptions* read, MakeFileNames make_names,
+                                                           std::atomic<int64_t>* wanted) const {
   const InterleaveOptions options = interleave;
   MakeRecordStream make = [read, options, make_names] { return InterleaveFiles(read, options, make_names); };
   for (size_t i = 0; i < stages.size(); ++i) {
@@ -165,7 +166,7 @@ std::unique_ptr<RecordBatcher> RecordPipeline::MakeBatcher(const ReadOptions* re
     make = AddStage(stages[i], with_repeat ? stages[i + 1].arguments[0] : 1, std::move(make));
     if (with_repeat) ++i;
   }
-  return std::make_unique<RecordBatcher>(make(), batch);
+  return std::make_unique<RecordBatcher>(make(), batch, wanted);
 }
 
 }  // namespace tf_booster

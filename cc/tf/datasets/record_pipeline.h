@@ -3,6 +3,7 @@
 #define TF_BOOSTER_CC_TF_DATASETS_RECORD_PIPELINE_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -51,8 +52,9 @@ struct RecordPipeline {
   // Of batches, as tf.data counts its own transformations of files, whose records are not counted.
   int64_t Cardinality(bool no_files) const;
 
-  // `read` outlives the batcher.
-  std::unique_ptr<RecordBatcher> MakeBatcher(const ReadOptions* read, MakeFileNames make_names) const;
+  // `read` and `wanted` (see RecordBatcher) outlive the batcher.
+  std::unique_ptr<RecordBatcher> MakeBatcher(const ReadOptions* read, MakeFileNames make_names,
+                                             std::atomic<int64_t>* wanted) const;
 };
 
 }  // namespace tf_booster

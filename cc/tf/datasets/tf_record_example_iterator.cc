@@ -77,9 +77,12 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
     read_.schedule = [this](std::function<void()> load) { read_threads_->Schedule(std::move(load)); };
     read_.ahead = &ahead_;
     read_.cancelled = &line_.cancelled();
-    batcher_ = pipeline.MakeBatcher(&read_, [this](IteratorContext* names_ctx, std::unique_ptr<IteratorBase>* names) {
+    read_.wanted = &wanted_;
+    read_.files_in_turns = pipeline.interleave.cycle_length;
+    const auto make_names = [this](IteratorContext* names_ctx, std::unique_ptr<IteratorBase>* names) {
       return dataset()->files()->MakeIterator(names_ctx, this, prefix(), names);
-    });
+    };
+    batcher_ = pipeline.MakeBatcher(&read_, make_names, &wanted_);
     return batcher_->Start(ctx);
   }
 
@@ -217,6 +220,7 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
   std::unique_ptr<tensorflow::thread::ThreadPool> read_threads_;
   ReadAhead ahead_{tensorflow::port::MaxParallelism(), !dataset()->options().pipeline.compression.empty()};
   ReadOptions read_;
+  std::atomic<int64_t> wanted_{0};
   mutex source_mu_;  // Of the batcher, where no threads parse.
   std::unique_ptr<RecordBatcher> batcher_;
   std::shared_ptr<IteratorContext> own_ctx_;
