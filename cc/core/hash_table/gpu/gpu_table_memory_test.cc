@@ -23,7 +23,7 @@ Status StepOn(GpuTable* table, int64_t first, int64_t n) {
 int64_t FailEverywhere(int64_t steps, const EvictionOptions& eviction) {
   TableOptions options = OneField(3);
   options.fields[0].eviction = eviction;
-  ThreadFor pf(2);
+  SerialFor pf;
   for (int64_t failed = 0;; ++failed) {
     ScarceMemory memory;
     GpuTableConfig config;
