@@ -46,6 +46,25 @@ def test_every_position(files, tmp_path, name):
         assert rest(restored) == whole[position:]
 
 
+@pytest.mark.parametrize("shuffle", [None, 3])
+def test_every_position_of_endless_epochs(shuffle, files, tmp_path):
+    """Where an epoch's last record was given, nobody knows yet that it was the last."""
+
+    def make():
+        settings = dict(num_parallel_calls=None, num_epochs=None, shuffle=shuffle, seed=1)
+        return iter(tf_booster.TFRecordExampleDataset(files[:1], FEATURES, 1, **settings).take(14))
+
+    whole = rest(make())
+    assert len(whole) == 14
+    for position in range(15):
+        saved, restored = make(), make()
+        for _ in range(position):
+            next(saved)
+        path = tf.train.Checkpoint(iterator=saved).save(str(tmp_path / f"at-{position}"))
+        tf.train.Checkpoint(iterator=restored).restore(path)
+        assert rest(restored) == whole[position:]
+
+
 def test_a_restored_iterator_can_be_saved_before_it_is_used(files, tmp_path):
     dataset = tf_booster.TFRecordExampleDataset(files, FEATURES, 2)
     first = iter(dataset)

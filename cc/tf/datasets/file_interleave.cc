@@ -119,11 +119,12 @@ class FileInterleave final : public RecordStream {
       ahead_.emplace_back();
       TF_RETURN_IF_ERROR(RestoreFile(reader, absl::StrCat(name, "/ahead", i), &ahead_.back().file));
     }
-    names_ended_ = names_ended != 0;
+    names_ended_ = names_ended == 1;
     names_.reset();
     if (names_ended_) return OkStatus();
     TF_RETURN_IF_ERROR(make_names_(ctx, &names_));
-    return names_->Restore(ctx, reader);
+    // 2, in states of version 0.2: nobody had asked for names.
+    return names_ended == 2 ? OkStatus() : names_->Restore(ctx, reader);
   }
 
  private:

@@ -64,6 +64,11 @@ class RepeatStream final : public CountingStream {
 
   Status Start(IteratorContext* ctx) override { return epochs_ == 0 ? OkStatus() : MakeInput(ctx); }
 
+  Status Restore(IteratorContext* ctx, IteratorStateReader* reader, const std::string& name) override {
+    fresh_ = false;  // Nobody noted it. If it was, one more empty epoch tells.
+    return CountingStream::Restore(ctx, reader, name);
+  }
+
   Status Next(IteratorContext* ctx, Record* record, bool* end) override {
     while (epochs_ < 0 || count_ < epochs_) {
       TF_RETURN_IF_ERROR(NextOfInput(ctx, record, end));
