@@ -77,7 +77,7 @@ def logits_of(case: Dict[str, Any], features: Dict[str, Any], training: bool) ->
         inputs.append(features["numbers"])
     hidden = tf.concat(inputs, 1)
     for i, width in enumerate(case["layers"]):
-        hidden = v1.layers.dense(hidden, width, getattr(tf, case["activation"], None) or tf.nn.relu)
+        hidden = v1.layers.dense(hidden, width, getattr(tf.nn, case["activation"]))
         if case["normalized"]:
             hidden = v1.layers.batch_normalization(hidden, training=training)
         if case["dropout"] and training:

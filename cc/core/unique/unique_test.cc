@@ -4,7 +4,6 @@
 #include <limits>
 #include <map>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 
