@@ -3,29 +3,22 @@
 //
 //   crc(A B C) = crc(A) · x^(16n)  +  crc(B) · x^(8n)  +  crc(C)      modulo P, the polynomial.
 //
-// A product by x^(8n) is one carry-less multiplication by a constant and one crc32. Bits are reflected: bit i of a
-// 32-bit register stands for x^(31-i), so the product of two registers has bit m for x^(62-m), which read as a 64-bit
-// register (bit m for x^(63-m)) is the product times x; crc32 of a 64-bit word multiplies by x^32 and reduces. Both
-// together multiply by x^33, so the constant for n bytes is x^(8n-33) mod P. For n = 8 that is x^31, the register 1;
-// and crc32 of a constant gives the next one, for it stands in the low half of a 64-bit word (x^32) and is multiplied
-// by x^32: 64 bits, 8 bytes.
+// A product by x^(8n) is one carry-less multiplication by a constant and one crc32 (crc32c_levels.h).
 //
 // Records have any length, so there is a constant for every lane of 8, 16, … 1024 bytes, 1 KiB in all, and most records
 // are one block: a record of 500 bytes costs 21 steps, one join and a tail of 20 bytes at the most.
 #include "cc/core/record_reader/crc32c.h"
 
-#include <array>
 #include <cstring>
 
-#if defined(__x86_64__)
+#include "cc/core/record_reader/crc32c_levels.h"
+
+#ifdef TFB_HAS_CRC_INSTRUCTION
 #include <immintrin.h>
-#define TFB_HAS_CRC_INSTRUCTION 1
 #endif
 
 namespace tf_booster {
 namespace {
-
-constexpr uint32_t kPolynomial = 0x82F63B78u;  // Reflected.
 
 struct Tables {
   uint32_t at[8][256];
@@ -35,7 +28,7 @@ constexpr Tables MakeTables() {
   Tables t{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
     uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? kPolynomial : 0);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? kCrcPolynomial : 0);
     t.at[0][byte] = crc;
   }
   for (int k = 1; k < 8; ++k) {
@@ -71,22 +64,7 @@ constexpr size_t kMaxLaneWords = 128;
 constexpr size_t kMinBlock =
     96;  // Below, one chain is as fast as three and a join (measured on Zen 5: 80 to 110 bytes).
 
-// shift.by[w]: the constant for lanes of w words; by[2w] serves the first lane, which is two lanes from the end.
-struct ShiftConstants {
-  uint32_t by[2 * kMaxLaneWords + 1];
-};
-
-constexpr ShiftConstants MakeShiftConstants() {
-  ShiftConstants shift{};
-  uint32_t power = 1;  // x^31
-  for (size_t words = 1; words <= 2 * kMaxLaneWords; ++words) {
-    shift.by[words] = power;
-    for (int bit = 0; bit < 64; ++bit) power = (power >> 1) ^ ((power & 1) != 0 ? kPolynomial : 0);
-  }
-  return shift;
-}
-
-constexpr ShiftConstants kShift = MakeShiftConstants();
+static_assert(2 * kMaxLaneWords <= CrcShifts::kWords, "the first lane is two lanes from the end");
 
 __attribute__((target("sse4.2,pclmul"))) inline uint64_t Shifted(uint64_t crc, uint32_t constant) {
   const __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<int64_t>(crc)),
@@ -107,7 +85,7 @@ __attribute__((target("sse4.2,pclmul"))) uint32_t Sse42Crc(const uint8_t* p, siz
       lane2 = _mm_crc32_u64(lane2, Load64(p2 + i));
     }
     // The two products are added before the one reduction.
-    crc = lane2 ^ _mm_crc32_u64(0, Shifted(crc, kShift.by[2 * words]) ^ Shifted(lane1, kShift.by[words]));
+    crc = lane2 ^ _mm_crc32_u64(0, Shifted(crc, kCrcShifts.by[2 * words]) ^ Shifted(lane1, kCrcShifts.by[words]));
     p += 24 * words;
     size -= 24 * words;
   }
@@ -126,24 +104,32 @@ __attribute__((target("sse4.2,pclmul"))) uint32_t Sse42Crc(const uint8_t* p, siz
 
 }  // namespace
 
-CrcLevel BestCrcLevel() {
+std::vector<CrcLevel> RunnableCrcLevels() {
+  std::vector<CrcLevel> levels = {CrcLevel::kScalar};
 #ifdef TFB_HAS_CRC_INSTRUCTION
-  static const CrcLevel best =
-      __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul") ? CrcLevel::kSse42 : CrcLevel::kScalar;
-  return best;
-#else
-  return CrcLevel::kScalar;
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("pclmul")) return levels;
+  levels.push_back(CrcLevel::kSse42);
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("bmi2")) {
+    levels.push_back(CrcLevel::kAvx512);
+  }
 #endif
+  return levels;
 }
 
 uint32_t Crc32c(const void* data, size_t size, CrcLevel level) {
   const uint8_t* const bytes = static_cast<const uint8_t*>(data);
 #ifdef TFB_HAS_CRC_INSTRUCTION
-  if (level == CrcLevel::kSse42) return Sse42Crc(bytes, size);
+  if (level == CrcLevel::kAvx512 && size >= kLeastForAvx512) return Crc32cByAvx512(bytes, size);
+  if (level != CrcLevel::kScalar) return Sse42Crc(bytes, size);
 #endif
   return ScalarCrc(bytes, size);
 }
 
-uint32_t Crc32c(const void* data, size_t size) { return Crc32c(data, size, BestCrcLevel()); }
+uint32_t Crc32c(const void* data, size_t size) {
+  static const CrcLevel best = RunnableCrcLevels().back();
+  return Crc32c(data, size, best);
+}
 
 }  // namespace tf_booster

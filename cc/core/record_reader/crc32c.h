@@ -4,16 +4,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace tf_booster {
 
 enum class CrcLevel {
   kScalar,  // Tables, 8 bytes a step: about 2 GB/s.
   kSse42,  // The crc32 instruction on three lanes at once, joined by carry-less multiplications: about 8 bytes a cycle.
+  kAvx512,  // Carry-less multiplications of 64 bytes at once (VPCLMULQDQ).
 };
 
-// The best level that this machine runs.
-CrcLevel BestCrcLevel();
+// The levels that this machine runs, the best one at the end.
+std::vector<CrcLevel> RunnableCrcLevels();
 
 // The CRC-32C of data[0, size). Needs no alignment; nothing beyond the last byte is read.
 uint32_t Crc32c(const void* data, size_t size);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cc/core/base/test.h"
+#include "cc/core/example_parser/testing/guarded_memory.h"
 
 namespace tf_booster {
 namespace {
@@ -18,12 +19,6 @@ uint32_t BitwiseCrc(const uint8_t* p, size_t size) {
     for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78u : 0);
   }
   return ~crc;
-}
-
-std::vector<CrcLevel> Levels() {
-  std::vector<CrcLevel> levels = {CrcLevel::kScalar};
-  if (BestCrcLevel() != CrcLevel::kScalar) levels.push_back(BestCrcLevel());
-  return levels;
 }
 
 std::vector<uint8_t> Noise(size_t size) {
@@ -40,7 +35,7 @@ std::vector<uint8_t> Noise(size_t size) {
 TEST(KnownValues) {
   std::string zeros(32, '\0'), ones(32, '\xff'), up(32, '\0');
   for (int i = 0; i < 32; ++i) up[i] = static_cast<char>(i);
-  for (const CrcLevel level : Levels()) {
+  for (const CrcLevel level : RunnableCrcLevels()) {
     EXPECT_EQ(Crc32c(zeros.data(), 32, level), 0x8a9136aau);
     EXPECT_EQ(Crc32c(ones.data(), 32, level), 0x62a8ab43u);
     EXPECT_EQ(Crc32c(up.data(), 32, level), 0x46dd794eu);
@@ -54,7 +49,7 @@ TEST(EveryLengthAtEveryAlignment) {
   for (size_t size = 0; size + 8 <= bytes.size(); ++size) {
     for (size_t start = 0; start < 8; start += size < 100 ? 1 : 3) {
       const uint32_t wanted = BitwiseCrc(bytes.data() + start, size);
-      for (const CrcLevel level : Levels()) EXPECT_EQ(Crc32c(bytes.data() + start, size, level), wanted);
+      for (const CrcLevel level : RunnableCrcLevels()) EXPECT_EQ(Crc32c(bytes.data() + start, size, level), wanted);
     }
   }
 }
@@ -64,7 +59,20 @@ TEST(LongInputs) {
   const std::vector<uint8_t> bytes = Noise(20000);
   for (size_t size : {3071u, 3072u, 3073u, 3167u, 3168u, 6144u, 9215u, 9999u, 20000u}) {
     const uint32_t wanted = BitwiseCrc(bytes.data(), size);
-    for (const CrcLevel level : Levels()) EXPECT_EQ(Crc32c(bytes.data(), size, level), wanted);
+    for (const CrcLevel level : RunnableCrcLevels()) EXPECT_EQ(Crc32c(bytes.data(), size, level), wanted);
+  }
+}
+
+TEST(NothingAroundTheBytesIsRead) {
+  example_parser::testing::GuardedMemory memory(4096);
+  const std::vector<uint8_t> noise = Noise(600);
+  for (size_t size = 1; size < noise.size(); ++size) {
+    const std::string bytes(noise.begin(), noise.begin() + size);
+    const uint32_t wanted = BitwiseCrc(noise.data(), size);
+    for (const CrcLevel level : RunnableCrcLevels()) {
+      EXPECT_EQ(Crc32c(memory.AtStart(bytes), size, level), wanted);
+      EXPECT_EQ(Crc32c(memory.AtEnd(bytes), size, level), wanted);
+    }
   }
 }
 
