@@ -12,16 +12,16 @@
 namespace tf_booster {
 
 // Holds as many slices as were ever in use at once, and gives each processor those that came back from it, if there are
-// any. Any thread may call.
+// any. Any thread may call; slots other than the caller's are for tests.
 class SlicePool {
  public:
   using Slice = example_parser::ParsedSlice;
 
   // Appends `n` slices to `slices`.
-  void Take(size_t n, std::vector<std::unique_ptr<Slice>>* slices) {
+  void Take(size_t n, std::vector<std::unique_ptr<Slice>>* slices, size_t slot = ProcessorSlot()) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (size_t i = 0; i < n; ++i) {
-      if (auto* const free = free_.FindFrom(ProcessorSlot())) {
+      if (auto* const free = free_.FindFrom(slot)) {
         slices->push_back(std::move(free->back()));
         free->pop_back();
       } else {
@@ -30,9 +30,9 @@ class SlicePool {
     }
   }
 
-  void Give(std::vector<std::unique_ptr<Slice>> slices) {
+  void Give(std::vector<std::unique_ptr<Slice>> slices, size_t slot = ProcessorSlot()) {
     std::lock_guard<std::mutex> lock(mutex_);
-    auto& free = free_[ProcessorSlot()];
+    auto& free = free_[slot];
     for (auto& slice : slices) free.push_back(std::move(slice));
   }
 

@@ -9,6 +9,12 @@
 
 #include "cc/core/base/target.h"
 
+// gcc 12 takes the undefined vectors inside its own intrinsics for ours.
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
 TFB_BEGIN_TARGET("avx512f,avx512bw,avx512vl,vpclmulqdq,pclmul,sse4.2,bmi2")
 
 namespace tf_booster {

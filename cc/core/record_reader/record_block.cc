@@ -29,9 +29,8 @@ const std::shared_ptr<BlockPool>& BlockPool::Shared() {
   return *pool;
 }
 
-std::shared_ptr<RecordBlock> BlockPool::Take() {
+std::shared_ptr<RecordBlock> BlockPool::Take(size_t slot) {
   std::unique_ptr<RecordBlock> block;
-  const size_t slot = ProcessorSlot();
   {
     std::lock_guard<std::mutex> lock(mutex_);
     auto* const free = free_.FindFrom(slot);

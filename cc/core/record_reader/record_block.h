@@ -59,7 +59,8 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
   // The process's, of 16 MiB: an evaluation's iterator takes over the memory of the one before it.
   static const std::shared_ptr<BlockPool>& Shared();
 
-  std::shared_ptr<RecordBlock> Take();
+  // For the processor that runs the caller, unless a test says another.
+  std::shared_ptr<RecordBlock> Take(size_t slot = ProcessorSlot());
 
  private:
   void Give(std::unique_ptr<RecordBlock> block);
