@@ -77,6 +77,8 @@ void RecordFile::LoadBlock(std::unique_lock<std::mutex>* lock) {
 // Whoever gathers a batch reads little more than it wants, in equal parts: what is left is parsed by another thread, in
 // whose caches it is not, and a thread that has to read more for its batch than another one keeps that waiting. Two
 // threads, 39 ids a record: 160 ns a record with blocks of 256 KiB throughout, 147 so and with blocks by processor.
+// Threads that read their blocks before their turn to gather wait 8 in place of 30 us a batch of 26 lists of 20 ids (of
+// 690 us on two Zen 5 cores), but find the records when they are out of the cache: 0 to 3 % slower in all.
 size_t RecordFile::BlockBytes() const {
   if (options_->ahead->by_own_threads()) return options_->block_bytes;
   const size_t most = std::min(options_->block_bytes, kOwnBlockBytes);
