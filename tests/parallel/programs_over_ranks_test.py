@@ -175,6 +175,14 @@ def dry_without_numbers(rank, program):
     return rows_that_count(rank, program, counts=(4, 0))
 
 
+def dry_lookup(rank, program):
+    """Each rank looks up a row of its own; the optimizer moves all rows that it is given, also by a gradient of 0."""
+    table = v1.get_variable("table", [SIZE, 3], initializer=v1.constant_initializer(0.5), use_resource=True)
+    program.optimizer = v1.train.FtrlOptimizer(0.1, l2_shrinkage_regularization_strength=0.5)
+    program.errors += tf.reduce_sum(tf.nn.embedding_lookup(table, [rank]))
+    return rows_that_count(rank, program, counts=(4, 0))
+
+
 def loss_reduction_of_head(program):
     class Head:
         _loss_reduction = "weighted_sum"
@@ -191,7 +199,7 @@ def weights_that_count(rank, program):
 
 PROGRAMS = [
     initial_values, users_horovod, two_in_turn, two_as_one, one_after_the_other, two_dtypes, by_tape, applied_in_a_cond, by_hand, penalty, batch_norm,
-    reference_variable, rows_that_count, dry_sum, dry_without_numbers, weights_that_count,
+    reference_variable, rows_that_count, dry_sum, dry_without_numbers, dry_lookup, weights_that_count,
 ]  # fmt: skip
 
 
@@ -319,6 +327,11 @@ def test_a_rank_without_rows_adds_nothing_to_a_sum_and_regularisers_count_once(o
 def test_a_rank_without_rows_may_compute_what_is_no_number(outcomes):
     wanted = descended(X[:4], Y[:4], decay=0.01)
     np.testing.assert_allclose(weights(outcomes, "dry_without_numbers"), wanted, rtol=1e-5, atol=1e-7)
+
+
+def test_a_rank_without_rows_looks_nothing_up_that_is_updated(outcomes):
+    first, second = weights(outcomes, "dry_lookup", "table")
+    assert (first != 0.5).all() and (second == 0.5).all()
 
 
 def test_a_divisor_that_differs_between_ranks_is_told(outcomes):

@@ -33,6 +33,13 @@ class Reduction(NamedTuple):
         scale = rows if self.kind == AVERAGE else tf.cast(rows > 0, tf.float32)
         return tf.math.multiply_no_nan(gradient, tf.cast(scale, gradient.dtype))
 
+    def own_rows(self, rows: tf.Tensor) -> tf.Tensor:
+        """Those of a sparse gradient's rows that a rank sends: none of a batch that does not count. With a gradient of 0 they
+        would still be moved, by momentum, by decay and by regularisation in the optimizer."""
+        if self.weights is None:
+            return rows
+        return rows[: tf.where(self.weights.rows > 0, tf.shape(rows)[0], 0)]
+
     def total_scale(self, dtype: tf.DType, sums: Optional[RowWeights]) -> Optional[tf.Tensor]:
         """By what the sum is multiplied; None for 1. `sums` are the weights' sums over ranks."""
         if self.weights is None or self.kind != AVERAGE:
@@ -88,7 +95,7 @@ def gather_slices(
     """
     sent: List[tf.Tensor] = []
     for values, indices, _ in slices:
-        sent += [reduction.own_share(values), indices]
+        sent += [reduction.own_share(reduction.own_rows(values)), reduction.own_rows(indices)]
     received = collectives.all_gather_packed(sent, "sparse")
     gathered = []
     for i, (_, _, distinct) in enumerate(slices):
