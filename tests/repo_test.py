@@ -141,6 +141,14 @@ def test_versions_are_compared_only_in_compat():
             assert [name for name in _attributes(path) if version.match(name)] == [], path
 
 
+def test_what_differs_between_tensorflow_versions_has_its_place():
+    """`tsl/` is tensorflow/tsl/ before 2.15, and in 2.12 a Status has other codes; .ci/run compiles for one version only."""
+    for path in CC_FILES:
+        assert [name for name in _includes(path) if name.startswith(("tsl/", "tensorflow/tsl/"))] == [], path
+        if path.name != "status.cc":
+            assert "absl::StatusCode" not in _text(path), f"{path}: TensorFlowStatus of cc/tf/kernels/status.h makes a Status"
+
+
 def test_graph_surgery_only_in_graph_view():
     """Edits of finished operations, all of them private; _compat.py may hold what graph_view.py calls."""
     surgery = re.compile(

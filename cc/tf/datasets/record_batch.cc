@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cc/tf/kernels/status.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -92,7 +93,7 @@ TfStatus RecordBatcher::Save(SerializationContext* ctx, IteratorStateWriter* wri
     const RecordBatch& batch = *batches[i];
     const std::string at = absl::StrCat(name, "/ahead", i);
     TF_RETURN_IF_ERROR(writer->WriteScalar(at, kCode, static_cast<int64_t>(batch.status.code())));
-    TF_RETURN_IF_ERROR(writer->WriteScalar(at, kMessage, tstring(std::string(batch.status.message()))));
+    TF_RETURN_IF_ERROR(writer->WriteScalar(at, kMessage, tstring(MessageOf(batch.status))));
     Tensor records(tensorflow::DT_STRING, {static_cast<int64_t>(batch.records.size())});
     for (size_t r = 0; r < batch.records.size(); ++r) {
       records.vec<tstring>()(r).assign(batch.records[r].data, batch.records[r].size);
@@ -118,7 +119,7 @@ TfStatus RecordBatcher::Restore(IteratorContext* ctx, IteratorStateReader* reade
     TF_RETURN_IF_ERROR(reader->ReadScalar(at, kCode, &code));
     TF_RETURN_IF_ERROR(reader->ReadScalar(at, kMessage, &message));
     TF_RETURN_IF_ERROR(reader->ReadTensor(ctx->flr(), at, kRecords, &records));
-    if (code != 0) batch.status = TfStatus(static_cast<absl::StatusCode>(code), std::string(message));
+    batch.status = TensorFlowStatus(code, message);
     for (int64_t r = 0; r < records.NumElements(); ++r) {
       const tstring& bytes = records.vec<tstring>()(r);
       batch.owned.emplace_back(new char[bytes.size()]);

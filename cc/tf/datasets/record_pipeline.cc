@@ -11,10 +11,10 @@
 namespace tf_booster {
 
 using tensorflow::OkStatus;
-using tensorflow::Status;
 using tensorflow::data::kInfiniteCardinality;
 using tensorflow::data::kUnknownCardinality;
 using tensorflow::errors::InvalidArgument;
+using TfStatus = tensorflow::Status;
 
 namespace {
 
@@ -29,7 +29,7 @@ constexpr int64_t kMaxInflated = 4;  // Files.
 // A shuffle in the description of a copy. Arguments: buffer size, number of the shared seeds.
 constexpr char kSharedShuffle[] = "shared_shuffle";
 
-Status CheckStage(const RecordStage& stage) {
+TfStatus CheckStage(const RecordStage& stage) {
   const auto& arguments = stage.arguments;
   if (stage.name == "shuffle") {
     return arguments[0] > 0 ? OkStatus()
@@ -63,7 +63,7 @@ MakeRecordStream AddStage(const RecordStage& stage, int64_t epochs, MakeRecordSt
 
 }  // namespace
 
-Status RecordPipeline::SetStages(const std::vector<std::string>& names, const std::vector<int64_t>& arguments) {
+TfStatus RecordPipeline::SetStages(const std::vector<std::string>& names, const std::vector<int64_t>& arguments) {
   constexpr size_t kArguments = RecordStage::kArguments;
   if (arguments.size() != kArguments * names.size()) {
     return InvalidArgument("TFRecordExampleDataset: ", names.size(), " stages have ", arguments.size(),
@@ -102,7 +102,7 @@ void RecordPipeline::GetStages(bool for_copy, std::vector<std::string>* names, s
   }
 }
 
-Status RecordPipeline::Check() const {
+TfStatus RecordPipeline::Check() const {
   TF_RETURN_IF_ERROR(CheckCompression(compression));
   const auto positive = [](const char* name, int64_t value) {
     return value > 0 ? OkStatus()

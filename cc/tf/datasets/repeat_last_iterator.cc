@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/tf/kernels/status.h"
 #include "tensorflow/core/framework/model.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -77,7 +78,7 @@ class RepeatLastIterator final : public tensorflow::data::DatasetIterator<Repeat
     TF_RETURN_IF_ERROR(writer->WriteScalar(prefix(), kEnded, static_cast<int64_t>(ended_)));
     TF_RETURN_IF_ERROR(writer->WriteScalar(prefix(), kHasInput, static_cast<int64_t>(input_ != nullptr)));
     TF_RETURN_IF_ERROR(writer->WriteScalar(prefix(), kCode, static_cast<int64_t>(ahead_status_.code())));
-    TF_RETURN_IF_ERROR(writer->WriteScalar(prefix(), kMessage, tstring(std::string(ahead_status_.message()))));
+    TF_RETURN_IF_ERROR(writer->WriteScalar(prefix(), kMessage, tstring(MessageOf(ahead_status_))));
     TF_RETURN_IF_ERROR(Write(writer, kAhead, ahead_));
     TF_RETURN_IF_ERROR(Write(writer, kLast, last_));
     return input_ == nullptr ? OkStatus() : SaveInput(ctx, writer, input_);
@@ -96,7 +97,7 @@ class RepeatLastIterator final : public tensorflow::data::DatasetIterator<Repeat
     TF_RETURN_IF_ERROR(Read(ctx, reader, kLast, &last_));
     started_ = started != 0;
     ended_ = ended != 0;
-    ahead_status_ = code == 0 ? OkStatus() : Status(static_cast<absl::StatusCode>(code), std::string(message));
+    ahead_status_ = TensorFlowStatus(code, message);
     if (has_input == 0) {
       input_.reset();
       return OkStatus();

@@ -12,11 +12,11 @@ namespace tf_booster {
 using tensorflow::AttrValue;
 using tensorflow::DataType;
 using tensorflow::Node;
-using tensorflow::Status;
 using tensorflow::Tensor;
 using tensorflow::data::DatasetBase;
 using tensorflow::data::IteratorBase;
 using tensorflow::data::SerializationContext;
+using TfStatus = tensorflow::Status;
 
 TFRecordExampleDataset::TFRecordExampleDataset(tensorflow::OpKernelContext* ctx, const DatasetBase* files,
                                                TFRecordExampleOptions options,
@@ -38,13 +38,13 @@ int64_t TFRecordExampleDataset::CardinalityInternal(tensorflow::data::Cardinalit
   return options_.pipeline.Cardinality(/*no_files=*/files_->Cardinality(options) == 0);
 }
 
-Status TFRecordExampleDataset::InputDatasets(std::vector<const DatasetBase*>* inputs) const {
+TfStatus TFRecordExampleDataset::InputDatasets(std::vector<const DatasetBase*>* inputs) const {
   inputs->push_back(files_);
   return tensorflow::OkStatus();
 }
 
-Status TFRecordExampleDataset::AsGraphDefInternal(SerializationContext* ctx, DatasetGraphDefBuilder* b,
-                                                  Node** output) const {
+TfStatus TFRecordExampleDataset::AsGraphDefInternal(SerializationContext* ctx, DatasetGraphDefBuilder* b,
+                                                    Node** output) const {
   const RecordPipeline& pipeline = options_.pipeline;
   std::vector<std::string> stages;
   std::vector<int64_t> stage_arguments;

@@ -98,7 +98,7 @@ class HostAllToAllOp : public HostCollectiveOp {
     Tensor *received = nullptr, *splits = nullptr;
     for (const auto& allocated :
          {ctx->allocate_output(0, shape, &received), ctx->allocate_output(1, TensorShape({group_->size()}), &splits)}) {
-      if (!allocated.ok()) return Status(StatusCode::kResourceExhausted, std::string(allocated.message()));
+      if (!allocated.ok()) return Status(StatusCode::kResourceExhausted, MessageOf(allocated));
     }
     char* to = Data(*received);
     for (int32_t rank = 0; rank < group_->size(); ++rank) {
@@ -133,7 +133,7 @@ class HostAllGatherOp : public HostCollectiveOp {
     }
     Tensor* gathered = nullptr;
     const auto allocated = ctx->allocate_output(0, TensorShape({size}), &gathered);
-    if (!allocated.ok()) return Status(StatusCode::kResourceExhausted, std::string(allocated.message()));
+    if (!allocated.ok()) return Status(StatusCode::kResourceExhausted, MessageOf(allocated));
     char* to = Data(*gathered);
     for (const Bytes& chunk : chunks) {
       if (chunk.size > 0) std::memcpy(to, chunk.data, chunk.size);

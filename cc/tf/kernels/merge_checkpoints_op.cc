@@ -8,14 +8,14 @@
 
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor_slice.h"
+#include "tensorflow/core/lib/io/table_builder.h"
+#include "tensorflow/core/lib/io/table_options.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/protobuf/tensor_bundle.pb.h"
 #include "tensorflow/core/util/saved_tensor_slice_util.h"
 #include "tensorflow/core/util/tensor_bundle/naming.h"
 #include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
-#include "tsl/lib/io/table_builder.h"
-#include "tsl/lib/io/table_options.h"
 
 namespace tf_booster {
 namespace {
@@ -60,9 +60,10 @@ class Merge {
     header_.set_num_shards(num_shards);
     std::unique_ptr<tensorflow::WritableFile> file;
     TF_RETURN_IF_ERROR(tensorflow::Env::Default()->NewWritableFile(path, &file));
-    tsl::table::Options options;
-    options.compression = tsl::table::kNoCompression;  // As TensorFlow's: not every platform's reader has Snappy.
-    tsl::table::TableBuilder builder(options, file.get());
+    tensorflow::table::Options options;
+    options.compression =
+        tensorflow::table::kNoCompression;  // As TensorFlow's: not every platform's reader has Snappy.
+    tensorflow::table::TableBuilder builder(options, file.get());
     builder.Add(tensorflow::kHeaderEntryKey, header_.SerializeAsString());
     for (const auto& [key, value] : lines) builder.Add(key, value);
     TfStatus status = builder.Finish();

@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/public/version.h"
 
 namespace tf_booster {
 namespace {
@@ -41,12 +42,29 @@ tensorflow::Status ToTensorFlow(const Status& status, const std::string& op, con
 
 Status FromTensorFlow(const tensorflow::Status& status) {
   if (status.ok()) return Status();
-  return {static_cast<StatusCode>(status.code()), std::string(status.message())};
+  return {static_cast<StatusCode>(status.code()), MessageOf(status)};
 }
 
 tensorflow::Status AsTensorFlow(const Status& status) {
   if (status.ok()) return tensorflow::OkStatus();
-  return tensorflow::Status(static_cast<absl::StatusCode>(status.code()), status.message());
+  return TensorFlowStatus(static_cast<int64_t>(status.code()), status.message());
+}
+
+tensorflow::Status TensorFlowStatus(int64_t code, const std::string& message) {
+  if (code == 0) return tensorflow::OkStatus();
+#if TF_MINOR_VERSION < 13
+  return tensorflow::Status(static_cast<tensorflow::error::Code>(code), message);
+#else
+  return tensorflow::Status(static_cast<absl::StatusCode>(code), message);
+#endif
+}
+
+std::string MessageOf(const tensorflow::Status& status) {
+#if TF_MINOR_VERSION < 13
+  return status.error_message();
+#else
+  return std::string(status.message());
+#endif
 }
 
 }  // namespace tf_booster

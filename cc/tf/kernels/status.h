@@ -2,6 +2,7 @@
 #ifndef TF_BOOSTER_CC_TF_KERNELS_STATUS_H_
 #define TF_BOOSTER_CC_TF_KERNELS_STATUS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "cc/core/base/status.h"
@@ -17,6 +18,10 @@ tensorflow::Status ToTensorFlow(const Status& status, const std::string& op, con
 // The same code and message, with nothing added: of what went through cc/core unchanged.
 Status FromTensorFlow(const tensorflow::Status& status);
 tensorflow::Status AsTensorFlow(const Status& status);
+
+// A status by the number of its code, and its message, whose type and name are others in TensorFlow 2.12 than later.
+tensorflow::Status TensorFlowStatus(int64_t code, const std::string& message);
+std::string MessageOf(const tensorflow::Status& status);
 
 }  // namespace tf_booster
 
