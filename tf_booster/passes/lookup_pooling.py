@@ -78,7 +78,9 @@ def match_gradients(pooling: Pooling) -> List[PoolingGradient]:
 
 def _unweighted(op: tf.Operation) -> Optional[Pooling]:
     idx = skip_identity(op.inputs[1])
-    if idx.value_index != 1 or op.get_attr("sparse_gradient"):
+    # TensorFlow 2.12 does not have the attribute yet.
+    sparse_gradient = any(attr.name == "sparse_gradient" for attr in op.op_def.attr) and op.get_attr("sparse_gradient")
+    if idx.value_index != 1 or sparse_gradient:
         return None
     return Pooling(op, idx.op, op.inputs[0], op.inputs[2], COMBINERS[op.type], op.outputs[0])
 
