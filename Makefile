@@ -29,7 +29,7 @@ test: build
 	$(IN_VENV) test-cc
 	$(IN_VENV) test-py
 
-## make bench       all benchmarks, or BENCH=name
+## make bench       all benchmarks, or BENCH=name; build/benchmarks.html has their charts
 bench: build
 	@$(VENV) -m benchmarks $(BENCH) $(ARGS)
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Dict, Iterator, List
+from typing import Any, Dict, Iterator, List
 
 NAMES = (
     "find",
@@ -57,20 +57,26 @@ def main() -> int:
     if args.cpu_time and args.threads != "1":
         parser.error("--cpu-time adds up all threads; it needs --threads 1")
 
-    from benchmarks import machine, peers, two_threads
+    from benchmarks import contests, machine, page, peers, two_threads
 
     failed = peers.install()
     if failed:
         print(f"TFRA is left out, it could not be installed: {failed}")
-    probe = machine.probe()
-    print(f"machine, one core: copy {probe['copy_gb_per_s']} GB/s, random 64-byte line {probe['random_line_ns']} ns")
+    threads = list(dict.fromkeys(map(int, args.threads.split(","))))
+    probe: Dict[str, Any] = {
+        **machine.processor(),
+        **machine.probe(),
+        "date": time.strftime("%Y-%m-%d"),
+        "threads": threads,
+    }
+    print(contests.machine_line(probe))
     results, broken = [], []
-    for name in args.names or NAMES:
-        for threads in args.threads.split(","):
-            lines = run_process(name, threads, ["--cpu-time"] if args.cpu_time else [])
+    for name in dict.fromkeys(args.names or NAMES):
+        for count in threads:
+            lines = run_process(name, count, ["--cpu-time"] if args.cpu_time else [])
             results += lines
             if not lines:
-                broken.append(f"{name} with {threads} threads")
+                broken.append(f"{name} with {count} threads")
     lines = two_threads.gains(results)
     if lines:
         probe["two_processes"] = two_threads.two_processes()
@@ -79,17 +85,17 @@ def main() -> int:
     os.makedirs(os.path.dirname(os.path.abspath(args.out)), exist_ok=True)
     with open(args.out, "w") as file:
         json.dump({"machine": probe, "results": results}, file, indent=1)
-    print(f"written to {args.out}")
+    print(f"written to {args.out}, with charts to {page.write(args.out)}")
     if broken:
         print(f"failed: {', '.join(broken)}")
     return 1 if broken else 0
 
 
-def run_process(name: str, threads: str, options: List[str]) -> List[Dict]:
+def run_process(name: str, threads: int, options: List[str]) -> List[Dict]:
     """The results of one benchmark with so many threads; printed as they come. Empty if it failed."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "results.json")
-        command = [sys.executable, "-m", "benchmarks", name, "--threads", threads, "--worker", path, *options]
+        command = [sys.executable, "-m", "benchmarks", name, "--threads", str(threads), "--worker", path, *options]
         env = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3")
         try:
             code = subprocess.run(command, env=env, timeout=PROCESS_SECONDS).returncode
@@ -117,8 +123,10 @@ def work(name: str, threads: int, cpu_time: bool, path: str) -> int:
     for result in benchmark(name, threads):
         results.append(result)
         print(table([result]), flush=True)
+    made = [dataclasses.asdict(r) for r in results]
+    harness.require_distinct(made)
     with open(path, "w") as file:
-        json.dump([dataclasses.asdict(r) for r in results], file)
+        json.dump(made, file)
     return 0
 
 

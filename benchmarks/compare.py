@@ -9,17 +9,17 @@ import json
 import sys
 from typing import Dict, Tuple
 
-from benchmarks.harness import OURS
+from benchmarks.harness import KEY, OURS
 
 Ratios = Dict[Tuple, Dict[str, float]]
 
 
 def ratios(path: str) -> Ratios:
-    """{(benchmark, what, dim, distribution, threads): {peer: ours over it}}."""
+    """{KEY: {peer: ours over it}}."""
     with open(path) as file:
         results = json.load(file)["results"]
     return {
-        tuple(r[name] for name in ("benchmark", "what", "dim", "distribution", "threads")): {
+        tuple(r[name] for name in KEY): {
             peer: r["rates"][OURS] / rate for peer, rate in r["rates"].items() if peer != OURS
         }
         for r in results

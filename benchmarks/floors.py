@@ -17,8 +17,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import numpy as np
 
 from benchmarks import data, machine
+from benchmarks.harness import BARE_LOOP
 
-NAME = "bare loop"
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.join(os.path.dirname(FOLDER), "build", "benchmark_floors.so")
 
@@ -55,7 +55,7 @@ def _address(array: np.ndarray) -> ctypes.c_void_p:
 
 
 def _contestant(run: Callable[[int], None]) -> Dict[str, Callable[[int], None]]:
-    return {} if _library() is None else {NAME: run}
+    return {} if _library() is None else {BARE_LOOP: run}
 
 
 def copy_rows(table: np.ndarray, places: np.ndarray, out: np.ndarray, threads: int) -> None:

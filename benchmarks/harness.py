@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import statistics
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 
 OURS = "tf_booster"
+BARE_LOOP = "bare loop"  # The floor, from floors.py.
+KEY = ("benchmark", "what", "dim", "distribution", "threads")  # No two results of a file have the same.
 
 # Wall time. With --cpu-time the time of this process alone, for one thread on a machine that others use too.
 clock = time.perf_counter
@@ -26,8 +29,13 @@ class Result:
     rates: Dict[str, float]
     facts: Dict[str, Any]  # Unique share, hit rate, load factor, ….
 
-    def key(self) -> tuple:
-        return self.benchmark, self.what, self.dim, self.distribution, self.threads
+
+def require_distinct(results: Iterable[Mapping[str, Any]]) -> None:
+    """ValueError where two results, as dictionaries, are of one contest with one number of threads."""
+    counts = collections.Counter(tuple(result[name] for name in KEY) for result in results)
+    twice = [key for key, count in counts.items() if count > 1]
+    if twice:
+        raise ValueError(f"results with the same {', '.join(KEY)}: {twice}; one of these must tell them apart")
 
 
 def contest(

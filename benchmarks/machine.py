@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import mmap
+import os
+import platform
 import statistics
 import time
-from typing import Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
@@ -32,6 +34,22 @@ def probe() -> Dict[str, float]:
         "copy_gb_per_s": round(2 * source.nbytes / copy / 1e9, 1),
         "random_line_ns": round(lines / len(places) * 1e9, 1),
     }
+
+
+def processor(cpuinfo: str = "/proc/cpuinfo") -> Dict[str, Any]:
+    """Name, family and model of the processor, as far as the kernel tells them, and how many cores this process may use."""
+    fields = {"model name": "processor", "cpu family": "family", "model": "model"}
+    found: Dict[str, Any] = {}
+    try:
+        with open(cpuinfo) as file:
+            for line in file:
+                name, _, value = (part.strip() for part in line.partition(":"))
+                if name in fields and fields[name] not in found:
+                    found[fields[name]] = int(value) if value.isdigit() else value
+    except OSError:
+        pass
+    found.setdefault("processor", platform.processor() or platform.machine())
+    return {**found, "cores": len(os.sched_getaffinity(0))}
 
 
 def huge_pages(size: int) -> mmap.mmap:

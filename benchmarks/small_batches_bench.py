@@ -73,9 +73,16 @@ def run(threads: int) -> Iterator[Result]:
             for what, builders in contests(session, ours, theirs, variables, size):
                 chains = {name: tables.chain([build] * COPIES) for name, build in builders.items()}
                 runners = {name: tables.runner(session, op) for name, op in chains.items()}
-                facts = {"ids": size, "rows": ROWS}
+                rates = contest(runners, COPIES)
                 yield Result(
-                    "small_batches", what, DIM, "distinct", threads, "M ops/s", contest(runners, COPIES), facts
+                    "small_batches",
+                    what,
+                    DIM,
+                    f"{size} id{'s' * (size > 1)}",
+                    threads,
+                    "M ops/s",
+                    rates,
+                    {"rows": ROWS},
                 )
         found = session.run([ours.find(data.keys_of(np.arange(ROWS))), variables.gather(0, np.arange(ROWS))])
         np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-4)  # The same updates have been applied.

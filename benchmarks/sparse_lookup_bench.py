@@ -40,7 +40,9 @@ def run(threads: int) -> Iterator[Result]:
         for session in sessions:
             session.close()
         facts = {"features": FEATURES, "batch": batch}
-        yield Result("sparse_lookup", "forward and gradient", DIM, name, threads, "M rows/s", rates, facts)
+        yield Result(
+            "sparse_lookup", "forward and gradient", DIM, f"{name}, batch {batch}", threads, "M rows/s", rates, facts
+        )
 
 
 def _model(batch: int, width: int) -> List[Any]:

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List
 import numpy as np
 
 from benchmarks import processes
+from benchmarks.harness import KEY
 
 Loops = Dict[str, Callable[[], Any]]
 
@@ -61,7 +62,7 @@ def gains(results: List[Dict[str, Any]]) -> List[str]:
     """A line a contest that was run with one and with two threads: each contestant's rate with two over that with one."""
     of = {}
     for r in results:
-        of[tuple(r[name] for name in ("benchmark", "what", "dim", "distribution", "threads"))] = r["rates"]
+        of[tuple(r[name] for name in KEY)] = r["rates"]
     lines = []
     for (*contest, threads), rates in of.items():
         one = of.get((*contest, 1))
