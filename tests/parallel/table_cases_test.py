@@ -21,7 +21,16 @@ def found():
 
 
 def all_cases(rank, size):
-    cases = (uneven_rows, summed_loss, rows_above_a_limit, questions, evaluation, evicted, users_optimizer)
+    cases = (
+        uneven_rows,
+        summed_loss,
+        rows_above_a_limit,
+        questions,
+        evaluation,
+        evicted,
+        users_optimizer,
+        distinct_ids,
+    )
     return {case.__name__: case(rank, size) for case in cases}
 
 
@@ -168,6 +177,22 @@ def users_optimizer(rank, size):
     return found
 
 
+def distinct_ids(rank, size):
+    """The program makes ids distinct in front of the lookup; clipping is not linear."""
+
+    def build(features):
+        distinct, places = tf.unique(features["id"])
+        rows = tf.gather(tf_booster.embedding_lookup(tf_booster.get_hash_table("t", 4), distinct), places)
+        loss = tf.reduce_mean((rows - features["label"][:, None]) ** 2)
+        return loss, equal.minimize(v1.train.AdagradOptimizer(0.1), "value", loss)
+
+    tf_booster.disable_gpu_booster()
+    tf.enable_gpu_booster(seed=3)
+    data = {name: values for name, values in table_training.records(size, 6).items() if name in ("id", "label")}
+    result = table_training.train(build, equal.part(data, rank, size))
+    return result, table_training.alone(build, data, seed=3) if rank == 0 else None
+
+
 def test_gradients_are_weighted_by_rows_and_an_ended_input_does_not_count(found):
     (first, joined), (second, _) = found["uneven_rows"]
     wrong = table_training.differences(joined, [first, second])
@@ -213,3 +238,11 @@ def test_the_programs_own_distributed_optimizer_is_left_out_of_a_tables_gradient
     for by_user, by_us in found["users_optimizer"]:
         assert by_user.shape == (6, 4)
         np.testing.assert_array_equal(by_user, by_us)
+
+
+def test_ids_that_the_program_makes_distinct_are_those_of_the_joined_batch(found):
+    (first, joined), (second, _) = found["distinct_ids"]
+    wrong = table_training.differences(joined, [first, second])
+    assert wrong.pop("t frequencies")
+    assert wrong == {}
+    assert "the program makes ids distinct itself" in str(first["report"])

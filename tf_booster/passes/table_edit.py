@@ -15,7 +15,7 @@ from tf_booster.parallel import whole_tables
 from tf_booster.passes.base import PassResult
 from tf_booster.passes.graph_view import GraphView, add_control_input, set_device, update_input
 from tf_booster.passes.table_exchange import ExchangedProbes, GradientExchange
-from tf_booster.passes.table_exchange_plan import Partition, eviction_note, own_limit
+from tf_booster.passes.table_exchange_plan import Partition, eviction_note, own_limit, sightings_note
 from tf_booster.passes.table_fusion import FusedTable, GatherPlan
 from tf_booster.passes.table_placement import HOST
 from tf_booster.passes.table_plan import RewritePlan
@@ -72,8 +72,8 @@ def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, partition:
             started = warm_start.apply_requests(view, table.name, handle, table.uses.initializers)
             result.changes.extend([started] if started else [])
         _note_untrained(view, table, result)
-        inexact = eviction_note(table.name, table.spec.eviction, partition)
-        result.skipped.extend([(table.name, inexact)] if inexact else [])
+        for inexact in (eviction_note(table.name, table.spec.eviction, partition), sightings_note(table, partition)):
+            result.skipped.extend([(table.name, inexact)] if inexact else [])
         retired.extend(_retire_variable(view, table, result))
         result.changes.append(_change(table))
         result.modified = True

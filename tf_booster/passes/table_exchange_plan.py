@@ -12,7 +12,7 @@ from tf_booster.passes.base import RewriteError
 from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.merging import Refusal, Unit
-from tf_booster.passes.table_gradients import TableGradient, plan_gradient
+from tf_booster.passes.table_gradients import TableGradient, has_unique, plan_gradient
 from tf_booster.passes.table_updates import chain_of, waiting
 from tf_booster.passes.table_uses import TablePlan
 
@@ -41,6 +41,16 @@ def eviction_note(name: str, eviction: EvictionSpec, partition: Partition) -> st
     return (
         f"table '{name}': eviction to {eviction.limit} rows is not exact: each of {partition.size} ranks keeps its share of "
         f"{own_limit(eviction, partition)}, and evicts the first by '{eviction.policy}' of its own rows"
+    )
+
+
+def sightings_note(table: TablePlan, partition: Partition) -> str:
+    """What of the counting of sightings is not as in one process; "" if nothing."""
+    if partition.size == 1 or not any(has_unique(stand_in.inputs[0]) for stand_in in table.update_sources):
+        return ""
+    return (
+        f"table '{table.name}': the program makes ids distinct itself, and each of {partition.size} ranks its own: frequencies, and with them "
+        "min_frequency and 'lfu', count an id once for each rank in a step, where one process counts it once"
     )
 
 

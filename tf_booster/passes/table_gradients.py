@@ -39,6 +39,7 @@ _NONLINEAR = frozenset(
 _REDUCTIONS = frozenset("All Any Max Mean Min Prod Sum".split())
 
 _HARMLESS = frozenset("Shape ShapeN Size Rank Print PrintV2 StringFormat".split())
+_KEEP_APART = frozenset("Identity Reshape Squeeze ExpandDims Cast TfBoosterStandInIds".split())
 _UNIQUES = ("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
 
 
@@ -88,9 +89,9 @@ def plan_gradient(view: GraphView, table: TablePlan, chain: Tuple[tf.Operation, 
         return TableGradient(values, (whole,))
     lookups = _lookups(table.update.indices, values)
     direct = all(_is_square_sum(op, values) for op in uses.sums)
-    if uses.linear and direct and not any(_has_unique(indices) for indices, _ in lookups):
+    if uses.linear and direct and not any(has_unique(indices) for indices, _ in lookups):
         return TableGradient(values, (whole,), tuple(uses.sums), tuple(uses.sums))
-    parts = tuple(Part(indices, rows, by_row=not _has_unique(indices)) for indices, rows in lookups)
+    parts = tuple(Part(indices, rows, by_row=not has_unique(indices)) for indices, rows in lookups)
     return TableGradient(values, parts, tuple(uses.sums))
 
 
@@ -242,13 +243,18 @@ def _lookups(indices: tf.Tensor, values: tf.Tensor) -> List[Tuple[tf.Tensor, tf.
     return [(indices, values)]
 
 
-def _has_unique(indices: tf.Tensor) -> bool:
-    """Whether the lookup of these codes has a Unique in front, so that each occurs once."""
+def has_unique(indices: tf.Tensor) -> bool:
+    """Whether a lookup has a Unique in front of these codes or ids, its own or the program's, so that each occurs once."""
     seen: Optional[tf.Tensor] = None
     while indices is not seen:
         seen = indices
         if indices.op.type in _UNIQUES:
             return indices.value_index == 0
-        if indices.op.type in ("Identity", "Reshape", "Squeeze", "ExpandDims"):
+        if indices.op.type in _KEEP_APART or _is_key_of_string(indices.op):
             indices = indices.op.inputs[0]
     return False
+
+
+def _is_key_of_string(op: tf.Operation) -> bool:
+    """Not a hash into buckets of the program's own, which two ids may share."""
+    return op.type == "StringToHashBucketFast" and op.get_attr("num_buckets") == 2**63 - 1
