@@ -20,6 +20,11 @@ COLORS = (
     ("#8e5fb0", "#bd93de"),
     ("#b3508a", "#e08cbc"),
 )
+VERDICTS = (
+    ("met", "met"),
+    ("missed", "missed"),
+    ("quiet", "beyond the floor"),
+)  # Classes of figures, and what they mean.
 LOG_SPREAD = 30  # Where the largest ratio is so often the smallest, small ones would vanish on a linear axis.
 
 _RULES = """
@@ -169,19 +174,22 @@ def _legend(names: Sequence[str], floor: str, pale: str, bars: Sequence[Bar], ed
     items += [
         (kind, name) for kind, name in (("goal", "goal"), ("floor", floor)) if any(getattr(b, kind) for b in bars)
     ]
-    verdicts = (("met", "met"), ("missed", "missed"), ("quiet", "beyond the floor"))
-    items += [(kind, name) for kind, name in verdicts if any(bar.verdict == kind for bar in bars)]
+    verdicts = [(kind, name) for kind, name in VERDICTS if any(bar.verdict == kind for bar in bars)]
+    if verdicts:  # What colours of figures mean: together, in a line.
+        items.append(("", " / ".join(name for _, name in verdicts)))
     made, x, y = [], float(edge), edge
     for kind, name in items:
-        sign = 0 if kind in ("met", "missed", "quiet") else 17
+        sign = 17 * bool(kind)
         width = sign + len(name) * CHARACTER + 16
         if x + width > WIDTH - edge and x > edge:
             x, y = float(edge), y + 18
+        text = html.escape(name)
         if kind in ("goal", "floor"):
             made.append(_upright(kind, x + 6, y, y + 12))
-        elif sign:
+        elif kind:
             made.append(f'<rect class="{kind} x="{x:.1f}" y="{y}" width="11" height="11"/>')
-        color = f' class="{kind}"' if not sign else ""
-        made.append(f'<text{color} x="{x + sign:.1f}" y="{y + 10}">{html.escape(name)}</text>')
+        else:
+            text = " / ".join(f'<tspan class="{kind}">{name}</tspan>' for kind, name in verdicts)
+        made.append(f'<text x="{x + sign:.1f}" y="{y + 10}">{text}</text>')
         x += width
     return made, y + 24
