@@ -39,7 +39,7 @@ _NONLINEAR = frozenset(
 _REDUCTIONS = frozenset("All Any Max Mean Min Prod Sum".split())
 
 _HARMLESS = frozenset("Shape ShapeN Size Rank Print PrintV2 StringFormat".split())
-_KEEP_APART = frozenset("Identity Reshape Squeeze ExpandDims Cast TfBoosterStandInIds".split())
+_KEEP_APART = frozenset("Identity Reshape Squeeze ExpandDims TfBoosterStandInIds".split())
 _UNIQUES = ("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
 
 
@@ -250,9 +250,14 @@ def has_unique(indices: tf.Tensor) -> bool:
         seen = indices
         if indices.op.type in _UNIQUES:
             return indices.value_index == 0
-        if indices.op.type in _KEEP_APART or _is_key_of_string(indices.op):
+        if indices.op.type in _KEEP_APART or _widens(indices.op) or _is_key_of_string(indices.op):
             indices = indices.op.inputs[0]
     return False
+
+
+def _widens(op: tf.Operation) -> bool:
+    """Not a cast after which two values may be one."""
+    return op.type == "Cast" and op.inputs[0].dtype.is_integer and op.inputs[0].dtype.size <= op.outputs[0].dtype.size
 
 
 def _is_key_of_string(op: tf.Operation) -> bool:
