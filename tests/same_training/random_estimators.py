@@ -88,7 +88,8 @@ def write(case: Dict[str, Any], folder: str) -> List[str]:
     return paths
 
 
-def input_fn(case: Dict[str, Any], paths: List[str]) -> Any:
+def spec_of(case: Dict[str, Any]) -> Dict[str, Any]:
+    """Of the records, for a parser."""
     spec = {"label": tf.io.FixedLenFeature([1], tf.int64)}
     if case["numbers"]:
         spec["numbers"] = tf.io.FixedLenFeature([case["numbers"]], tf.float32)
@@ -101,6 +102,11 @@ def input_fn(case: Dict[str, Any], paths: List[str]) -> Any:
         spec[f["name"]] = of(tf.string if f["kind"] == "words" else tf.int64)
         if f["weighted"]:
             spec[f["name"] + "_weights"] = of(tf.float32)
+    return spec
+
+
+def input_fn(case: Dict[str, Any], paths: List[str]) -> Any:
+    spec = spec_of(case)
 
     def labelled(features):
         features = dict(features)

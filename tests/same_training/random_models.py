@@ -110,7 +110,7 @@ def train_op_of(case: Dict[str, Any], loss: tf.Tensor) -> Any:
         return v1.train.ExponentialMovingAverage(0.9).apply(variables)
 
 
-def estimator(case: Dict[str, Any], config: tf.estimator.RunConfig) -> tf.estimator.Estimator:
+def estimator(case: Dict[str, Any], config: tf.estimator.RunConfig, warm_start: Any = None) -> tf.estimator.Estimator:
     def model_fn(features, labels, mode):
         partitioner = v1.fixed_size_partitioner(2) if case["partitioned"] else None
         with v1.variable_scope("model", partitioner=partitioner):
@@ -129,4 +129,4 @@ def estimator(case: Dict[str, Any], config: tf.estimator.RunConfig) -> tf.estima
         train_op = train_op_of(case, loss) if mode == tf.estimator.ModeKeys.TRAIN else None
         return tf.estimator.EstimatorSpec(mode, {"logits": logits}, loss, train_op, metrics)
 
-    return tf.estimator.Estimator(model_fn, config=config)
+    return tf.estimator.Estimator(model_fn, config=config, warm_start_from=warm_start)
