@@ -4,6 +4,8 @@ import os
 import sys
 
 import pytest
+from tensorflow.core.protobuf import rewriter_config_pb2
+from training_pair import session_config
 
 import tf_booster
 
@@ -16,6 +18,16 @@ def switched_off():
     """A test that fails in its boosted half leaves the booster off for the next."""
     yield
     tf_booster.disable_gpu_booster()
+
+
+@pytest.fixture
+def in_order():
+    """A session config under which no sum is regrouped, so that both trainings give the same bits."""
+    config = session_config()
+    off = rewriter_config_pb2.RewriterConfig.OFF
+    config.graph_options.rewrite_options.arithmetic_optimization = off
+    config.graph_options.rewrite_options.constant_folding = off
+    return config
 
 
 @pytest.fixture(scope="session")

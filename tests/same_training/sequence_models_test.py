@@ -6,21 +6,10 @@ Grappler regroups arithmetic in one graph and not in the other, so its two passe
 import pytest
 import tensorflow as tf
 from recommendation_data import BATCH, MAX_TAGS, NUM_IDS, NUM_TAGS, input_fn
-from tensorflow.core.protobuf import rewriter_config_pb2
-from training_pair import EXACT, compare_estimators, session_config
+from training_pair import EXACT, compare_estimators
 
 v1 = tf.compat.v1
 STEPS, WIDTH = 40, 6
-
-
-@pytest.fixture
-def in_order():
-    """A session config under which no sum is regrouped."""
-    config = session_config()
-    off = rewriter_config_pb2.RewriterConfig.OFF
-    config.graph_options.rewrite_options.arithmetic_optimization = off
-    config.graph_options.rewrite_options.constant_folding = off
-    return config
 
 
 def recurrent(history, lengths):
