@@ -487,6 +487,13 @@ def register_shared_resource(handle: tf.Tensor, create: tf.Operation, is_initial
     _resources.register_resource(handle, create, is_initialized)
 
 
+def variables_module() -> Any:
+    """Where global_variables_initializer finds variables_initializer."""
+    from tensorflow.python.ops import variables
+
+    return variables
+
+
 def saver_class() -> Any:
     """tf.compat.v1.train.Saver; every Saver is built by its `_build`."""
     return tf.compat.v1.train.Saver

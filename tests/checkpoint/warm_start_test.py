@@ -336,3 +336,31 @@ def test_tensorflows_own_comes_back():
     assert warm_starting_util._warm_start_var_with_vocab.__module__ == warm_starting_util.__name__
     assert not hasattr(checkpoint_utils._init_from_checkpoint, "__wrapped__")
     assert v1.train.init_from_checkpoint is before
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["initializer before the rewrite", "initializer after it"])
+def test_a_plain_session_starts_with_the_checkpoints_rows(early, tmp_path):
+    def model():
+        ids = v1.placeholder(tf.int64, [None])
+        table = tf_booster.get_hash_table("user_emb", 3)
+        v1.train.AdagradOptimizer(0.1).minimize(
+            tf.reduce_sum(v1.layers.dense(tf_booster.embedding_lookup(table, ids), 1))
+        )
+        return table, ids, v1.train.Saver()
+
+    with tf.Graph().as_default():
+        table, ids, saver = model()
+        tf_booster.rewrite_graph()
+        assigned = table.insert_or_assign([7, -3], np.ones([2, 3], np.float32))
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            session.run(assigned)
+            path = saver.save(session, str(tmp_path / "model"))
+    with tf.Graph().as_default():
+        table, ids, saver = model()
+        v1.train.init_from_checkpoint(path, {"user_emb": "user_emb"})
+        init = v1.global_variables_initializer() if early else None
+        tf_booster.rewrite_graph()
+        with v1.Session() as session:
+            session.run(init or v1.global_variables_initializer())
+            assert sorted(session.run(table.export().keys)) == [-3, 7]

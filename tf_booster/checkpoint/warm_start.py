@@ -2,13 +2,14 @@
 
 TensorFlow replaces the initializers of Variables by reads of the checkpoint. For a table the request is kept in the graph until
 the rewrite, which makes an op that restores the table and places it where initializers run: in the default init op of
-Scaffold, and in every op that waits on the stand-in's initializer. A session that resumes from a checkpoint runs neither.
+Scaffold, in every op that waits on the stand-in's initializer, and in what global_variables_initializer makes after the rewrite. A session that resumes from a checkpoint runs neither.
 
 What TensorFlow is asked for Variables that are no tables goes its way unchanged.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -23,6 +24,7 @@ from tf_booster.passes.graph_view import GraphView, variable_handle_op
 from tf_booster.passes.table_placement import HOST
 
 _REQUESTS = ("tf_booster", "warm_starts")
+_RESTORES = ("tf_booster", "warm_start_restores")
 _OP = "init_from_checkpoint"
 
 
@@ -107,9 +109,26 @@ def apply_requests(
         # A table is ready for use from the start; what is asked here is whether the session may go on.
         ready = tf.constant(True, name=f"{handle.op.name}_warm_start/ready")
     view.redirect_control(list(initializers), restored)
+    view.add_to_collection(_RESTORES, (table, restored))
     with view.graph.as_default():
         _compat.register_shared_resource(handle, restored, ready)
     return f"'{table}' starts with '{request.checkpoint_name}' of checkpoint '{request.prefix}'"
+
+
+def wrap_variables_initializer(original: Callable[..., tf.Operation]) -> Callable[..., tf.Operation]:
+    """Wraps what global_variables_initializer calls: the stand-ins are no longer among the Variables of a graph that was rewritten."""
+
+    @functools.wraps(original)
+    def variables_initializer(var_list: Sequence[Any], name: str = "init") -> tf.Operation:
+        restores = (
+            {} if tf.executing_eagerly() else dict(tf.compat.v1.get_collection(_RESTORES))
+        )  # Of a table the last.
+        given = {id(variable) for variable in var_list or ()}
+        if not restores or any(id(variable) not in given for variable in tf.compat.v1.global_variables()):
+            return original(var_list, name)
+        return tf.group(original(var_list, f"{name}_variables"), *restores.values(), name=name)
+
+    return variables_initializer
 
 
 def forget_resources(graph: tf.Graph) -> None:

@@ -72,6 +72,7 @@ def install(rewrite: Rewrite) -> None:
     _replace(_compat.saver_hook_class(), "begin", rank_hooks.wrap_begin)
     _replace(_compat.saver_hook_class(), "after_run", rank_hooks.wrap_after_run)
     _replace(_compat.checkpoint_utils(), "_init_from_checkpoint", _init_from_checkpoint)
+    _replace(_compat.variables_module(), "variables_initializer", warm_start.wrap_variables_initializer)
     _replace(_compat.warm_starting_util(), "_warm_start_var_with_vocab", _warm_start_var_with_vocab)
 
 
