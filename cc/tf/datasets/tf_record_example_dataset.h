@@ -40,6 +40,7 @@ class TFRecordExampleDataset : public tensorflow::data::DatasetBase {
   const std::vector<tensorflow::PartialTensorShape>& output_shapes() const override { return options_.output_shapes; }
   std::string DebugString() const override { return std::string(kType) + "Dataset"; }
   int64_t CardinalityInternal(tensorflow::data::CardinalityOptions options) const override;
+  int64_t CardinalityInternal() const { return CardinalityInternal({}); }  // What TensorFlow 2.12 calls in its place.
   tensorflow::Status InputDatasets(std::vector<const DatasetBase*>* inputs) const override;
   tensorflow::Status CheckExternalState() const override { return files_->CheckExternalState(); }
 
