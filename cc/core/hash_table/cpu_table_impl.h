@@ -16,9 +16,11 @@
 
 #include "cc/core/base/room_lock.h"
 #include "cc/core/hash_table/argument_checks.h"
+#include "cc/core/hash_table/certain_room.h"
 #include "cc/core/hash_table/cpu_table.h"
 #include "cc/core/hash_table/insertion.h"
 #include "cc/core/hash_table/memory_limit.h"
+#include "cc/core/hash_table/missing_keys.h"
 #include "cc/core/hash_table/table_state.h"
 
 namespace tf_booster {
@@ -33,19 +35,6 @@ std::unique_ptr<T[]> NewUninitialized(int64_t size) {
 inline KeyBatch PartOf(const KeyBatch& keys, int64_t begin, int64_t size) {
   return {keys.keys + begin, keys.fields == nullptr ? nullptr : keys.fields + begin, size, keys.field};
 }
-
-// Places of a batch's keys that have no row, found part by part by any threads.
-struct MissingKeys {
-  static constexpr int64_t kPart = 4096;
-
-  explicit MissingKeys(int64_t batch)
-      : places(NewUninitialized<uint32_t>(batch)), counts((batch + kPart - 1) / kPart) {}
-
-  int64_t num_parts() const { return static_cast<int64_t>(counts.size()); }
-
-  std::unique_ptr<uint32_t[]> places;  // Those of part p from p * kPart on, less p * kPart, in batch order.
-  std::vector<int64_t> counts;         // Of each part.
-};
 
 class CpuTable final : public HashTable {
  public:
@@ -98,9 +87,13 @@ class CpuTable final : public HashTable {
   void Locate(const KeyBatch& keys, const RowHandle* handles, uint32_t* states, ParallelFor& pf) const;
 
   // Makes an Insertion of the keys that are missing by `parts`, and runs it. All keys are admitted with frequency 1;
-  // rows start at `values`. `states` are those before, and get the new rows if `give_rows`.
+  // rows start at `values`. `states` are those before, null where no key is counted, and get the new rows if
+  // `give_rows`.
   Status InsertMissing(const KeyBatch& keys, const float* values, uint32_t* states, const MissingKeys& parts,
                        bool give_rows, ParallelFor& pf);
+
+  // FindOrInsert on the caller's thread alone; false: not all keys might fit, and the batch has changed nothing.
+  bool InsertAsFound(const KeyBatch& keys, float* out, CertainRoom* space);
 
   // The new time of each field that steps, by id; 0 for the others. Keys of those are refused.
   Status NewSteps(const UpdateBatch& batch, std::vector<int64_t>* steps) const;

@@ -6,12 +6,16 @@
 #include <utility>
 
 #include "cc/core/hash_table/cpu_table_impl.h"
+#include "cc/core/hash_table/early_insertion.h"
 #include "cc/core/hash_table/row_copy.h"
+#include "cc/core/hash_table/shared_insertion.h"
 
 namespace tf_booster {
 namespace {
 
 constexpr int64_t kKeysPerVisit = 2048;
+// So few keys are not worth a second thread.
+constexpr int64_t kKeysForOneThread = 2048;
 
 // Places of a batch, sorted by the stripe of their key and then by place: equal keys meet in one thread, in batch
 // order.
@@ -99,7 +103,7 @@ Status CpuTable::InsertMissing(const KeyBatch& keys, const float* values, uint32
       for (int64_t j = 0; j < parts.counts[p]; ++j) {
         const int64_t i = p * parts.kPart + parts.places[p * parts.kPart + j];
         const uint32_t id = state_->IdOf(keys, i);
-        missing[first[p] + j] = {keys.keys[i], i, 1, steps[id], id, states[i], kEmpty};
+        missing[first[p] + j] = {keys.keys[i], i, 1, steps[id], id, states == nullptr ? kEmpty : states[i], kEmpty};
       }
     }
   });
@@ -112,17 +116,47 @@ Status CpuTable::InsertMissing(const KeyBatch& keys, const float* values, uint32
   return Status();
 }
 
+bool CpuTable::InsertAsFound(const KeyBatch& keys, float* out, CertainRoom* space) {
+  EarlyInsertion insertion(options_, state_.get(), &room_, keys, out, space);
+  const int64_t part = std::min(keys.size, EarlyInsertion::PartSize(options_.dim));
+  const auto missing = NewUninitialized<uint32_t>(part);
+  for (int64_t begin = 0; begin < keys.size; begin += part) {
+    const int64_t end = std::min(keys.size, begin + part);
+    const int64_t count = FindPart(*state_, keys, begin, end, out, nullptr, nullptr, missing.get());
+    if (insertion.Add(begin, missing.get(), count)) continue;
+    if (insertion.Undo()) {
+      RoomGuard guard(room_, RoomLock::kWriting);
+      ++epoch_;
+    }
+    return false;
+  }
+  insertion.Finish(config_.memory);
+  return true;
+}
+
 Status CpuTable::FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf) {
   TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
-    const auto states = NewUninitialized<uint32_t>(keys.size);
+    CertainRoom space(state_.get(), config_.memory);
+    const bool alone = pf.num_threads() == 1 || keys.size <= kKeysForOneThread;
+    if (alone && space.MayHave(1) && InsertAsFound(keys, out, &space)) return Status();
+    const bool shared = !alone && space.MayHave(1);
+    const auto states = NewUninitialized<uint32_t>(shared ? 0 : keys.size);
+    uint32_t* const before = shared ? nullptr : states.get();
     MissingKeys missing(keys.size);
+    std::unique_ptr<SharedInsertion> insertion;
+    if (shared) insertion.reset(new SharedInsertion(options_, state_.get(), &room_, keys, out, missing));
     ForParts(keys.size, 20 + options_.dim / 4, pf, [&](int64_t p, int64_t begin, int64_t end) {
-      missing.counts[p] = FindPart(*state_, keys, begin, end, out, nullptr, states.get(), missing.places.get() + begin);
+      missing.counts[p] = FindPart(*state_, keys, begin, end, out, nullptr, before, missing.places.get() + begin);
+      if (shared) insertion->Sort(p);
     });
+    if (shared && space.Take(insertion->CountStripes())) {
+      insertion->Run(config_.memory, pf);
+      return Status();
+    }
     // `out` has the initial values already.
-    return InsertMissing(keys, out, states.get(), missing, /*give_rows=*/false, pf);
+    return InsertMissing(keys, out, before, missing, /*give_rows=*/false, pf);
   });
 }
 

@@ -71,7 +71,7 @@ void Insertion::Publish(RoomLock* room, ParallelFor& pf) {
   pf.Run(kStripes, static_cast<int64_t>(keys_.size()) * 4, [&](int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; ++s) PublishStripe(static_cast<int>(s), room);
   });
-  AskForNextPages();
+  AskForNextPages(state_, int64_t{state_->rows.end()} - state_->readable_end, memory_);
   {
     RoomGuard guard(*room, RoomLock::kWriting);
     state_->readable_end = state_->rows.end();
@@ -85,13 +85,13 @@ void Insertion::Publish(RoomLock* room, ParallelFor& pf) {
   }
 }
 
-void Insertion::AskForNextPages() {
+void AskForNextPages(TableState* state, int64_t rows_beyond, MemoryProbe* memory) {
   const auto granted = [&](int64_t bytes) {
     int64_t left = 0;
-    return memory_->Grant(bytes, &left);
+    return memory->Grant(bytes, &left);
   };
   try {
-    state_->rows.CommitAhead(int64_t{state_->rows.end()} - state_->readable_end, granted);
+    state->rows.CommitAhead(rows_beyond, granted);
   } catch (const std::bad_alloc&) {  // From reading how much is left; the batch is in the table all the same.
   }
 }

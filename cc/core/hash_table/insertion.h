@@ -1,4 +1,5 @@
-// How a batch's new keys get into a table, in three steps, of which only the first can fail and only the last is seen:
+// How a batch's new keys get into a table, whatever they bring with them, in three steps, of which only the first can
+// fail and only the last is seen:
 //
 //   Prepare   deduplicates, checks limits and memory, takes all memory that is needed, takes row numbers
 //   FillRows  writes initial values and metas of rows that nobody can reach yet
@@ -51,6 +52,9 @@ struct RowSource {
   const std::vector<const float*>* slots = nullptr;
 };
 
+// Asks for the pages that a next batch will begin, if it brings about as many rows beyond the last one as this one did.
+void AskForNextPages(TableState* state, int64_t rows_beyond, MemoryProbe* memory);
+
 class Insertion {
  public:
   // `keys` in batch order. What is borrowed must outlive this.
@@ -98,8 +102,6 @@ class Insertion {
   // Rows of the new keys [begin, end); kDim: DispatchDim's.
   template <int64_t kDim>
   void FillSomeRows(const RowSource* sources, int64_t per_id, int64_t begin, int64_t end);
-  // Before readable_end is moved: the next batch brings about as many new rows as this one.
-  void AskForNextPages();
   void PublishStripe(int stripe, RoomLock* room);
 
   bool IsFirst(uint32_t i) const { return originals_[i] == i; }

@@ -62,6 +62,21 @@ TFB_HOST_DEVICE IndexEntry* FindVacancy(const IndexRef& index, uint64_t hash) {
   }
 }
 
+// The live entry of (key, field), or else the one that an insert of it takes, if every live entry of the key's probe
+// has been there for as long as the vacant ones before it: what this function gave was filled, and nothing erased
+// since.
+template <int kEntries>
+TFB_HOST_DEVICE IndexEntry* FindOrVacancy(const IndexRef& index, uint64_t hash, int64_t key, uint32_t field) {
+  for (uint64_t b = hash & index.bucket_mask;; b = (b + 1) & index.bucket_mask) {
+    IndexEntry* bucket = index.entries + b * kEntries;
+    const BucketMatch match = MatchBucket<kEntries>(bucket, key, field);
+    if (match.hits != 0) return bucket + LowestBit(match.hits) / 4;
+    uint32_t vacant = 0;
+    for (int i = 0; i < kEntries; ++i) vacant |= uint32_t{bucket[i].state <= kTombstone} << i;
+    if (vacant != 0) return bucket + LowestBit(vacant);
+  }
+}
+
 // Vacates an entry. In a bucket where probes end anyway it becomes empty again and leaves no tombstone; says whether.
 template <int kEntries>
 TFB_HOST_DEVICE bool VacateEntry(const IndexRef& index, IndexEntry* entry) {

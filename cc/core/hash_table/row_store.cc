@@ -73,6 +73,12 @@ void RowStore::Free(uint32_t row) {
   ++num_free_;
 }
 
+void RowStore::GiveBack(uint32_t row) {
+  if (row + 1 < end_) return Free(row);
+  SetCounts({0, 0}, Meta(row));
+  --end_;
+}
+
 void RowStore::Clear() {
   for (int k = 0; k < slabs_; ++k) {
     const uint64_t rows = SlabBegin(k);

@@ -76,6 +76,9 @@ class RowStore {
   // Marks a row as free. It needs no memory: free rows are a list through their metas.
   void Free(uint32_t row);
 
+  // Undoes the latest Take that is not undone yet.
+  void GiveBack(uint32_t row);
+
   uint32_t end() const { return end_; }  // Rows kFirstRow … end - 1 were taken at least once.
   int64_t bytes() const { return CommittedBytes(end_) + pool_.bytes(); }
   void Clear();

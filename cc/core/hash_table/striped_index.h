@@ -66,14 +66,37 @@ class StripedIndex {
   void CommitGrowth(int stripe);
   void DropGrowth(int stripe);
 
+  // Keys that a stripe lets in without growth.
+  int64_t RoomOf(int stripe) const {
+    const Stripe& s = stripes_[stripe];
+    return s.capacity * s.max_load_permille / 1000 - s.used;
+  }
+
   // Room was made before and the key is absent.
   void Insert(uint64_t hash, int64_t key, uint32_t field, uint32_t state) {
-    Stripe& stripe = stripes_[StripeOf(hash)];
     const IndexRef& ref = refs_[StripeOf(hash)];
-    IndexEntry* entry = bucket_entries_ == 4 ? FindVacancy<4>(ref, hash) : FindVacancy<1>(ref, hash);
-    stripe.used += entry->state == kEmpty;
+    Fill(hash, bucket_entries_ == 4 ? FindVacancy<4>(ref, hash) : FindVacancy<1>(ref, hash), {key, field, state});
+  }
+
+  // Insert in two halves, for keys that may have come in a moment ago: the key's entry, or the vacant one to Fill. The
+  // key was absent, and nothing was erased since. Unfill is Fill's opposite, in the opposite order: `state` is what the
+  // entry's was.
+  IndexEntry* FindOrVacancy(uint64_t hash, int64_t key, uint32_t field) const {
+    const IndexRef& ref = refs_[StripeOf(hash)];
+    return bucket_entries_ == 4 ? tf_booster::FindOrVacancy<4>(ref, hash, key, field)
+                                : tf_booster::FindOrVacancy<1>(ref, hash, key, field);
+  }
+  void Fill(uint64_t hash, IndexEntry* vacant, const IndexEntry& with) {
+    Stripe& stripe = stripes_[StripeOf(hash)];
+    stripe.used += vacant->state == kEmpty;
     ++stripe.live;
-    *entry = {key, field, state};
+    *vacant = with;
+  }
+  void Unfill(uint64_t hash, IndexEntry* entry, uint32_t state) {
+    Stripe& stripe = stripes_[StripeOf(hash)];
+    stripe.used -= state == kEmpty;
+    --stripe.live;
+    *entry = {entry->key, kNoField, state};
   }
   void Erase(uint64_t hash, IndexEntry* entry);
   void Clear();

@@ -61,6 +61,14 @@ inline void ReadersSeeWholeRows(const TableMaker& make) {
     EXPECT_OK(table->FindOrInsert(batch.ref(), out.data(), pf));
     expect_whole(out);
   };
+  const auto insert_many = [&](int round) {  // More than a part, on several threads.
+    ThreadFor pf(2);
+    Batch batch;
+    for (int64_t i = 0; i < 4500; ++i) batch.keys.push_back((round * 91 + i * 5) % 6000);
+    std::vector<float> out(batch.size() * kDim);
+    EXPECT_OK(table->FindOrInsert(batch.ref(), out.data(), pf));
+    expect_whole(out);
+  };
   const auto erase = [&](int round) {
     SerialFor pf;
     Batch batch = batch_of(round * 7);
@@ -101,7 +109,7 @@ inline void ReadersSeeWholeRows(const TableMaker& make) {
     if (round % 4 == 1) EXPECT_OK(table->Import(Borrow(contents), pf));
     if (round % 4 == 3) EXPECT_OK(table->Clear(0));
   };
-  RunAtOnce(20, {update, assign, insert, erase, find, find, gather, gather, rest});
+  RunAtOnce(20, {update, assign, insert, insert_many, erase, find, find, gather, gather, rest});
   // And what is left is in order.
   SerialFor pf;
   const TableContents contents = ExportAll(*table, pf);
