@@ -87,7 +87,9 @@ def _contest(
             found = contest(alone, BATCH, GAIN_SECONDS, own_clock=True)
             rates.update({who: rates[OURS] * found[who] / found[OURS] for who in (ONE, EACH)})
             gain, bound = (found[who] / found[ONE] for who in (OURS, EACH))
-            facts.update({"threads gain": round(gain, 2), "processes": round(bound, 2), "of it": round(gain / bound, 2)})
+            facts.update(
+                {"threads gain": round(gain, 2), "processes": round(bound, 2), "of it": round(gain / bound, 2)}
+            )
     parsing.serve_stock_ops(False)
     return Result("file_to_batch", kind, 0, name, threads, "M records/s", rates, facts)
 
