@@ -92,7 +92,7 @@ bool EarlyInsertion::Undo() {
   while (num_entered_ > 0) {
     const uintptr_t word = entered_[--num_entered_];
     IndexEntry* const entry = reinterpret_cast<IndexEntry*>(word & ~uintptr_t{1});
-    state_->rows.GiveBack(entry->state);
+    state_->rows.GiveBack(entry->state, readable_before_);
     state_->index.Unfill(HashKey(entry->key, entry->field), entry, (word & 1) != 0 ? kTombstone : kEmpty);
   }
   return true;

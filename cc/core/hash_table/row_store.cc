@@ -73,10 +73,10 @@ void RowStore::Free(uint32_t row) {
   ++num_free_;
 }
 
-void RowStore::GiveBack(uint32_t row) {
-  if (row + 1 < end_) return Free(row);
+void RowStore::GiveBack(uint32_t row, uint32_t end_before) {
+  if (row < end_before) return Free(row);
   SetCounts({0, 0}, Meta(row));
-  --end_;
+  end_ = row;
 }
 
 void RowStore::Clear() {

@@ -76,8 +76,8 @@ class RowStore {
   // Marks a row as free. It needs no memory: free rows are a list through their metas.
   void Free(uint32_t row);
 
-  // Undoes the latest Take that is not undone yet.
-  void GiveBack(uint32_t row);
+  // Undoes the latest Take that is not undone yet. end_before: of the rows, before the first Take that is to be undone.
+  void GiveBack(uint32_t row, uint32_t end_before);
 
   uint32_t end() const { return end_; }  // Rows kFirstRow … end - 1 were taken at least once.
   int64_t bytes() const { return CommittedBytes(end_) + pool_.bytes(); }
