@@ -18,6 +18,18 @@ HANGS_AFTER_SECONDS = 900
 _stderr = None
 
 
+def pytest_addoption(parser):
+    parser.addoption("--seeds", help="FIRST:END, for tests of random programs in place of the few that the suite tries")
+
+
+def pytest_generate_tests(metafunc):
+    """Gives a test with the mark `seeds` those seeds, or the ones that were asked for."""
+    mark = metafunc.definition.get_closest_marker("seeds")
+    if mark:
+        asked = metafunc.config.getoption("--seeds")
+        metafunc.parametrize("seed", range(*map(int, asked.split(":"))) if asked else mark.args)
+
+
 def pytest_configure():
     global _stderr
     _stderr = os.dup(2)  # While a test runs, pytest has taken the real one.

@@ -1,6 +1,6 @@
 """Lives of hash tables put together at random, against dictionaries: all values are equal bit for bit.
 
-`python tests/checkpoint/random_tables_test.py 500 --first 1000` tries 500 of them. A life is a row of processes, each with a graph of its own in which the
+A life is a row of processes, each with a graph of its own in which the
 tables have other settings (filter, eviction, optimizer, fused or not). A process restores a checkpoint, the last one or one from before, or
 is warm started from it under other names, or begins anew; then it trains, asks, assigns, erases and saves. Gradients are small
 multiples of 1/8, so that sums are exact in any order.

@@ -1,15 +1,13 @@
 """Estimators put together at random, trained plain and boosted: losses, checkpoints, metrics and predictions are equal bit for bit.
 
-`python tests/same_training/random_estimators.py 200 --first 1000` tries 200 seeds. A seed's number makes it again. Grappler is off on
+A seed's number makes it again. Grappler is off on
 both sides, for it regroups factors by what it finds around them, and with it the passes that add in another order.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
-import sys
 import tempfile
 from typing import Any, Dict, List
 
@@ -159,25 +157,3 @@ def check(seed: int) -> None:
         assert_same(plain, mine, EXACT)
         assert my_metrics == metrics, (my_metrics, metrics)
         np.testing.assert_array_equal(my_predictions, predictions)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("number", type=int)
-    parser.add_argument("--first", type=int, default=0)
-    args = parser.parse_args()
-    different = []
-    for seed in range(args.first, args.first + args.number):
-        try:
-            check(seed)
-        except AssertionError as error:
-            different.append(seed)
-            print(f"{seed}: {error}\n{draw(seed)}", flush=True)
-        else:
-            print(f"{seed}: equal", flush=True)
-    print(f"{args.number - len(different)} of {args.number} are equal; not {different}")
-    return 1 if different else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,9 +1,13 @@
-"""Some of the Estimators that random_estimators.py puts together."""
+"""Some of the Estimators that random_estimators.py puts together.
+
+`pytest tests/same_training/random_estimators_test.py --seeds 1000:1200` tries others.
+"""
 
 import pytest
-from random_estimators import check
+from random_estimators import check, draw
 
 
-@pytest.mark.parametrize("seed", [2, 5, 13])
+@pytest.mark.seeds(2, 5, 13)
 def test_equal(seed):
+    print(draw(seed))  # Shown if it fails.
     check(seed)

@@ -1,6 +1,6 @@
 """Lives of one job put together at random: training that is killed, goes on, is evaluated, exported, warm started, plain and boosted in turns.
 
-`python tests/same_training/random_lives_test.py 50 --first 1000` tries 50 of them. A life is lived twice from one seed: by plain TensorFlow alone, and with
+A life is lived twice from one seed: by plain TensorFlow alone, and with
 tf_booster in some of its phases, with other options each time. Whatever a phase leaves is equal bit for bit: losses, metrics, predictions,
 what the SavedModel answers, the names of checkpoints, and all tensors of the last one.
 """
