@@ -1,9 +1,8 @@
 """Lives of hash tables put together at random, against dictionaries: all values are equal bit for bit.
 
-A life is a row of processes, each with a graph of its own in which the
-tables have other settings (filter, eviction, optimizer, fused or not). A process restores a checkpoint, the last one or one from before, or
-is warm started from it under other names, or begins anew; then it trains, asks, assigns, erases and saves. Gradients are small
-multiples of 1/8, so that sums are exact in any order.
+A life is a row of processes, each with a graph of its own in which the tables have other settings (filter, eviction, optimizer, fused or
+not). A process restores a checkpoint, the last one or one from before, or is warm started from it under other names, or begins anew; then
+it trains, asks, assigns, erases and saves. Gradients are small multiples of 1/8, so that sums are exact in any order.
 """
 
 from __future__ import annotations

@@ -187,22 +187,30 @@ def plain(build: Callable[[Dict[str, tf.Tensor]], Any], data: Dict[str, np.ndarr
             tf.enable_gpu_booster(**vars(options))
 
 
-class _Recorder(v1.train.SessionRunHook):
-    """Notes the loss at every step, and all global Variables at the beginning and at the end."""
+class LossRecorder(v1.train.SessionRunHook):
+    """Notes what the Estimator calls the loss, at every step."""
 
     def begin(self) -> None:
-        self.graph, self.losses = v1.get_default_graph(), []
+        self.losses: List[Any] = []
         self._loss = v1.get_collection(v1.GraphKeys.LOSSES)[-1]
-        self._variables = {v.op.name: v for v in v1.global_variables()}
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        self.initial = session.run(self._variables)
 
     def before_run(self, run_context: Any) -> Any:
         return v1.train.SessionRunArgs(self._loss)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         self.losses.append(run_values.results)
+
+
+class _Recorder(LossRecorder):
+    """And all global Variables at the beginning and at the end."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.graph = v1.get_default_graph()
+        self._variables = {v.op.name: v for v in v1.global_variables()}
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self.initial = session.run(self._variables)
 
     def end(self, session: Any) -> None:
         self.variables = session.run(self._variables)

@@ -139,20 +139,6 @@ def _labelled(batch: Any) -> Any:
     return features, features.pop("label")
 
 
-class _Losses(v1.train.SessionRunHook):
-    """Notes what the Estimator calls the loss, at every step."""
-
-    def begin(self) -> None:
-        self.losses: List[float] = []
-        self._loss = v1.get_collection(v1.GraphKeys.LOSSES)[-1]
-
-    def before_run(self, run_context: Any) -> Any:
-        return v1.train.SessionRunArgs(self._loss)
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        self.losses.append(float(run_values.results))
-
-
 def live(
     case: Dict[str, Any],
     folder: str,
@@ -179,7 +165,7 @@ def live(
     )
     losses: List[float] = []
     for input_fn, most in zip(calls, steps):
-        recorder = _Losses()
+        recorder = equal.LossRecorder()
         make().train(input_fn, hooks=[recorder], steps=most)
         losses += recorder.losses
     found = {"losses": np.array(losses)}

@@ -16,6 +16,7 @@ import tensorflow as tf
 from random_models import OPTIMIZERS, estimator
 from training_pair import EXACT, assert_no_pass_failed, assert_same, boosted, session_config, train_estimator
 
+# These two passes give products other last bits.
 OPTIONS = {"disable_passes": ["small_matmuls", "pair_dots"]}
 
 

@@ -1,8 +1,8 @@
 """Lives of one job put together at random: training that is killed, goes on, is evaluated, exported, warm started, plain and boosted in turns.
 
-A life is lived twice from one seed: by plain TensorFlow alone, and with
-tf_booster in some of its phases, with other options each time. Whatever a phase leaves is equal bit for bit: losses, metrics, predictions,
-what the SavedModel answers, the names of checkpoints, and all tensors of the last one.
+A life is lived twice from one seed: by plain TensorFlow alone, and with tf_booster in some of its phases, with other options each time.
+Whatever a phase leaves is equal bit for bit: losses, metrics, predictions, what the SavedModel answers, the names of checkpoints, and all
+tensors of the last one.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from training_pair import LossRecorder, assert_no_pass_failed, boosted, entries_
 import tf_booster
 
 v1 = tf.compat.v1
-# With these on, products have other last bits.
-INEXACT = ["small_matmuls", "pair_dots"]
 PASSES = [
     "sparse_lookups", "variable_gathers", "variable_updates", "unique", "columns", "joined_layers", "joined_lookups",
     "input_pipeline", "embedding_pipeline",
@@ -49,7 +47,7 @@ def draw(seed: int) -> Dict[str, Any]:
                 "fast_parser": r.choice(["auto", "auto", False]),
                 "deterministic": r.random() < 0.2,
                 "check_numerics": r.random() < 0.1,
-                "disable_passes": INEXACT + off,
+                "disable_passes": random_estimators.OPTIONS["disable_passes"] + off,
             },
             "steps": r.choice([1, 3, 8]),
             "save_every": r.choice([None, 2, 3]),

@@ -2,7 +2,8 @@
 
 TensorFlow replaces the initializers of Variables by reads of the checkpoint. For a table the request is kept in the graph until
 the rewrite, which makes an op that restores the table and places it where initializers run: in the default init op of
-Scaffold, in every op that waits on the stand-in's initializer, and in what global_variables_initializer makes after the rewrite. A session that resumes from a checkpoint runs neither.
+Scaffold, in every op that waits on the stand-in's initializer, and in what global_variables_initializer makes after the rewrite.
+A session that resumes from a checkpoint runs none of them.
 
 What TensorFlow is asked for Variables that are no tables goes its way unchanged.
 """
@@ -120,9 +121,9 @@ def wrap_variables_initializer(original: Callable[..., tf.Operation]) -> Callabl
 
     @functools.wraps(original)
     def variables_initializer(var_list: Sequence[Any], name: str = "init") -> tf.Operation:
-        restores = (
-            {} if tf.executing_eagerly() else dict(tf.compat.v1.get_collection(_RESTORES))
-        )  # Of a table the last.
+        if tf.executing_eagerly():
+            return original(var_list, name)
+        restores = dict(tf.compat.v1.get_collection(_RESTORES))  # Of a table the last.
         given = {id(variable) for variable in var_list or ()}
         if not restores or any(id(variable) not in given for variable in tf.compat.v1.global_variables()):
             return original(var_list, name)

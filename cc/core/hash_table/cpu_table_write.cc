@@ -140,8 +140,9 @@ Status CpuTable::FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf)
   return Guarded([&] {
     CertainRoom space(state_.get(), config_.memory);
     const bool alone = pf.num_threads() == 1 || keys.size <= kKeysForOneThread;
-    if (alone && space.MayHave(1) && InsertAsFound(keys, out, &space)) return Status();
-    const bool shared = !alone && space.MayHave(1);
+    const bool room = space.MayHave(1);
+    if (alone && room && InsertAsFound(keys, out, &space)) return Status();
+    const bool shared = !alone && room;
     const auto states = NewUninitialized<uint32_t>(shared ? 0 : keys.size);
     uint32_t* const before = shared ? nullptr : states.get();
     MissingKeys missing(keys.size);

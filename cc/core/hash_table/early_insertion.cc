@@ -4,7 +4,7 @@
 
 #include "cc/core/base/dispatch_dim.h"
 #include "cc/core/hash_table/insertion.h"
-#include "cc/core/hash_table/row_copy.h"
+#include "cc/core/hash_table/new_row.h"
 
 namespace tf_booster {
 namespace {
@@ -50,8 +50,7 @@ bool EarlyInsertion::Add(int64_t begin, const uint32_t* places, int64_t count) {
 
 template <int64_t kDim>
 void EarlyInsertion::AddSome(int64_t begin, const uint32_t* places, int64_t count) {
-  const RowLayout& layout = state_->rows.layout();
-  const int64_t dim = kDim > 0 ? kDim : layout.dim;
+  const int64_t dim = kDim > 0 ? kDim : options_.dim;
   while (count > 0) {
     RoomGuard guard(*room_, RoomLock::kWriting);
     const int64_t visit = std::min(count, kKeysPerVisit);
@@ -66,10 +65,7 @@ void EarlyInsertion::AddSome(int64_t begin, const uint32_t* places, int64_t coun
       entered_[num_entered_++] = reinterpret_cast<uintptr_t>(entry) | (entry->state == kTombstone);
       state_->index.Fill(hash, entry, {key, id, number});
       ++new_rows_[id];
-      state_->rows.SetCounts({1, state_->fields[id].step}, state_->rows.Meta(number));
-      float* const row = state_->rows.Values(number);
-      CopyRow<kDim>(row, values_ + i * dim, dim);
-      for (int64_t s = 0; s < layout.slots; ++s) std::fill_n(row + (1 + s) * dim, dim, options_.slot_initial_values[s]);
+      StartRow<kDim>(options_, state_, id, number, values_ + i * dim);
     }
     state_->readable_end = state_->rows.end();
     places += visit;

@@ -50,14 +50,20 @@ TFB_HOST_DEVICE bool StateInBucket(const IndexEntry* bucket, int64_t key, uint32
   return (match.hits | match.empty) != 0;
 }
 
-// The first entry that an insert of an absent key with this hash may take: empty or a tombstone. As MatchBucket without
-// an early exit.
+// The entries of a bucket that an insert may take, empty or tombstones, as bits. As MatchBucket without an early exit.
+template <int kEntries>
+TFB_HOST_DEVICE uint32_t VacantEntries(const IndexEntry* bucket) {
+  uint32_t vacant = 0;
+  for (int i = 0; i < kEntries; ++i) vacant |= uint32_t{bucket[i].state <= kTombstone} << i;
+  return vacant;
+}
+
+// The first entry that an insert of an absent key with this hash may take.
 template <int kEntries>
 TFB_HOST_DEVICE IndexEntry* FindVacancy(const IndexRef& index, uint64_t hash) {
   for (uint64_t b = hash & index.bucket_mask;; b = (b + 1) & index.bucket_mask) {
     IndexEntry* bucket = index.entries + b * kEntries;
-    uint32_t vacant = 0;
-    for (int i = 0; i < kEntries; ++i) vacant |= uint32_t{bucket[i].state <= kTombstone} << i;
+    const uint32_t vacant = VacantEntries<kEntries>(bucket);
     if (vacant != 0) return bucket + LowestBit(vacant);
   }
 }
@@ -71,8 +77,7 @@ TFB_HOST_DEVICE IndexEntry* FindOrVacancy(const IndexRef& index, uint64_t hash, 
     IndexEntry* bucket = index.entries + b * kEntries;
     const BucketMatch match = MatchBucket<kEntries>(bucket, key, field);
     if (match.hits != 0) return bucket + LowestBit(match.hits) / 4;
-    uint32_t vacant = 0;
-    for (int i = 0; i < kEntries; ++i) vacant |= uint32_t{bucket[i].state <= kTombstone} << i;
+    const uint32_t vacant = VacantEntries<kEntries>(bucket);
     if (vacant != 0) return bucket + LowestBit(vacant);
   }
 }

@@ -5,6 +5,7 @@
 
 #include "cc/core/base/dispatch_dim.h"
 #include "cc/core/hash_table/insertion.h"
+#include "cc/core/hash_table/new_row.h"
 #include "cc/core/hash_table/row_copy.h"
 
 namespace tf_booster {
@@ -101,8 +102,7 @@ void SharedInsertion::EnterStripe(int s) {
 
 template <int64_t kDim>
 void SharedInsertion::FillPart(int64_t p, const uint32_t* numbers) {
-  const RowLayout& layout = state_->rows.layout();
-  const int64_t dim = kDim > 0 ? kDim : layout.dim;
+  const int64_t dim = kDim > 0 ? kDim : options_.dim;
   const int64_t begin = p * MissingKeys::kPart, count = missing_.counts[p];
   const uint32_t* const places = missing_.places.get() + begin;
   IndexEntry* entries[MissingKeys::kPart];  // By place.
@@ -118,10 +118,7 @@ void SharedInsertion::FillPart(int64_t p, const uint32_t* numbers) {
     const int64_t i = begin + places[j];
     const uint32_t number = numbers[firsts];
     entries[firsts++] = entry;
-    state_->rows.SetCounts({1, state_->fields[state_->IdOf(keys_, i)].step}, state_->rows.Meta(number));
-    float* const row = state_->rows.Values(number);
-    CopyRow<kDim>(row, values_ + i * dim, dim);
-    for (int64_t s = 0; s < layout.slots; ++s) std::fill_n(row + (1 + s) * dim, dim, options_.slot_initial_values[s]);
+    StartRow<kDim>(options_, state_, state_->IdOf(keys_, i), number, values_ + i * dim);
   }
   // Keys of a field come mostly one after another; the other parts' threads count in the same places.
   uint32_t counted = kNoField;
