@@ -10,6 +10,11 @@
 constexpr size_t kInputAhead = 2048;
 constexpr size_t kOutputAhead = 1024;
 
+// For a prefetch: an address, which may lie outside of any array; `from` is null where nothing is to be written.
+inline const void* Beyond(const void* from, size_t bytes) {
+  return reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(from) + bytes);
+}
+
 // Varints that fill [p, p + size): see ScanFunctions.
 bool DecodeVarints(const uint8_t* p, size_t size, const uint8_t* readable, int64_t* out, size_t capacity,
                    size_t* count) {
@@ -18,8 +23,8 @@ bool DecodeVarints(const uint8_t* p, size_t size, const uint8_t* readable, int64
   int64_t* const out_end = out + capacity;
   while (p < end) {
     if (static_cast<size_t>(readable - p) < kReach) break;
-    __builtin_prefetch(p + kInputAhead);
-    __builtin_prefetch(out + kOutputAhead / sizeof(*out), 1);
+    __builtin_prefetch(Beyond(p, kInputAhead));
+    __builtin_prefetch(Beyond(out, kOutputAhead), 1);
     p = DecodeBlock(p, end, &out, out_end);
     if (p == nullptr) return false;
   }
