@@ -42,7 +42,7 @@ def test_a_custom_model_with_input_layer(tmp_path):
 
 @pytest.mark.parametrize("kind", ["linear", "deep"])
 def test_canned_models(tmp_path, kind):
-    config = tf.estimator.RunConfig(str(tmp_path))
+    config = tf.estimator.RunConfig(str(tmp_path), tf_random_seed=1)  # Of 49 starts one came to 0.59.
     if kind == "linear":
         estimator = v1.estimator.LinearClassifier([column("a")], config=config)
     else:
