@@ -82,7 +82,7 @@ void Route(const ExchangeLayout& layout, Rank* rank, ParallelFor& pf) {
           {ids.data(), static_cast<int64_t>(ids.size()), layout.probes[p].fields[s], probe.codes[s].data()});
     }
     EXPECT_OK(UniqueByField(
-        arrays, FirstCode(p),
+        arrays, FirstCode(p), /*with_counts=*/true,
         [&](int64_t u, DistinctPairs* out) {
           probe.keys.resize(u), probe.fields.resize(u), probe.counts.resize(u), probe.slots.resize(u);
           *out = {probe.keys.data(), probe.fields.data(), probe.counts.data()};

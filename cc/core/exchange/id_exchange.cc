@@ -211,7 +211,7 @@ Status ReceivedIds::Merge(int64_t probe, int64_t first, int64_t* codes, Merged* 
     }
   }
   TFB_RETURN_IF_ERROR(UniqueByField(
-      arrays, first,
+      arrays, first, /*with_counts=*/false,
       [&](int64_t u, DistinctPairs* out) {
         merged->keys.resize(u);
         merged->fields.resize(u);

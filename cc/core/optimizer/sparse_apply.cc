@@ -47,7 +47,7 @@ Status MergeKeys(const std::vector<ProbeRef>& probes, MergedKeys* merged, Parall
   std::vector<FieldIds> runs;
   for (size_t g = 0; g < probes.size(); ++g) AddRuns(probes[g], merged->places.data() + merged->starts[g], &runs);
   TFB_RETURN_IF_ERROR(UniqueByField(
-      runs, 0,
+      runs, 0, /*with_counts=*/false,
       [&](int64_t u, DistinctPairs* out) {
         merged->keys.resize(u);
         merged->fields.resize(u);

@@ -34,7 +34,7 @@ std::vector<Field> Grouped(const std::vector<FieldIds>& arrays) {
 }
 
 // Distinct ids of one field, with places from 0 on in every array's idx.
-Status UniqueOfField(Field* field, ParallelFor& pf) {
+Status UniqueOfField(Field* field, bool with_counts, ParallelFor& pf) {
   const int64_t* ids = field->arrays[0]->ids;
   int64_t* idx = field->arrays[0]->idx;
   std::vector<int64_t> all, all_idx;
@@ -46,11 +46,12 @@ Status UniqueOfField(Field* field, ParallelFor& pf) {
     idx = all_idx.data();
   }
   UniqueOptions options;
-  options.with_counts = true;
+  options.with_counts = with_counts;
   const auto allocate = [&](int64_t u, int64_t** values, int64_t** counts) {
     field->ids.resize(u);
-    field->counts.resize(u);
     *values = field->ids.data();
+    if (!with_counts) return Status();
+    field->counts.resize(u);
     *counts = field->counts.data();
     return Status();
   };
@@ -64,19 +65,17 @@ Status UniqueOfField(Field* field, ParallelFor& pf) {
 }
 
 // The ordinary table's way, without copies.
-Status UniqueOfOne(const FieldIds& array, int64_t first, FunctionRef<Status(int64_t u, DistinctPairs* out)> allocate,
-                   ParallelFor& pf) {
+Status UniqueOfOne(const FieldIds& array, int64_t first, bool with_counts,
+                   FunctionRef<Status(int64_t u, DistinctPairs* out)> allocate, ParallelFor& pf) {
   UniqueOptions options;
   options.first = first;
-  options.with_counts = true;
-  std::vector<int64_t> unwanted;
+  options.with_counts = with_counts;
   const auto allocate_ids = [&](int64_t u, int64_t** ids, int64_t** counts) {
     DistinctPairs out;
     TFB_RETURN_IF_ERROR(allocate(u, &out));
     std::fill_n(out.fields, u, array.field);
-    if (out.counts == nullptr) unwanted.resize(u);
     *ids = out.ids;
-    *counts = out.counts == nullptr ? unwanted.data() : out.counts;
+    if (with_counts) *counts = out.counts;
     return Status();
   };
   return Unique<int64_t, int64_t>(array.ids, array.size, options, array.idx, allocate_ids, pf);
@@ -84,15 +83,15 @@ Status UniqueOfOne(const FieldIds& array, int64_t first, FunctionRef<Status(int6
 
 }  // namespace
 
-Status UniqueByField(const std::vector<FieldIds>& arrays, int64_t first,
+Status UniqueByField(const std::vector<FieldIds>& arrays, int64_t first, bool with_counts,
                      FunctionRef<Status(int64_t u, DistinctPairs* out)> allocate, ParallelFor& pf) {
-  if (arrays.size() == 1) return UniqueOfOne(arrays[0], first, allocate, pf);
+  if (arrays.size() == 1) return UniqueOfOne(arrays[0], first, with_counts, allocate, pf);
   std::vector<Field> fields = Grouped(arrays);
   const int64_t n = static_cast<int64_t>(fields.size());
   int64_t small = 0;
   for (Field& field : fields) {
     if (field.size >= kLarge || n == 1) {
-      field.status = UniqueOfField(&field, pf);
+      field.status = UniqueOfField(&field, with_counts, pf);
     } else {
       small += field.size;
     }
@@ -104,9 +103,9 @@ Status UniqueByField(const std::vector<FieldIds>& arrays, int64_t first,
       }
     });
   };
-  for_small(kUniqueNs, [](Field& field) {
+  for_small(kUniqueNs, [&](Field& field) {
     SerialFor serial;
-    field.status = UniqueOfField(&field, serial);
+    field.status = UniqueOfField(&field, with_counts, serial);
   });
   int64_t u = 0;
   for (Field& field : fields) {
@@ -119,7 +118,7 @@ Status UniqueByField(const std::vector<FieldIds>& arrays, int64_t first,
   for (const Field& field : fields) {
     std::copy(field.ids.begin(), field.ids.end(), out.ids + field.start);
     std::fill_n(out.fields + field.start, field.ids.size(), field.arrays[0]->field);
-    if (out.counts != nullptr) std::copy(field.counts.begin(), field.counts.end(), out.counts + field.start);
+    if (with_counts) std::copy(field.counts.begin(), field.counts.end(), out.counts + field.start);
   }
   for (Field& field : fields) {
     const int64_t base = first + field.start;

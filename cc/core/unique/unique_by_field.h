@@ -23,13 +23,13 @@ struct FieldIds {
 struct DistinctPairs {
   int64_t* ids = nullptr;
   uint32_t* fields = nullptr;
-  int64_t* counts = nullptr;  // How often each occurs; null: not wanted.
+  int64_t* counts = nullptr;  // How often each occurs, if that was asked for.
 };
 
 // ids[idx - first] and fields[idx - first] are an id's own, in every array. Pairs of a field stand together, fields in
-// the order of their first array. Within a field the order is a function of the ids and of pf.num_threads(). `allocate`
-// is called once, with u; its errors are passed on, and idx is then undefined.
-Status UniqueByField(const std::vector<FieldIds>& arrays, int64_t first,
+// the order of their first array. Within a field the order is a function of the ids, of with_counts and of
+// pf.num_threads(). `allocate` is called once, with u; its errors are passed on, and idx is then undefined.
+Status UniqueByField(const std::vector<FieldIds>& arrays, int64_t first, bool with_counts,
                      FunctionRef<Status(int64_t u, DistinctPairs* out)> allocate, ParallelFor& pf);
 
 }  // namespace tf_booster

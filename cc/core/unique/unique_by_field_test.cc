@@ -31,7 +31,7 @@ Result Run(const std::vector<std::pair<uint32_t, std::vector<int64_t>>>& arrays,
   }
   ThreadFor pf(threads);
   EXPECT_OK(UniqueByField(
-      refs, first,
+      refs, first, /*with_counts=*/true,
       [&](int64_t u, DistinctPairs* out) {
         result.ids.resize(u);
         result.fields.resize(u);
@@ -114,23 +114,33 @@ TEST(ErrorsOfAllocateArePassedOn) {
   int64_t idx;
   SerialFor pf;
   const auto refuse = [](int64_t, DistinctPairs*) { return Status(StatusCode::kInternal, "no"); };
-  EXPECT_EQ(UniqueByField({{&id, 1, 0, &idx}}, 0, refuse, pf).message(), std::string("no"));
-  EXPECT_EQ(UniqueByField({{&id, 1, 0, &idx}, {&id, 1, 1, &idx}}, 0, refuse, pf).message(), std::string("no"));
+  EXPECT_EQ(UniqueByField({{&id, 1, 0, &idx}}, 0, true, refuse, pf).message(), std::string("no"));
+  EXPECT_EQ(UniqueByField({{&id, 1, 0, &idx}, {&id, 1, 1, &idx}}, 0, true, refuse, pf).message(), std::string("no"));
 }
 
 TEST(CountsNeedNotBeWanted) {
-  const int64_t ids[] = {5, 6, 5};
-  int64_t idx[3], distinct[2];
-  uint32_t fields[2];
+  const int64_t ids[] = {5, 6, 5}, others[] = {7, 5};
+  int64_t idx[3], other_idx[2], distinct[4];
+  uint32_t fields[4];
+  int64_t size = 0;
   SerialFor pf;
   const auto allocate = [&](int64_t u, DistinctPairs* out) {
-    EXPECT_EQ(u, 2);
+    size = u;
     *out = {distinct, fields, nullptr};
     return Status();
   };
-  EXPECT_OK(UniqueByField({{ids, 3, 8, idx}}, 0, allocate, pf));
+  EXPECT_OK(UniqueByField({{ids, 3, 8, idx}}, 0, /*with_counts=*/false, allocate, pf));
+  EXPECT_EQ(size, 2);
   EXPECT_EQ(distinct[idx[1]], 6);
   EXPECT_EQ(fields[0] + fields[1], 16u);
+  for (const uint32_t other_field : {8u, 9u}) {
+    EXPECT_OK(
+        UniqueByField({{ids, 3, 8, idx}, {others, 2, other_field, other_idx}}, 1, /*with_counts=*/false, allocate, pf));
+    EXPECT_EQ(size, other_field == 8 ? 3 : 4);
+    EXPECT_EQ(distinct[other_idx[0] - 1], 7);
+    EXPECT_EQ(fields[other_idx[0] - 1], other_field);
+    EXPECT_EQ(idx[0] == other_idx[1], other_field == 8);
+  }
 }
 
 }  // namespace

@@ -24,16 +24,17 @@ class TableProbeOp final : public TableProbeOpBase {
       OP_REQUIRES_OK(ctx, ctx->allocate_output(i, ids.shape(), &codes));
       arrays.push_back({ids.flat<int64_t>().data(), ids.NumElements(), fields_[i], codes->flat<int64_t>().data()});
     }
+    const bool counted = ctx->output_required(n + 2);  // By an update: predictions need no counts.
     KeyBatch keys;
     TfStatus allocated;  // TensorFlow's own error must come back from the callback as it was.
     const auto allocate = [&](int64_t size, DistinctPairs* out) {
       allocated = AllocateVector(ctx, n, size, &out->ids);
       if (allocated.ok()) allocated = AllocateFields(ctx, n + 1, size, &out->fields);
-      if (allocated.ok()) allocated = AllocateVector(ctx, n + 2, size, &out->counts);
+      if (allocated.ok() && counted) allocated = AllocateVector(ctx, n + 2, size, &out->counts);
       keys = {out->ids, out->fields, size};
       return allocated.ok() ? Status() : Status(StatusCode::kInternal, "outputs were not allocated");
     };
-    const Status unique = UniqueByField(arrays, first_code_, allocate, call.parallel_for());
+    const Status unique = UniqueByField(arrays, first_code_, counted, allocate, call.parallel_for());
     OP_REQUIRES_OK(ctx, allocated);
     OP_REQUIRES_OK(ctx, call.Convert(unique));
     RowHandle* handles = nullptr;

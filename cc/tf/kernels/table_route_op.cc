@@ -62,14 +62,16 @@ class TableRouteOp : public tensorflow::OpKernel {
         }
         ++segment;
       }
+      const bool counted = layout_.probes[p].counted;
       const auto allocate = [&](int64_t size, DistinctPairs* out) {
         keys[p].resize(size);
         fields[p].resize(size);
-        if (layout_.probes[p].counted) counts[p].resize(size);
-        *out = {keys[p].data(), fields[p].data(), layout_.probes[p].counted ? counts[p].data() : nullptr};
+        if (counted) counts[p].resize(size);
+        *out = {keys[p].data(), fields[p].data(), counts[p].data()};
         return Status();
       };
-      OP_REQUIRES_OK(ctx, ToTensorFlow(UniqueByField(arrays, FirstCodeOf(groups_[p]), allocate, pf), "TableRoute"));
+      const Status unique = UniqueByField(arrays, FirstCodeOf(groups_[p]), counted, allocate, pf);
+      OP_REQUIRES_OK(ctx, ToTensorFlow(unique, "TableRoute"));
       const int64_t size = static_cast<int64_t>(keys[p].size());
       Tensor *slots = nullptr, *sent = nullptr;
       const int64_t num_fields = static_cast<int64_t>(layout_.probes[p].fields.size());
