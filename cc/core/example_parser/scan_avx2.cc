@@ -15,7 +15,7 @@ namespace {
 // In this order.
 #include "cc/core/example_parser/levels/common.h"
 
-#include "cc/core/example_parser/levels/pairs.h"
+#include "cc/core/example_parser/levels/narrow.h"
 
 #include "cc/core/example_parser/levels/avx2.h"
 

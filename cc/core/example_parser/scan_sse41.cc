@@ -17,6 +17,8 @@ namespace {
 
 #include "cc/core/example_parser/levels/pairs.h"
 
+#include "cc/core/example_parser/levels/narrow.h"
+
 #include "cc/core/example_parser/levels/sse41.h"
 
 #include "cc/core/example_parser/levels/by_ends.h"

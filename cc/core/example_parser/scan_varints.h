@@ -41,11 +41,13 @@ bool DecodeVarints(const uint8_t* p, size_t size, const uint8_t* readable, int64
   return true;
 }
 
-// The same, where most lists are short: a level that reads nothing behind the end decodes up to 64 bytes at once, here
-// in place. Of 26 lists of 20 ids, in the cache, the call and the loop took 50 of 407 ns.
+// The same, where most lists are short: up to 64 bytes are decoded at once, here in place. Of 26 lists of 20 ids, in
+// the cache, the call and the loop took 50 of 407 ns (Zen 4, AVX-512).
 inline bool DecodeList(const uint8_t* p, size_t size, const uint8_t* readable, int64_t* out, size_t capacity,
                        size_t* count) {
-  if (kReach > 0 || size == 0 || size > 64) return DecodeVarints(p, size, readable, out, capacity, count);
+  if (size == 0 || size > 64 || static_cast<size_t>(readable - p) < kReach) {
+    return DecodeVarints(p, size, readable, out, capacity, count);
+  }
   int64_t* const first = out;
   // Short of the end: the last one is cut off.
   if (DecodeBlock(p, p + size, &out, out + capacity) != p + size) return false;

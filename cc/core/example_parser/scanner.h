@@ -3,11 +3,11 @@
 //
 //   bool EqualBytes(a, b, n)         n >= 8 bytes of each, and none beyond.
 //   uint64_t GatherSevens(x)         The lower seven bits of 8 bytes, joined.
-//   size_t kReach                    How far behind p DecodeBlock may read, whatever `end` is. 0: it decodes all whole
-//                                    varints of [p, end), if these are 64 bytes or less.
+//   size_t kReach                    How far behind p DecodeBlock may read, whatever `end` is.
 //   DecodeBlock(p, end, &out, out_end)
-//       Decodes at least one varint of [p, end), no further than end; moves out. Returns where to go on, or null for a
-//       varint that is too long or cut off, or one more than there is room for.
+//       Decodes at least one varint of [p, end), no further than end, and all whole ones if these are 64 bytes or less;
+//       moves out. Returns where to go on, or null for a varint that is too long or cut off, or one more than there is
+//       room for.
 #ifndef TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_SCANNER_H_
 #define TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_SCANNER_H_
 

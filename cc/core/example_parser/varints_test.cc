@@ -81,6 +81,24 @@ TEST(RandomWidths) {
   }
 }
 
+// Levels that shuffle four short ones at a time have a table with all of these.
+TEST(EveryFourOfUpToFourBytes) {
+  for (SimdLevel level : RunnableSimdLevels()) {
+    for (int widths = 0; widths < 256; ++widths) {
+      std::vector<int64_t> values;
+      for (int i = 0; i < 4; ++i) values.push_back((int64_t{0x0a0b0c0d} + i) >> (7 * (widths >> 2 * i & 3)));
+      for (size_t before : {0, 3, 61}) {
+        for (size_t behind : {0, 1, 2, 5}) {
+          std::vector<int64_t> all(before, 1);
+          all.insert(all.end(), values.begin(), values.end());
+          all.insert(all.end(), behind, 300);
+          EXPECT_EQ(Decode(level, PackedVarints(all), all.size(), 90), (Decoded{true, all}));
+        }
+      }
+    }
+  }
+}
+
 // Bytes 0x80 that add nothing, as a writer may leave them.
 TEST(PaddedVarints) {
   for (SimdLevel level : RunnableSimdLevels()) {

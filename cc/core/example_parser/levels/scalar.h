@@ -17,18 +17,19 @@ inline uint64_t HighestBits(const uint8_t* p) {
   return bits;
 }
 
-// 64 single bytes to 64 values.
-inline void WidenBytes(const uint8_t* p, int64_t* out) {
-  for (int i = 0; i < 64; ++i) out[i] = p[i];
+// So many single bytes to values.
+inline void WidenBytes(const uint8_t* p, size_t count, int64_t* out) {
+  for (size_t i = 0; i < count; ++i) out[i] = p[i];
 }
 
-inline void DecodeEnds(const uint8_t* p, uint64_t ends, bool wide, int64_t* out) {
+inline void DecodeEnds(const uint8_t* p, uint64_t ends, size_t /*count*/, int widest, int64_t* out,
+                       const int64_t* /*out_end*/) {
   size_t at = 0;
   for (; ends != 0; ends &= ends - 1) {
     const size_t end = static_cast<size_t>(__builtin_ctzll(ends)) + 1;
     const size_t size = end - at;
     uint64_t value = JoinSevens(Load64(p + at) & ValueBits(size));
-    if (wide) value |= HighBits(p + at + 8, size);
+    if (widest > 8) value |= HighBits(p + at + 8, size);
     *out++ = static_cast<int64_t>(value);
     at = end;
   }
