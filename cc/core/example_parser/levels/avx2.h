@@ -71,7 +71,8 @@ inline __m256i JoinFours(__m256i sevens) {
 
 inline void StoreFour(int64_t* out, __m256i values) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), values); }
 
-// The first `count` of eight. Where there is room for all they are all stored, and what follows comes over the rest.
+// The first `count` of eight, for which there is room. Where there is room for all eight they are all stored, and what
+// follows comes over the rest; where there is not, they are the last, seven at most.
 inline void StoreEight(int64_t* out, const int64_t* out_end, size_t count, __m256i first, __m256i second) {
   if (__builtin_expect(out_end - out >= 8, 1)) {
     StoreFour(out, first);
