@@ -105,14 +105,17 @@ def serves_stock_ops() -> bool:
 
 
 def force_simd_level(level: str) -> None:
-    """Makes parsers use these instructions: "scalar", "sse4.1", "avx2", "avx512"; "" for the best of the machine. For tests.
+    """Makes parsers use these instructions: "scalar", "sse4.1", "avx2-no-bmi2", "avx2", "avx512"; "" for the machine's best.
+
+    For tests.
 
     Raises:
       ValueError: there is no such level, or the machine does not have it.
     """
     if _library().tf_booster_force_parser_simd(level.encode()):
         raise ValueError(
-            f"force_simd_level: '{level}' is no level of this machine; wanted scalar, sse4.1, avx2, avx512 or ''"
+            f"force_simd_level: '{level}' is no level of this machine; wanted scalar, sse4.1, avx2-no-bmi2, avx2, "
+            "avx512 or ''"
         )
 
 

@@ -113,7 +113,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--level", default="", help="instructions: scalar, sse4.1, avx2, avx512; the best by default")
+    parser.add_argument(
+        "--level", default="", help="instructions: scalar, sse4.1, avx2-no-bmi2, avx2, avx512; the best by default"
+    )
     parser.add_argument("--sequences", action="store_true", help="SequenceExamples")
     args = parser.parse_args()
     parsing.serve_stock_ops(True)

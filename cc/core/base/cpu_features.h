@@ -11,20 +11,21 @@ namespace tf_booster {
 enum class SimdLevel : int {
   kScalar = 0,
   kSse41 = 1,
-  kAvx2 = 2,    // With BMI1, BMI2, LZCNT and POPCNT.
-  kAvx512 = 3,  // F, BW, DQ, VL, VBMI and VBMI2: Ice Lake, Zen 4 and later. A Skylake-X runs kAvx2.
+  kAvx2NoBmi2 = 2,  // With BMI1, LZCNT and POPCNT.
+  kAvx2 = 3,        // And BMI2.
+  kAvx512 = 4,      // F, BW, DQ, VL, VBMI and VBMI2: Ice Lake, Zen 4 and later. A Skylake-X runs kAvx2.
 };
 
-// "scalar", "sse4.1", "avx2", "avx512".
+// "scalar", "sse4.1", "avx2-no-bmi2", "avx2", "avx512".
 const char* SimdLevelName(SimdLevel level);
 
-// False for a name that is none of the four.
+// False for a name that is none of these.
 bool SimdLevelFromName(std::string_view name, SimdLevel* level);
 
 // Asks the processor and the operating system once.
 bool Runs(SimdLevel level);
 
-// The highest level that runs here.
+// The highest level whose instructions are fast here.
 SimdLevel BestSimdLevel();
 
 // All levels that run here, lowest first: what a test goes through.

@@ -25,7 +25,7 @@ struct ScanFunctions {
                          size_t* count);
 };
 
-extern const ScanFunctions kScalarScan, kSse41Scan, kAvx2Scan, kAvx512Scan;
+extern const ScanFunctions kScalarScan, kSse41Scan, kAvx2NoBmi2Scan, kAvx2Scan, kAvx512Scan;
 
 inline const ScanFunctions& ScanFor(SimdLevel level) {
   switch (level) {
@@ -33,6 +33,8 @@ inline const ScanFunctions& ScanFor(SimdLevel level) {
       return kAvx512Scan;
     case SimdLevel::kAvx2:
       return kAvx2Scan;
+    case SimdLevel::kAvx2NoBmi2:
+      return kAvx2NoBmi2Scan;
     case SimdLevel::kSse41:
       return kSse41Scan;
     default:

@@ -17,6 +17,8 @@ namespace {
 
 #include "cc/core/example_parser/levels/narrow.h"
 
+#include "cc/core/example_parser/levels/bmi2.h"
+
 #include "cc/core/example_parser/levels/avx2.h"
 
 #include "cc/core/example_parser/levels/by_ends.h"

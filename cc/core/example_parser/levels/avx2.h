@@ -1,5 +1,6 @@
-// The blocks of the AVX2 and BMI2 level: 32 bytes to compare, 64 to find the ends of varints in, four varints at once
-// to join, PEXT to join the bits of a single one. Included inside the level's namespace.
+// The blocks of the AVX2 levels: 32 bytes to compare, 64 to find the ends of varints in, four varints at once to join.
+// With BMI2 (bmi2.h) PDEP says where every eighth ends, so that eights wait for eights and not each varint for the one
+// before, and PEXT joins the bits of a single one. Included inside a level's namespace.
 #ifndef TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_LEVELS_AVX2_H_
 #define TF_BOOSTER_CC_CORE_EXAMPLE_PARSER_LEVELS_AVX2_H_
 
@@ -23,8 +24,6 @@ inline bool EqualBytes(const uint8_t* a, const uint8_t* b, size_t n) {
   return _mm256_testz_si256(difference, difference) != 0;
 }
 
-inline uint64_t GatherSevens(uint64_t x) { return _pext_u64(x, 0x7f7f7f7f7f7f7f7f); }
-
 // Bit i: byte i has its highest bit.
 inline uint64_t HighestBits(const uint8_t* p) {
   const uint32_t low = _mm256_movemask_epi8(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
@@ -38,7 +37,8 @@ inline void WidenBytes(const uint8_t* p, size_t count, int64_t* out) {
     const __m128i four = _mm_cvtsi32_si128(static_cast<int>(Load32(p + i)));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), _mm256_cvtepu8_epi64(four));
   };
-  if (count == 64) {  // Unrolled.
+  if (count == 64) {
+#pragma GCC unroll 16
     for (size_t i = 0; i < 64; i += 4) widen_four(i);
   } else if (count < 4) {
     for (size_t i = 0; i < count; ++i) out[i] = p[i];
@@ -103,12 +103,11 @@ inline __m256i NarrowValues(const uint8_t* p, uint64_t ends) {
   return JoinFours(OwnSevens(x, Carried(x)));
 }
 
-// All varints of a block, none longer than 4 bytes, eight at a time. PDEP says where the eighth ends, so that eights
-// wait for eights and not each varint for the one before.
+// All varints of a block, none longer than 4 bytes, eight at a time.
 inline void DecodeNarrow(const uint8_t* p, uint64_t ends, size_t count, int64_t* out, const int64_t* out_end) {
   ends |= ~uint64_t{0} << (63 - __builtin_clzll(ends));  // As though single bytes came behind.
   for (;;) {
-    const uint64_t fourth = _tzcnt_u64(_pdep_u64(1 << 3, ends)) + 1, eighth = _tzcnt_u64(_pdep_u64(1 << 7, ends)) + 1;
+    const uint64_t fourth = PlaceOf<4>(ends) + 1, eighth = PlaceOf<8>(ends) + 1;
     StoreEight(out, out_end, count, NarrowValues(p, ends), NarrowValues(p + fourth, ends >> fourth));
     if (count <= 8) return;
     count -= 8;

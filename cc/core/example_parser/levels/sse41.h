@@ -33,7 +33,8 @@ inline void WidenBytes(const uint8_t* p, size_t count, int64_t* out) {
     std::memcpy(&two, p + i, 2);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm_cvtepu8_epi64(_mm_cvtsi32_si128(two)));
   };
-  if (count == 64) {  // Unrolled.
+  if (count == 64) {
+#pragma GCC unroll 32
     for (size_t i = 0; i < 64; i += 2) widen_two(i);
   } else {
     for (size_t i = 0; i + 2 <= count; i += 2) widen_two(i);
