@@ -9,6 +9,7 @@
 #include "cc/core/base/dispatch_dim.h"
 #include "cc/core/base/lines_ahead.h"
 #include "cc/core/hash_table/cpu_table_impl.h"
+#include "cc/core/hash_table/initial_row.h"
 #include "cc/core/hash_table/row_blocks.h"
 
 namespace tf_booster {
@@ -200,7 +201,7 @@ int64_t FindSome(const TableState& state, const KeyBatch& keys, int64_t begin, i
   const auto settle = [&](int64_t i, uint64_t place) { note(i, place, probes.Settle(key[i], id(i)), true); };
   const auto finish = [&](int64_t i, uint64_t place) {
     rows.Copy(i, place, out + i * dim, [&](float* to) {
-      InitialRow(state.fields[id(i)].initializer, key[i], dim, to);
+      WriteInitialRow(state.fields[id(i)].initializer, key[i], dim, to);
       if (missing != nullptr) missing[num_missing] = static_cast<uint32_t>(i - begin);
       ++num_missing;
     });
@@ -297,7 +298,7 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const st
       if (code == 0 || code > size) {
         std::fill_n(to, dim, 0.0f);
       } else {
-        InitialRow(state.fields[id(code - 1)].initializer, key[code - 1], dim, to);
+        WriteInitialRow(state.fields[id(code - 1)].initializer, key[code - 1], dim, to);
       }
     };
     CopyByBlocks<constant.value>(n, dim, out, locate, without_row);

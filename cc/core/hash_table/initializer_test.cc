@@ -2,10 +2,12 @@
 #include "cc/core/hash_table/initializer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <vector>
 
 #include "cc/core/base/test.h"
+#include "cc/core/hash_table/initial_row.h"
 
 namespace tf_booster {
 namespace {
@@ -13,6 +15,31 @@ namespace {
 bool PhiloxGives(uint64_t key, PhiloxWords counter, PhiloxWords expected) {
   const PhiloxWords words = Philox(key, counter);
   return std::equal(words.word, words.word + 4, expected.word);
+}
+
+// Bit for bit, and nothing behind the row.
+bool WrittenAsDefined(const RowInitializer& init, int64_t key, int64_t dim) {
+  constexpr float kBehind = 12345.0f;
+  std::vector<float> wanted(dim + 1, kBehind), written(dim + 1, kBehind);
+  InitialRow(init, key, dim, wanted.data());
+  WriteInitialRow(init, key, dim, written.data());
+  return std::memcmp(wanted.data(), written.data(), (dim + 1) * sizeof(float)) == 0;
+}
+
+TEST(ThisProcessorWritesTheRowsThatAreDefined) {
+  for (const InitializerKind kind : {InitializerKind::kConstant, InitializerKind::kUniform, InitializerKind::kNormal,
+                                     InitializerKind::kTruncatedNormal}) {
+    for (const uint64_t seed : {uint64_t{0}, uint64_t{7}, ~uint64_t{0}}) {
+      const RowInitializer init = MakeRowInitializer({kind, -0.3f, 0.7f}, "field", seed);
+      for (int64_t dim = 1; dim < 100; ++dim) {
+        for (const int64_t key : {int64_t{0}, int64_t{-1}, int64_t{1} << 32, INT64_MIN, INT64_MAX, 977 * dim}) {
+          EXPECT_TRUE(WrittenAsDefined(init, key, dim));
+        }
+      }
+      for (int64_t key = 0; key < 2000; ++key) EXPECT_TRUE(WrittenAsDefined(init, key * 0x9E3779B97F4A7C15, 52));
+      EXPECT_TRUE(WrittenAsDefined(init, 5, 1024));
+    }
+  }
 }
 
 // The vectors of Random123's kat_vectors for philox4x32-10.

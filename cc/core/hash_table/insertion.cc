@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cc/core/base/dispatch_dim.h"
+#include "cc/core/hash_table/initial_row.h"
 #include "cc/core/hash_table/row_copy.h"
 
 namespace tf_booster {
@@ -51,7 +52,7 @@ void Insertion::FillSomeRows(const RowSource* sources, int64_t per_id, int64_t b
     if (values != nullptr) {
       CopyRow<kDim>(row, values + key.position * dim, dim);
     } else {
-      InitialRow(state_->fields[key.field].initializer, key.key, dim, row);
+      WriteInitialRow(state_->fields[key.field].initializer, key.key, dim, row);
     }
     for (int64_t s = 0; s < layout.slots; ++s) {
       const float* slot = slots == nullptr || slots->empty() ? nullptr : (*slots)[s];
