@@ -50,7 +50,7 @@ def test_linear(api, kind, tmp_path):
     make = lambda config: getattr(APIS[api], f"Linear{kind}")(linear_columns(), config=config)
     # Grappler adds the columns of the two graphs in different orders, and the classifier's bias is a sum that nearly cancels.
     reordered = input_fn(reorder_batches(*data(kind)))
-    compare_estimators(make, input_fn(data(kind)), tmp_path, reordered=reordered)
+    compare_estimators(make, input_fn(data(kind)), tmp_path, reordered=[reordered])
 
 
 @api

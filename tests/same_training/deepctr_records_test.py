@@ -24,7 +24,8 @@ def test_deepfm_on_input_fn_tfrecord(criteo_files, tmp_path, shuffle_factor):
     linear, deep = columns(ids, numbers)
     make = lambda config: DeepFMEstimator(linear, deep, dnn_hidden_units=(8, 4), config=config)
     backwards = lambda: tf.nest.map_structure(lambda rows: tf.reverse(rows, [0]), input_fn())
-    mine = compare_estimators(make, input_fn, tmp_path, steps=120, reordered=backwards)
+    rolled = lambda: tf.nest.map_structure(lambda rows: tf.roll(rows, 7, 0), input_fn())
+    mine = compare_estimators(make, input_fn, tmp_path, steps=120, reordered=[backwards, rolled])
     assert "input_pipeline" in changed_by(mine.report)
     (change,) = [p["changes"] for p in mine.report["passes"] if p["name"] == "input_pipeline"]
     assert len(change) == 1 and change[0].startswith("OneShotIterator: BatchDatasetV2: files, parse,")

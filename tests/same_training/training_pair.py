@@ -6,15 +6,16 @@ number of threads. Four bounds:
 - EXACT: losses and entries are equal bit for bit. Holds where passes change the layout of the work, and nothing else.
 - CLOSE: per entry the norm of the difference is at most 1e-5 of the norm of the plain entry, losses are within 1e-5.
 - XLA: as CLOSE with 1e-4. XLA has exponentials of its own, a few ulp from TensorFlow's.
-- like_reordered: as CLOSE, or four times what the plain program shows against itself when the rows of each batch come in another
-  order, so that only the order of its sums changes, whichever is larger. Four times, for one other order is one draw of many.
+- like_reordered: as CLOSE, or four times what the plain program shows against itself when the rows of each batch come in other
+  orders, so that only the order of its sums changes, whichever is larger. Four times, for a few other orders are a few draws of many:
+  of DeepCTR's DeepFM four orders were 2.6 times apart, and one of them alone was too low a bound on Zen 3.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -102,7 +103,7 @@ def compare_estimators(
     tmp_path: Any,
     steps: int = 100,
     bound: str = CLOSE,
-    reordered: Optional[Callable] = None,
+    reordered: Sequence[Callable] = (),
     options: Optional[Dict[str, Any]] = None,
     **config: Any,
 ) -> Outcome:
@@ -112,7 +113,7 @@ def compare_estimators(
       make: from a RunConfig to an Estimator.
       input_fn: the records.
       bound: EXACT, CLOSE or XLA.
-      reordered: the same records with the rows of each batch in another order; sets the bound to like_reordered.
+      reordered: the same records with the rows of each batch in other orders; sets the bound to like_reordered.
       options: of enable_gpu_booster.
     """
     plain = train_estimator(make, input_fn, tmp_path / "plain", steps, **config)
@@ -120,7 +121,7 @@ def compare_estimators(
         mine = train_estimator(make, input_fn, tmp_path / "boosted", steps, **config)
     assert_no_pass_failed(mine.report)
     assert len(plain.losses) == steps and len(set(plain.losses.tolist())) > 1, plain.losses
-    noise = train_estimator(make, reordered, tmp_path / "reordered", steps, **config) if reordered else None
+    noise = [train_estimator(make, fn, tmp_path / f"reordered{i}", steps, **config) for i, fn in enumerate(reordered)]
     assert_same(plain, mine, bound, noise)
     return mine
 
@@ -132,8 +133,8 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
     return 0.0 if difference == 0 else difference / max(np.linalg.norm(b), 1e-30)
 
 
-def assert_same(plain: Outcome, mine: Outcome, bound: str = CLOSE, noise: Optional[Outcome] = None) -> None:
-    """Asserts that `mine` is `plain`, within the bound; `noise` is the plain program with its sums in another order."""
+def assert_same(plain: Outcome, mine: Outcome, bound: str = CLOSE, noise: Sequence[Outcome] = ()) -> None:
+    """Asserts that `mine` is `plain`, within the bound; `noise` is the plain program with its sums in other orders."""
     assert sorted(mine.entries) == sorted(plain.entries)
     least = 10 * BOUND if bound == XLA else BOUND
     for name, want in plain.entries.items():
@@ -143,7 +144,7 @@ def assert_same(plain: Outcome, mine: Outcome, bound: str = CLOSE, noise: Option
             np.testing.assert_array_equal(have, want, err_msg=name)
             continue
         assert np.isfinite(want).all() and np.isfinite(have).all(), name
-        allowed = max(least, 4 * distance(noise.entries[name], want) if noise else 0.0)
+        allowed = max([least, *(4 * distance(other.entries[name], want) for other in noise)])
         assert distance(have, want) <= allowed, f"{name}: {distance(have, want):.2e}, allowed are {allowed:.2e}"
     assert mine.losses.shape == plain.losses.shape
     if bound == EXACT:
@@ -151,7 +152,7 @@ def assert_same(plain: Outcome, mine: Outcome, bound: str = CLOSE, noise: Option
         return
     # A SUM over the batch is a large number; a loss of 20 cannot be known to 1e-5 in float32 after 100 steps.
     scale = max(1.0, float(np.abs(plain.losses).max()))
-    allowed = max(least * scale, np.abs(noise.losses - plain.losses).max() if noise else 0.0)
+    allowed = max([least * scale, *(np.abs(other.losses - plain.losses).max() for other in noise)])
     worst = np.abs(mine.losses - plain.losses).max()
     assert worst <= allowed, f"losses: {worst:.2e}, allowed are {allowed:.2e}"
 
