@@ -43,10 +43,10 @@ test-cc:
 	+@$(NATIVE_MAKE) test
 
 ## make bench-cc    builds the C++ benchmarks, build/native/cc/**/*_bench
-## make cuda        compiles every CUDA source; test-cuda: runs the CUDA tests, on a card
+## make cuda        compiles the CUDA sources; test-cuda: runs the CUDA tests, on a card; test-ptx: without one, slowly
 bench-cc:
 	$(NATIVE) benches
-cuda test-cuda:
+cuda test-cuda test-ptx:
 	$(NATIVE) $@
 
 ## make test-py     runs the Python tests, all of them in parallel; ARGS="-k name" chooses

@@ -23,6 +23,8 @@ CORE_SOURCES := $(filter-out $(NOT_LIB),$(call find,cc/core,*.cc))
 TF_SOURCES := $(filter-out $(NOT_LIB),$(call find,cc/tf,*.cc))
 ALL_CUDA := $(call find,cc,*.cu)
 CUDA_SOURCES := $(filter-out %_test.cu %_bench.cu,$(ALL_CUDA))
+PTX_MACHINE_SOURCES := $(filter-out %_test.cc,$(call find,cc/ptx_machine,*.cc))
+PTX_RUNTIME_SOURCES := $(call find,cc/ptx_machine/cuda,*.cc)
 TEST_SOURCES := $(call find,$(if $(SANITIZE),cc/core,cc),*_test.cc)
 ifeq ($(SANITIZE),thread)
 TEST_SOURCES := $(shell grep -liE 'thread|parallel' $(TEST_SOURCES))  # The others have one thread.
@@ -76,16 +78,24 @@ TESTS := $(TEST_SOURCES:%.cc=$(BUILD)/%)
 CUDA_TESTS := $(patsubst %.cu,$(BUILD)/%_cuda,$(filter %_test.cu,$(ALL_CUDA)))
 CUDA_BENCHES := $(patsubst %.cu,$(BUILD)/%_cuda,$(filter %_bench.cu,$(ALL_CUDA)))
 BENCHES := $(BENCH_SOURCES:%.cc=$(BUILD)/%)
+# The CUDA tests without a card: their PTX, run by cc/ptx_machine.
+PTX_OBJECTS := $(CUDA_SOURCES:%=$(BUILD)/ptx/%.o)
+PTX_TESTS := $(patsubst %.cu,$(BUILD)/ptx/%,$(filter %_test.cu,$(ALL_CUDA)))
+PTX_MACHINE_OBJECTS := $(PTX_MACHINE_SOURCES:%=$(BUILD)/%.o)
+PTX_RUNTIME_OBJECTS := $(PTX_RUNTIME_SOURCES:%=$(BUILD)/%.o)
 KEEP_GOING := $(findstring k,$(firstword -$(MAKEFLAGS)))
 
-.PHONY: lib tests test benches cuda cuda-programs test-cuda force
+.PHONY: lib tests test benches cuda cuda-programs test-cuda ptx-programs test-ptx force
 lib: $(LIB)
 	$(if $(KEEP_GOING),@test ! -s $(BUILD)/failed || { echo "not compiled:"; sort -u $(BUILD)/failed; exit 1; })
 tests: $(TESTS)
 benches: $(BENCHES)
-cuda: $(ALL_CUDA:%=$(BUILD)/%.o)
+cuda: $(CUDA_OBJECTS) $(CUDA_BENCHES:%_cuda=%.cu.o)
 cuda-programs: $(CUDA_TESTS) $(CUDA_BENCHES)
 test-cuda: $(CUDA_TESTS)
+	@cc/run_tests.sh $^
+ptx-programs: $(PTX_TESTS)
+test-ptx: $(PTX_TESTS)
 	@cc/run_tests.sh $^
 
 # Objects depend on what they were built with, the library on which objects there are.
@@ -114,6 +124,16 @@ $(ALL_CUDA:%=$(BUILD)/%.o): $(BUILD)/%.o: % $(BUILD)/flags
 $(CUDA_TESTS) $(CUDA_BENCHES): $(BUILD)/%_cuda: $(BUILD)/%.cu.o $(CUDA_OBJECTS) $(CORE_OBJECTS)
 	@$(NVCC) $^ -o $@
 
+# PTX for the oldest of the cards, in plain text. CUDA's runtime is cc/ptx_machine/cuda.
+$(BUILD)/ptx/%.cu.o: private NVCCFLAGS := $(filter-out $(CUDA_TARGETS),$(NVCCFLAGS)) -gencode=arch=compute_80,code=compute_80 --no-compress
+$(PTX_TESTS:%=%.cu.o) $(PTX_OBJECTS): $(BUILD)/ptx/%.o: % $(BUILD)/flags
+	$(call compile,$(CCACHE) $(NVCC) $(NVCCFLAGS) $(CUDA_DEFINES) -I. -MMD -MP -MF $@.d -MT $@)
+$(PTX_RUNTIME_OBJECTS): private CXXFLAGS += -isystem $(abspath $(dir $(realpath $(NVCC)))/../include)
+$(PTX_MACHINE_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
+	$(call compile,$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
+$(PTX_TESTS): %: %.cu.o $(PTX_OBJECTS) $(CORE_OBJECTS) $(PTX_MACHINE_OBJECTS)
+	@$(CXX) $(CXXFLAGS) $(TEST_LINKER) $^ -o $@
+
 # What the library was built for, as text inside it: tf_booster/_native.py reads it before it loads the library.
 $(BUILD)/build_info.o: $(BUILD)/flags $(BUILD)/objects
 	@printf 'extern "C" { extern const char tf_booster_build_info[]; const char tf_booster_build_info[] = "tf_booster_build_info:tensorflow=%s;cuda=%s;"; }\n' \
@@ -132,14 +152,17 @@ TEST_LINKER := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 PROGRAMS := $(TESTS) $(BENCHES)
 CORE_PROGRAMS := $(filter $(BUILD)/cc/core/%,$(PROGRAMS))
 TF_PROGRAMS := $(filter $(BUILD)/cc/tf/%,$(PROGRAMS))
+PTX_MACHINE_TESTS := $(filter $(BUILD)/cc/ptx_machine/%,$(PROGRAMS))
 .SECONDARY: $(PROGRAMS:=.cc.o)
-$(CORE_PROGRAMS:=.cc.o): $(BUILD)/%.o: % $(BUILD)/flags
+$(CORE_PROGRAMS:=.cc.o) $(PTX_MACHINE_TESTS:=.cc.o): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 $(TF_PROGRAMS:=.cc.o): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 # Tests of cc/core link cc/core alone, which proves that it needs no TensorFlow.
 $(CORE_PROGRAMS): %: %.cc.o $(CORE_OBJECTS)
 	@$(CXX) $(CXXFLAGS) $(TEST_LINKER) $@.cc.o $(CORE_OBJECTS) -o $@
+$(PTX_MACHINE_TESTS): %: %.cc.o $(filter-out $(PTX_RUNTIME_OBJECTS),$(PTX_MACHINE_OBJECTS))
+	@$(CXX) $(CXXFLAGS) $(TEST_LINKER) $^ -o $@
 $(TF_PROGRAMS): %: %.cc.o $(OBJECTS)
 	@$(CXX) $(CXXFLAGS) $(TEST_LINKER) $@.cc.o $(OBJECTS) $(CUDA_LDFLAGS) $(TF_LDFLAGS) -Wl,-rpath,$(TF_DIR) -o $@
 

@@ -24,7 +24,7 @@ inline void RunRandomOperations(const TableMaker& make, const TableOptions& opti
   std::mt19937_64 random(options.dim * 100 + threads);
   const std::vector<int64_t> pool = MakeKeys(pattern, pool_size);
   const auto draw = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = Rounds(rounds); round-- > 0;) {
     Batch batch;
     for (int64_t i = draw(max_batch); i >= 0; --i) {
       batch.Add({static_cast<uint32_t>(draw(options.fields.size())), pool[draw(pool.size())]});
@@ -160,7 +160,7 @@ inline void ErasesAndInsertsForever(const TableMaker& make) {
   std::unique_ptr<HashTable> table = make(OneField(4));
   SerialFor pf;
   int64_t bytes = 0;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < Rounds(400); ++round) {
     const Batch batch(MakeKeys(Pattern::kRandom, 100, round));
     std::vector<float> out(batch.size() * 4);
     int64_t erased = 0;

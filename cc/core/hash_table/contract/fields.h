@@ -63,7 +63,7 @@ inline void FieldsLiveAsTheyWouldAlone(const TableMaker& make) {
     for (const uint32_t f : AllFields(*fused)) alone.push_back(make(Alone(options, f)));
     ThreadFor pf(2);
     std::mt19937_64 random(5);
-    for (int step = 0; step < 60; ++step) {
+    for (int step = 0; step < Rounds(60); ++step) {
       Batch batch;
       std::vector<int64_t> counts;
       const std::vector<uint32_t> stepping =
@@ -182,7 +182,7 @@ inline void ReadersSeeAFieldChangeAtOnce(const TableMaker& make) {
     EXPECT_TRUE(right);
   };
   std::thread readers[] = {std::thread(read), std::thread(read)};
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < Rounds(60); ++round) {
     ThreadFor pf(2);
     EXPECT_OK(table->Import(Borrow(contents_of(1, 11.0f + round), {1}), pf));
   }

@@ -18,6 +18,13 @@
 
 namespace tf_booster::contract {
 
+// So many rounds of a long test, or a fifth of them if the environment has TFB_SHORT_TESTS: for machines on which each
+// takes a hundred times as long.
+inline int Rounds(int rounds) {
+  static const bool few = std::getenv("TFB_SHORT_TESTS") != nullptr;
+  return few ? (rounds + 4) / 5 : rounds;
+}
+
 using TableMaker = std::function<std::unique_ptr<HashTable>(const TableOptions&)>;
 
 inline TableOptions OneField(int64_t dim, int64_t slots = 1) {
