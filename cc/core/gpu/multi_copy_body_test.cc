@@ -4,24 +4,37 @@
 #include <vector>
 
 #include "cc/core/base/test.h"
+#include "cc/core/gpu/card_or_host.h"
 #include "cc/core/gpu/host_queue.h"
 
 namespace tf_booster {
 namespace gpu {
 namespace {
 
+void Copy(const std::vector<CopyJob>& jobs) {
+#if defined(__CUDACC__)
+  EXPECT_TRUE(MultiCopyAsync(jobs, nullptr) == nullptr);
+#else
+  HostQueue queue(2);
+  MultiCopy(queue, jobs);
+#endif
+  WaitForCard();
+}
+
+std::string Text(const Array<char>& array) { return std::string(array.begin(), array.end()); }
+
 // Arrays one behind the other, each from `shift` on in its memory, with so many bytes of room behind it as its number.
 TEST(ArraysOfEverySizeAndAlignment) {
   for (const int64_t shift : {0, 1, 2, 4, 8}) {
-    std::vector<std::string> arrays;
+    std::vector<Array<char>> arrays;
     std::string want(shift, 'x');
     for (int64_t i = 0; i < 200; ++i) {
       std::string array(shift, '-');
       for (int64_t b = 0; b < i * i % 300; ++b) array.push_back(static_cast<char>('a' + (i + b) % 23));
-      arrays.push_back(array);
+      arrays.emplace_back(array.begin(), array.end());
       want += array.substr(shift) + std::string(i % 67, '\0');
     }
-    std::string packed(want.size() + 16, 'x');
+    Array<char> packed(want.size() + 16, 'x');
     std::vector<CopyJob> jobs;
     int64_t at = shift;
     for (size_t i = 0; i < arrays.size(); ++i) {
@@ -33,21 +46,33 @@ TEST(ArraysOfEverySizeAndAlignment) {
       at += job.room;
       jobs.push_back(job);
     }
-    HostQueue queue(2);
-    MultiCopy(queue, jobs);
-    EXPECT_TRUE(packed == want + std::string(16, 'x'));
+    Copy(jobs);
+    EXPECT_TRUE(Text(packed) == want + std::string(16, 'x'));
   }
 }
 
-TEST(NothingToCopy) {
-  HostQueue queue;
-  MultiCopy(queue, {});
-  char room[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+// So many words that each of a card's blocks has several chunks of them.
+TEST(MoreThanAllBlocksTakeAtOnce) {
+  constexpr int64_t kBytes = 1200001;
+  Array<char> from(kBytes), to(kBytes + 2, 'x');
+  for (int64_t i = 0; i < kBytes; ++i) from[i] = static_cast<char>(i * 31 >> 7);
   CopyJob job;
-  job.to = room;
+  job.from = from.data();
+  job.bytes = kBytes;
+  job.to = to.data() + 1;
+  job.room = kBytes;
+  Copy({job});
+  EXPECT_TRUE(Text(to) == "x" + Text(from) + "x");
+}
+
+TEST(NothingToCopy) {
+  Copy({});
+  Array<char> room = {1, 2, 3, 4, 5, 6, 7, 8};
+  CopyJob job;
+  job.to = room.data();
   job.room = 5;
-  MultiCopy(queue, {CopyJob(), job});
-  EXPECT_EQ(std::string(room, 8), std::string("\0\0\0\0\0\6\7\10", 8));
+  Copy({CopyJob(), job});
+  EXPECT_EQ(Text(room), std::string("\0\0\0\0\0\6\7\10", 8));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cc/core/base/test.h"
+#include "cc/core/gpu/card_or_host.h"
 #include "cc/core/gpu/host_queue.h"
 
 namespace tf_booster {
@@ -12,36 +13,76 @@ namespace {
 
 // Rows of `row_bytes`, the memory of both sides shifted, and some indices outside.
 template <class Index>
-void Check(int64_t rows, int64_t row_bytes, int64_t size, int64_t shift) {
-  std::vector<char> params(rows * row_bytes + shift + 16), out(size * row_bytes + shift + 16, 'x');
-  for (size_t i = 0; i < params.size(); ++i) params[i] = static_cast<char>(i * 31 + 7);
-  std::vector<Index> indices(size);
-  for (int64_t i = 0; i < size; ++i) indices[i] = static_cast<Index>((i * 37) % (rows + 2) - 1);
+struct Gather {
+  Array<char> params, out;
+  Array<Index> indices;
   GatherJob<Index> job;
-  job.indices = indices.data();
-  job.size = size;
-  job.params = params.data() + shift;
-  job.rows = rows;
-  job.row_bytes = row_bytes;
-  job.out = out.data() + shift;
-  HostQueue queue(2);
-  MultiGather<HostQueue, Index>(queue, {job, GatherJob<Index>()});
-  const std::vector<char> zeros(row_bytes, 0);
-  for (int64_t i = 0; i < size; ++i) {
-    const bool inside = indices[i] >= 0 && indices[i] < rows;
-    const char* want = inside ? params.data() + shift + indices[i] * row_bytes : zeros.data();
-    EXPECT_TRUE(row_bytes == 0 || std::memcmp(out.data() + shift + i * row_bytes, want, row_bytes) == 0);
+
+  Gather(int64_t rows, int64_t row_bytes, int64_t size, int64_t shift)
+      : params(rows * row_bytes + shift), out(size * row_bytes + shift + 16, 'x'), indices(size) {
+    for (size_t i = 0; i < params.size(); ++i) params[i] = static_cast<char>(i * 31 + i / 251);
+    for (int64_t i = 0; i < size; ++i) indices[i] = static_cast<Index>((i * 37) % (rows + 2) - 1);
+    job.indices = indices.data();
+    job.size = size;
+    job.params = params.data() + shift;
+    job.rows = rows;
+    job.row_bytes = row_bytes;
+    job.out = out.data() + shift;
   }
-  EXPECT_EQ(out[shift + size * row_bytes], 'x');
+
+  void Expect() const {
+    const int64_t shift = job.out - out.data();
+    std::vector<char> want(out.size(), 'x');
+    for (int64_t i = 0; i < job.size; ++i) {
+      const bool inside = indices[i] >= 0 && indices[i] < job.rows;
+      for (int64_t b = 0; b < job.row_bytes; ++b) {
+        want[shift + i * job.row_bytes + b] = inside ? job.params[indices[i] * job.row_bytes + b] : 0;
+      }
+    }
+    EXPECT_TRUE(std::memcmp(out.data(), want.data(), want.size()) == 0);
+  }
+};
+
+template <class Index>
+void Run(const std::vector<GatherJob<Index>>& jobs) {
+#if defined(__CUDACC__)
+  EXPECT_TRUE(MultiGatherAsync(jobs, nullptr) == nullptr);
+#else
+  HostQueue queue(2);
+  MultiGather(queue, jobs);
+#endif
+  WaitForCard();
+}
+
+template <class Index>
+void Check(int64_t rows, int64_t row_bytes, int64_t size, int64_t shift) {
+  const Gather<Index> gather(rows, row_bytes, size, shift);
+  Run<Index>({gather.job, GatherJob<Index>()});
+  gather.Expect();
 }
 
 TEST(RowsOfEverySizeAndAlignment) {
   for (const int64_t row_bytes : {0, 1, 2, 3, 4, 6, 8, 12, 16, 20, 64, 260}) {
     for (const int64_t shift : {0, 1, 2, 4, 8}) {
       Check<int32_t>(50, row_bytes, 333, shift);
+      Check<int64_t>(50, row_bytes, 333, shift);
       Check<int64_t>(1, row_bytes, 5, shift);
     }
   }
+}
+
+template <class Index>
+void CheckMany() {
+  std::vector<Gather<Index>> gathers;
+  std::vector<GatherJob<Index>> jobs;
+  for (int64_t i = 0; i < 150; ++i) gathers.emplace_back(i % 7, i % 5 * 4, i * i % 400, i % 3);
+  for (const auto& gather : gathers) jobs.push_back(gather.job);
+  Run(jobs);
+  for (const auto& gather : gathers) gather.Expect();
+}
+TEST(MoreTensorsThanALaunchTakes) {
+  CheckMany<int32_t>();
+  CheckMany<int64_t>();
 }
 
 TEST(NothingToGather) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cc/core/base/test.h"
+#include "cc/core/gpu/card_or_host.h"
 #include "cc/core/gpu/host_queue.h"
 #include "cc/core/pooling/testing/random_lookup.h"
 
@@ -25,9 +26,9 @@ std::vector<Lookup<T>> Only(int seed, int64_t rows, int64_t longest, int64_t dis
 }
 
 template <class T>
-std::vector<std::vector<T>> OnCpu(const std::vector<Lookup<T>>& lookups, Combiner combiner, bool weighted, bool zeroed,
-                                  bool gradient) {
-  std::vector<std::vector<T>> results;
+std::vector<Array<T>> OnCpu(const std::vector<Lookup<T>>& lookups, Combiner combiner, bool weighted, bool zeroed,
+                            bool gradient) {
+  std::vector<Array<T>> results;
   SerialFor serial;
   for (const auto& lookup : lookups) {
     const PoolingSegments s = lookup.Segments(combiner, weighted, zeroed);
@@ -42,9 +43,39 @@ std::vector<std::vector<T>> OnCpu(const std::vector<Lookup<T>>& lookups, Combine
 }
 
 template <class T>
-std::vector<std::vector<T>> OnQueue(const std::vector<Lookup<T>>& lookups, Combiner combiner, bool weighted,
-                                    bool zeroed, bool gradient, int threads = 2) {
-  std::vector<std::vector<T>> results;
+void OnHost(const std::vector<PoolJob<T>>& jobs, bool gradient, int threads) {
+  HostQueue queue(threads);
+  if (!gradient) return PoolOnQueue(queue, jobs);
+  Scratch measure(nullptr);
+  PoolGradientOnQueue<HostQueue>(nullptr, jobs, &measure);
+  std::vector<char> memory(measure.used() + 1, 0x55);
+  Scratch scratch(memory.data());
+  PoolGradientOnQueue(&queue, jobs, &scratch);
+  EXPECT_EQ(scratch.used(), measure.used());
+}
+
+#if defined(__CUDACC__)
+constexpr int kUsual = 0;
+
+template <class T>
+void OnCard(const std::vector<PoolJob<T>>& jobs, bool gradient) {
+  Array<char> scratch(gradient ? PoolGradientScratchBytes(jobs) : 0, 0x55);
+  const char* const error = gradient ? PoolGradientAsync(jobs, scratch.data(), nullptr) : PoolAsync(jobs, nullptr);
+  EXPECT_TRUE(error == nullptr);
+  WaitForCard();
+}
+#else
+constexpr int kUsual = 2;
+
+template <class T>
+void OnCard(const std::vector<PoolJob<T>>&, bool) {}
+#endif
+
+// On so many threads of the host; 0: on a card.
+template <class T>
+std::vector<Array<T>> OnQueue(const std::vector<Lookup<T>>& lookups, Combiner combiner, bool weighted, bool zeroed,
+                              bool gradient, int threads = kUsual) {
+  std::vector<Array<T>> results;
   std::vector<PoolJob<T>> jobs;
   for (const auto& lookup : lookups) {
     PoolJob<T> job;
@@ -55,17 +86,7 @@ std::vector<std::vector<T>> OnQueue(const std::vector<Lookup<T>>& lookups, Combi
     jobs.push_back(job);
   }
   for (size_t i = 0; i < jobs.size(); ++i) jobs[i].out = results[i].data();
-  HostQueue queue(threads);
-  if (!gradient) {
-    PoolOnQueue(queue, jobs);
-    return results;
-  }
-  Scratch measure(nullptr);
-  PoolGradientOnQueue<HostQueue>(nullptr, jobs, &measure);
-  std::vector<char> memory(measure.used() + 1, 0x55);
-  Scratch scratch(memory.data());
-  PoolGradientOnQueue(&queue, jobs, &scratch);
-  EXPECT_EQ(scratch.used(), measure.used());
+  threads == 0 ? OnCard(jobs, gradient) : OnHost(jobs, gradient, threads);
   return results;
 }
 
@@ -95,17 +116,29 @@ void CheckAll() {
   ExpectCpusBits(lookups, false);
   ExpectCpusBits(lookups, true);
   ExpectCpusBits(Only<T>(5, 4, 3000, 500, 9), false);  // Long rows.
+  std::vector<Lookup<T>> many;                         // More than a launch takes.
+  for (int i = 0; i < 80; ++i) many.emplace_back(i, i % 6, i % 4, 5, i % 3);
+  ExpectCpusBits(many, false);
+  ExpectCpusBits(many, true);
 }
 
 TEST(FloatsAreTheCpus) { CheckAll<float>(); }
 TEST(DoublesAreTheCpus) { CheckAll<double>(); }
 
+template <class T>
+void CheckFrequent(bool weighted, T error) {
+  const auto lookups = Only<T>(6, 900, 20, 3, 5);
+  const auto want = OnCpu(lookups, Combiner::kMean, weighted, false, true);
+  const auto got = OnQueue(lookups, Combiner::kMean, weighted, false, true, 1);
+  for (size_t i = 0; i < want[0].size(); ++i) EXPECT_TRUE(std::abs(want[0][i] - got[0][i]) < error);
+  EXPECT_TRUE(got == OnQueue(lookups, Combiner::kMean, weighted, false, true, 4));
+  EXPECT_TRUE(got == OnQueue(lookups, Combiner::kMean, weighted, false, true));
+}
 TEST(FrequentEmbeddingsGetTheGradientOfTheCpuUpToRounding) {
-  const auto lookups = Only<double>(6, 900, 20, 3, 5);
-  const auto want = OnCpu(lookups, Combiner::kMean, false, false, true);
-  const auto got = OnQueue(lookups, Combiner::kMean, false, false, true, 1);
-  for (size_t i = 0; i < want[0].size(); ++i) EXPECT_TRUE(std::abs(want[0][i] - got[0][i]) < 1e-9);
-  EXPECT_TRUE(got == OnQueue(lookups, Combiner::kMean, false, false, true, 4));
+  for (const bool weighted : {false, true}) {
+    CheckFrequent<double>(weighted, 1e-9);
+    CheckFrequent<float>(weighted, 1e-2f);
+  }
 }
 
 TEST(WeightsThatSumToZeroGiveZeros) {
@@ -113,7 +146,7 @@ TEST(WeightsThatSumToZeroGiveZeros) {
   lookups[0].splits = {0, 2};
   lookups[0].idx = {0, 0};
   lookups[0].weights = {1.0f, -1.0f};
-  EXPECT_TRUE((OnQueue(lookups, Combiner::kMean, true, false, false)[0] == std::vector<float>{0, 0, 0}));
+  EXPECT_TRUE((OnQueue(lookups, Combiner::kMean, true, false, false)[0] == Array<float>{0, 0, 0}));
 }
 
 // The card cannot refuse them, but must not read or write outside: AddressSanitizer looks.

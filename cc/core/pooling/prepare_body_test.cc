@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cc/core/base/test.h"
+#include "cc/core/gpu/card_or_host.h"
 #include "cc/core/gpu/host_queue.h"
 #include "cc/core/unique/unique.h"
 
@@ -15,17 +16,17 @@ namespace gpu {
 namespace {
 
 struct Results {
-  std::vector<int32_t> row_splits, idx;
+  Array<int32_t> row_splits, idx;
   std::vector<bool> row_is_empty;
   std::vector<int64_t> ids;
-  std::vector<float> weights;
+  Array<float> weights;
 };
 
 template <class T>
 struct Lookup {
-  std::vector<T> values;
-  std::vector<float> weights;
-  std::vector<int64_t> indices, shape;
+  Array<T> values;
+  Array<float> weights;
+  Array<int64_t> indices, shape;
   int64_t rows = 0, width = 0;  // Of dense ones.
   LookupInput<T> input;
 
@@ -76,19 +77,16 @@ struct Lookup {
   }
 };
 
-// InvalidArgument in `status` where the CPU says so.
 template <class T>
-Results OnCpu(Lookup<T>& lookup, const LookupRules& rules, bool weighted, Status* status) {
+Results OnCpu(Lookup<T>& lookup, const LookupRules& rules, bool weighted) {
   lookup.Point(weighted);
   Results results;
   int64_t rows = 0;
   LookupCounts counts;
-  *status = RowsOf(lookup.input, rules, &rows);
-  if (!status->ok()) return results;
+  EXPECT_OK(RowsOf(lookup.input, rules, &rows));
   results.row_splits.resize(rows + 1);
   std::unique_ptr<bool[]> empty(new bool[rows + 1]);
-  *status = CountRows(lookup.input, rules, rows, results.row_splits.data(), empty.get(), &counts);
-  if (!status->ok()) return results;
+  EXPECT_OK(CountRows(lookup.input, rules, rows, results.row_splits.data(), empty.get(), &counts));
   if (rules.fill_rows) results.row_is_empty.assign(empty.get(), empty.get() + rows);
   std::vector<T> filled(counts.ids), distinct;
   results.weights.resize(weighted ? counts.ids : 0);
@@ -124,16 +122,63 @@ PrepareJob<T, Id> JobOf(Lookup<T>& lookup, bool weighted) {
   return job;
 }
 
+// The calls of prepare_gpu.h on a card, or by so many threads of the host.
+template <class T, class Id>
+class Calls {
+ public:
+  using Jobs = std::vector<PrepareJob<T, Id>>;
+#if defined(__CUDACC__)
+  explicit Calls(int) {}
+  void ReadRows(const Jobs& jobs, std::vector<int64_t>* rows) {
+    Array<int64_t> scratch(jobs.size());
+    EXPECT_TRUE(ReadLastRows(jobs, scratch.data(), nullptr, rows) == nullptr);
+  }
+  void Prepare(const Jobs& jobs, const LookupRules& rules, std::vector<PrepareCounts>* counts, PrepareError* error) {
+    scratch_.assign(PrepareScratchBytes(jobs, rules), 0x55);
+    EXPECT_TRUE(PrepareLookups(jobs, rules, scratch_.data(), nullptr, counts, error) == nullptr);
+  }
+  void Finish(const Jobs& jobs, const LookupRules& rules, const std::vector<PrepareCounts>& counts) {
+    EXPECT_TRUE(FinishLookupsAsync(jobs, rules, scratch_.data(), nullptr, counts) == nullptr);
+    WaitForCard();
+  }
+#else
+  explicit Calls(int threads) : queue_(threads) {}
+  void ReadRows(const Jobs& jobs, std::vector<int64_t>* rows) {
+    std::vector<int64_t> scratch(jobs.size());
+    ReadLastRowsOnQueue(queue_, jobs, scratch.data(), rows);
+  }
+  void Prepare(const Jobs& jobs, const LookupRules& rules, std::vector<PrepareCounts>* counts, PrepareError* error) {
+    Scratch measure(nullptr);
+    Halves(jobs, rules, &measure);
+    scratch_.assign(measure.used() + 1, 0x55);
+    Scratch scratch(scratch_.data());
+    Halves(jobs, rules, &scratch).Count(queue_, counts, error);
+    EXPECT_EQ(scratch.used(), measure.used());
+  }
+  void Finish(const Jobs& jobs, const LookupRules& rules, const std::vector<PrepareCounts>& counts) {
+    Scratch scratch(scratch_.data());
+    Halves(jobs, rules, &scratch).Finish(queue_, counts);
+  }
+#endif
+
+ private:
+#if !defined(__CUDACC__)
+  using Halves = Preparation<HostQueue, T, Id>;
+  HostQueue queue_;
+#endif
+  Array<char> scratch_;
+};
+
 template <class T, class Id>
 std::vector<Results> OnQueue(std::vector<Lookup<T>>& lookups, const LookupRules& rules, bool weighted, int threads,
                              PrepareError* error) {
-  HostQueue queue(threads);
+  Calls<T, Id> calls(threads);
   std::vector<PrepareJob<T, Id>> jobs;
   for (auto& lookup : lookups) jobs.push_back(JobOf<T, Id>(lookup, weighted));
-  std::vector<int64_t> last_rows, memory(jobs.size());
-  ReadLastRowsOnQueue(queue, jobs, memory.data(), &last_rows);
+  std::vector<int64_t> last_rows;
+  calls.ReadRows(jobs, &last_rows);
   std::vector<Results> results(jobs.size());
-  std::vector<std::unique_ptr<bool[]>> empty;
+  std::vector<Array<char>> empty;  // Of bools.
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (!lookups[i].input.dense()) {
       jobs[i].rows = last_rows[i] + 1;
@@ -143,20 +188,14 @@ std::vector<Results> OnQueue(std::vector<Lookup<T>>& lookups, const LookupRules&
       }
     }
     results[i].row_splits.resize(jobs[i].rows + 1);
-    empty.emplace_back(new bool[jobs[i].rows + 1]);
+    empty.emplace_back(jobs[i].rows + 1, 1);
     jobs[i].row_splits = results[i].row_splits.data();
-    jobs[i].row_is_empty = rules.fill_rows ? empty.back().get() : nullptr;
+    jobs[i].row_is_empty = rules.fill_rows ? reinterpret_cast<bool*>(empty.back().data()) : nullptr;
   }
-  using Halves = Preparation<HostQueue, T, Id>;
-  Scratch measure(nullptr);
-  Halves(jobs, rules, &measure);
-  std::vector<char> bytes(measure.used() + 1, 0x55);
   std::vector<PrepareCounts> counts;
-  Scratch first(bytes.data());
-  Halves(jobs, rules, &first).Count(queue, &counts, error);
-  EXPECT_EQ(first.used(), measure.used());
+  calls.Prepare(jobs, rules, &counts, error);
   if (error->lookup >= 0) return results;
-  std::vector<std::vector<Id>> ids(jobs.size());
+  std::vector<Array<Id>> ids(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) {
     results[i].idx.resize(counts[i].places);
     results[i].weights.resize(weighted ? counts[i].places : 0);
@@ -165,11 +204,10 @@ std::vector<Results> OnQueue(std::vector<Lookup<T>>& lookups, const LookupRules&
     jobs[i].ids = ids[i].data();
     jobs[i].kept_weights = results[i].weights.data();
   }
-  Scratch second(bytes.data());
-  Halves(jobs, rules, &second).Finish(queue, counts);
+  calls.Finish(jobs, rules, counts);
   for (size_t i = 0; i < jobs.size(); ++i) {
     results[i].ids.assign(ids[i].begin(), ids[i].end());
-    if (rules.fill_rows) results[i].row_is_empty.assign(empty[i].get(), empty[i].get() + jobs[i].rows);
+    if (rules.fill_rows) results[i].row_is_empty.assign(empty[i].begin(), empty[i].end() - 1);
   }
   return results;
 }
@@ -180,9 +218,7 @@ void ExpectCpus(std::vector<Lookup<T>>& lookups, const LookupRules& rules, bool 
   const std::vector<Results> got = OnQueue<T, Id>(lookups, rules, weighted, 3, &error);
   EXPECT_EQ(error.lookup, -1);
   for (size_t i = 0; i < lookups.size(); ++i) {
-    Status status;
-    const Results want = OnCpu(lookups[i], rules, weighted, &status);
-    EXPECT_OK(status);
+    const Results want = OnCpu(lookups[i], rules, weighted);
     EXPECT_TRUE(got[i].row_splits == want.row_splits);
     EXPECT_TRUE(got[i].row_is_empty == want.row_is_empty);
     EXPECT_TRUE(got[i].idx == want.idx);
@@ -218,18 +254,28 @@ TEST(FilledLookupsAreTheCpus) {
   }
 }
 
-TEST(LookupsThatAreNotFilledAreTheCpus) { CheckSparse<int64_t, int64_t>(false, true); }
+TEST(LookupsThatAreNotFilledAreTheCpus) {
+  CheckSparse<int64_t, int64_t>(false, true);
+  CheckSparse<int32_t, int32_t>(false, true);
+  CheckSparse<int32_t, int64_t>(false, true);
+}
 
-TEST(DenseLookupsAreTheCpus) {
+template <class T, class Id>
+void CheckDense() {
   for (const bool prune : {false, true}) {
-    std::vector<Lookup<int64_t>> lookups;
-    lookups.push_back(Lookup<int64_t>::Dense(1, 30, 4));
-    lookups.push_back(Lookup<int64_t>::Dense(2, 0, 4));
-    lookups.push_back(Lookup<int64_t>::Dense(3, 7, 0));
-    lookups.push_back(Lookup<int64_t>::Dense(4, 2000, 1));
-    for (int i = 0; i < 60; ++i) lookups.push_back(Lookup<int64_t>::Dense(5 + i, i, 3));
-    ExpectCpus<int64_t, int64_t>(lookups, {prune, false, true}, false);
+    std::vector<Lookup<T>> lookups;
+    lookups.push_back(Lookup<T>::Dense(1, 30, 4));
+    lookups.push_back(Lookup<T>::Dense(2, 0, 4));
+    lookups.push_back(Lookup<T>::Dense(3, 7, 0));
+    lookups.push_back(Lookup<T>::Dense(4, 2000, 1));
+    for (int i = 0; i < 60; ++i) lookups.push_back(Lookup<T>::Dense(5 + i, i, 3));
+    ExpectCpus<T, Id>(lookups, {prune, false, true}, false);
   }
+}
+TEST(DenseLookupsAreTheCpus) {
+  CheckDense<int64_t, int64_t>();
+  CheckDense<int32_t, int32_t>();
+  CheckDense<int32_t, int64_t>();
 }
 
 TEST(WideIdsAreKeptApart) {
@@ -242,23 +288,29 @@ TEST(WideIdsAreKeptApart) {
   ExpectCpus<int64_t, int64_t>(lookups, {false, false, true}, false);
 }
 
-TEST(RowsThatDoNotFitAreFound) {
-  std::vector<Lookup<int64_t>> lookups;
-  for (int i = 0; i < 3; ++i) lookups.push_back(Lookup<int64_t>::Sparse(i, 40, 8, 1, 1, true, false));
+template <class T, class Id>
+void CheckRowsThatDoNotFit() {
+  std::vector<Lookup<T>> lookups;
+  for (int i = 0; i < 3; ++i) lookups.push_back(Lookup<T>::Sparse(i, 40, 8, 1, 1, true, false));
   lookups[1].indices[3 * 20] = 8;
   PrepareError error;
-  OnQueue<int64_t, int64_t>(lookups, {false, false, true}, false, 2, &error);
+  OnQueue<T, Id>(lookups, {false, false, true}, false, 2, &error);
   EXPECT_EQ(error.lookup, 1);
   EXPECT_FALSE(error.falls);
   lookups[1].indices[3 * 20] = -1;
-  OnQueue<int64_t, int64_t>(lookups, {false, false, true}, false, 2, &error);
+  OnQueue<T, Id>(lookups, {false, false, true}, false, 2, &error);
   EXPECT_EQ(error.lookup, 1);
   lookups[1].indices[3 * 20] = 0;  // Rows fall, which only those that are filled may.
-  OnQueue<int64_t, int64_t>(lookups, {false, false, true}, false, 2, &error);
+  OnQueue<T, Id>(lookups, {false, false, true}, false, 2, &error);
   EXPECT_EQ(error.lookup, -1);
-  OnQueue<int64_t, int64_t>(lookups, {false, false, false}, false, 2, &error);
+  OnQueue<T, Id>(lookups, {false, false, false}, false, 2, &error);
   EXPECT_EQ(error.lookup, 1);
   EXPECT_TRUE(error.falls);
+}
+TEST(RowsThatDoNotFitAreFound) {
+  CheckRowsThatDoNotFit<int64_t, int64_t>();
+  CheckRowsThatDoNotFit<int32_t, int32_t>();
+  CheckRowsThatDoNotFit<int32_t, int64_t>();
 }
 
 }  // namespace

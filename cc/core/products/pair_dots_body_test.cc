@@ -1,26 +1,63 @@
 // The card's dots of pairs, run by the host, against sums in double.
 #include "cc/core/products/pair_dots_body.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "cc/core/base/test.h"
+#include "cc/core/gpu/card_or_host.h"
 #include "cc/core/gpu/host_queue.h"
 #include "cc/core/hash_table/hash.h"
 
 namespace tf_booster {
 namespace {
 
-std::vector<float> Numbers(int64_t n, uint64_t seed) {
-  std::vector<float> numbers(n);
+using gpu::Array;
+
+Array<float> Numbers(int64_t n, uint64_t seed) {
+  Array<float> numbers(n);
   for (int64_t i = 0; i < n; ++i) numbers[i] = static_cast<float>(Mix64(seed * 1000003 + i) % 2001) / 1000 - 1;
   return numbers;
+}
+
+void OnHost(const gpu::PairDotsJob& job, int threads) {
+  gpu::HostQueue queue(threads);
+  gpu::Scratch measure(nullptr);
+  gpu::PairDotsOnQueue<gpu::HostQueue>(nullptr, job, &measure);
+  std::vector<char> memory(measure.used() + 256);
+  gpu::Scratch scratch(memory.data());
+  gpu::PairDotsOnQueue(&queue, job, &scratch);
+}
+
+void Run(const gpu::PairDotsJob& job) {
+#if defined(__CUDACC__)
+  Array<char> scratch(gpu::PairDotsScratchBytes(job));
+  EXPECT_TRUE(gpu::PairDotsAsync(job, scratch.data(), nullptr) == nullptr);
+  gpu::WaitForCard();
+#else
+  OnHost(job, 3);
+#endif
+}
+
+// One thread of the host writes the same bits.
+void ExpectHostsBits(const gpu::PairDotsJob& job, const std::vector<Array<float>*>& written) {
+  std::vector<Array<float>> got;
+  for (Array<float>* array : written) {
+    got.push_back(*array);
+    std::fill(array->begin(), array->end(), -7.0f);
+  }
+  OnHost(job, 1);
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_TRUE(std::memcmp(got[i].data(), written[i]->data(), got[i].size() * sizeof(float)) == 0);
+  }
 }
 
 // shift: how far the vectors are from a multiple of 16 bytes.
 void Compare(int64_t rows, int64_t dim, const std::vector<int64_t>& widths, const std::vector<int64_t>& pairs,
              int64_t shift) {
-  std::vector<std::vector<float>> values, gradients;
+  std::vector<Array<float>> values, gradients;
   gpu::PairDotsJob job;
   for (const int64_t width : widths) {
     values.push_back(Numbers(rows * width * dim + shift, values.size()));
@@ -36,20 +73,12 @@ void Compare(int64_t rows, int64_t dim, const std::vector<int64_t>& widths, cons
     }
   }
   const int64_t fields = static_cast<int64_t>(field_of.size()), size = static_cast<int64_t>(pairs.size());
-  std::vector<float> dots(rows * size + 1, -7.0f);
+  Array<float> dots(rows * size + 1, -7.0f);
   job.pairs = &pairs;
   job.rows = rows;
   job.dim = dim;
   job.dots = dots.data();
-  const auto run = [&] {
-    gpu::HostQueue queue(3);
-    gpu::Scratch measure(nullptr);
-    gpu::PairDotsOnQueue<gpu::HostQueue>(nullptr, job, &measure);
-    std::vector<char> memory(measure.used() + 256);
-    gpu::Scratch scratch(memory.data());
-    gpu::PairDotsOnQueue(&queue, job, &scratch);
-  };
-  run();
+  Run(job);
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t p = 0; p < size; ++p) {
       const int64_t i = pairs[p] / fields, j = pairs[p] % fields;
@@ -60,11 +89,12 @@ void Compare(int64_t rows, int64_t dim, const std::vector<int64_t>& widths, cons
     }
   }
   EXPECT_EQ(dots.back(), -7.0f);
+  ExpectHostsBits(job, {&dots});
 
-  std::vector<float> upstream = Numbers(rows * size, 99);
+  Array<float> upstream = Numbers(rows * size, 99);
   job.dots = upstream.data();
   for (size_t p = 0; p < widths.size(); ++p) job.gradients.push_back({gradients[p].data(), widths[p]});
-  run();
+  Run(job);
   int64_t field = 0;
   for (size_t p = 0; p < widths.size(); ++p) {
     for (int64_t f = 0; f < widths[p]; ++f, ++field) {
@@ -84,6 +114,9 @@ void Compare(int64_t rows, int64_t dim, const std::vector<int64_t>& widths, cons
     }
     EXPECT_EQ(gradients[p].back(), -7.0f);
   }
+  std::vector<Array<float>*> written;
+  for (auto& gradient : gradients) written.push_back(&gradient);
+  ExpectHostsBits(job, written);
 }
 
 TEST(DotsAndGradients) {

@@ -1,22 +1,72 @@
-// The bodies of the card's unique, run on the host, against a map.
+// The card's unique against a map: its bodies on the host, under nvcc the library's kernels on a card.
 #include "cc/core/unique/unique_body.h"
 
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "cc/core/base/test.h"
+#include "cc/core/gpu/card_or_host.h"
 #include "cc/core/gpu/host_queue.h"
 
 namespace tf_booster {
 namespace gpu {
 namespace {
 
+#if defined(__CUDACC__)
+template <class T, class Index>
+class Unique {
+ public:
+  Unique(const std::vector<UniqueJob<T, Index>>& jobs, int) : jobs_(jobs), memory_(UniqueScratchBytes(jobs), 0x5A) {}
+
+  void Find(int64_t* count) { EXPECT_TRUE(UniqueFindAsync(jobs_, memory_.data(), nullptr, count) == nullptr); }
+  void Write(int64_t first_idx, const UniqueOutputs<T>& out) {
+    EXPECT_TRUE(UniqueWriteAsync(jobs_, first_idx, out, memory_.data(), nullptr) == nullptr);
+    WaitForCard();
+  }
+  void CopyCounts(const int64_t* counts, int64_t n, Index* out) {
+    EXPECT_TRUE(CopyCountsAsync(counts, n, out, nullptr) == nullptr);
+    WaitForCard();
+  }
+
+ private:
+  const std::vector<UniqueJob<T, Index>> jobs_;
+  Array<char> memory_;
+};
+#else
+template <class T, class Index>
+class Unique {
+ public:
+  Unique(const std::vector<UniqueJob<T, Index>>& jobs, int threads) : queue_(threads) {
+    Scratch measure(nullptr);
+    Bodies(jobs, &measure);
+    memory_.assign(measure.used() + 256, 0x5A);
+    Scratch scratch(memory_.data());
+    bodies_ = std::make_unique<Bodies>(jobs, &scratch);
+  }
+
+  void Find(int64_t* count) {
+    bodies_->Find(queue_);
+    if (count != nullptr) *count = bodies_->Count(queue_);
+  }
+  void Write(int64_t first_idx, const UniqueOutputs<T>& out) { bodies_->Write(queue_, first_idx, out); }
+  void CopyCounts(const int64_t* counts, int64_t n, Index* out) { ForEach(queue_, n, CopyCount<Index>{counts, out}); }
+
+ private:
+  using Bodies = UniqueOnQueue<HostQueue, T, Index>;
+  HostQueue queue_;
+  std::vector<char> memory_;
+  std::unique_ptr<Bodies> bodies_;
+};
+#endif
+
 template <class T, class Index>
 void ExpectDistinct(const std::vector<int64_t>& sizes, uint64_t range, int threads, bool with_none) {
-  HostQueue queue(threads);
-  std::vector<std::vector<T>> values;
-  std::vector<std::vector<uint32_t>> fields;
-  std::vector<std::vector<Index>> idx;
+  std::vector<Array<T>> values;
+  std::vector<Array<uint32_t>> fields;
+  std::vector<Array<Index>> idx;
   std::vector<UniqueJob<T, Index>> jobs;
   int64_t total = 0;
   for (size_t j = 0; j < sizes.size(); ++j) {
@@ -40,16 +90,12 @@ void ExpectDistinct(const std::vector<int64_t>& sizes, uint64_t range, int threa
     job.units = sizes[j];
     jobs.push_back(job);
   }
-  Scratch measure(nullptr);
-  UniqueOnQueue<HostQueue, T, Index>(jobs, &measure);
-  std::vector<char> memory(measure.used() + 256, 0x5A);
-  Scratch scratch(memory.data());
-  UniqueOnQueue<HostQueue, T, Index> unique(jobs, &scratch);
-  unique.Find(queue);
-  std::vector<T> out_values(total + 1);
-  std::vector<uint32_t> out_fields(total, 99);
-  std::vector<int64_t> counts(total, -1);
-  unique.Write(queue, 1000, {out_values.data(), out_fields.data(), counts.data()});
+  Unique<T, Index> unique(jobs, threads);
+  unique.Find(nullptr);
+  Array<T> out_values(total + 1);
+  Array<uint32_t> out_fields(total, 99);
+  Array<int64_t> counts(total, -1);
+  unique.Write(1000, {out_values.data(), out_fields.data(), counts.data()});
 
   std::map<std::pair<uint32_t, T>, int64_t> numbers;
   std::vector<int64_t> expected_counts;
@@ -67,13 +113,26 @@ void ExpectDistinct(const std::vector<int64_t>& sizes, uint64_t range, int threa
       EXPECT_EQ(int64_t{idx[j][i]}, 1000 + at->second);
     }
   }
-  EXPECT_EQ(unique.Count(queue), static_cast<int64_t>(expected_counts.size()));
+  const int64_t distinct = static_cast<int64_t>(expected_counts.size());
   bool tail = true;
   for (int64_t i = 0; i < total; ++i) {
-    const bool real = i < static_cast<int64_t>(expected_counts.size());
+    const bool real = i < distinct;
     tail &= counts[i] == (real ? expected_counts[i] : 0) && (real || out_fields[i] == kNoField);
   }
   EXPECT_TRUE(tail);
+
+  // Where a count is wanted, outputs have its size.
+  int64_t count = -1;
+  unique.Find(&count);
+  EXPECT_EQ(count, distinct);
+  if (count != distinct) return;
+  Array<T> few_values(count);
+  unique.Write(0, {few_values.data(), nullptr, nullptr});
+  EXPECT_TRUE(std::equal(few_values.begin(), few_values.end(), out_values.begin()));
+  Array<Index> few_counts(count + 1, Index{-7});
+  unique.CopyCounts(counts.data(), count, few_counts.data());
+  EXPECT_TRUE(std::equal(expected_counts.begin(), expected_counts.end(), few_counts.begin()));
+  EXPECT_EQ(few_counts[count], Index{-7});
 }
 
 TEST(DistinctInTheOrderOfFirstSight) {
@@ -83,6 +142,7 @@ TEST(DistinctInTheOrderOfFirstSight) {
         ExpectDistinct<int64_t, int64_t>({5000}, range, threads, with_none);
         ExpectDistinct<int64_t, int32_t>({0, 700, 1, 0, 2500, 3}, range, threads, with_none);
         ExpectDistinct<int32_t, int64_t>({1030, 4}, range, threads, with_none);
+        ExpectDistinct<int32_t, int32_t>({900, 0, 200}, range, threads, with_none);
       }
     }
   }

@@ -2,10 +2,9 @@
 #ifndef TF_BOOSTER_CC_CORE_POOLING_TESTING_RANDOM_LOOKUP_H_
 #define TF_BOOSTER_CC_CORE_POOLING_TESTING_RANDOM_LOOKUP_H_
 
-#include <memory>
 #include <random>
-#include <vector>
 
+#include "cc/core/gpu/card_or_host.h"
 #include "cc/core/pooling/segment_pooling.h"
 
 namespace tf_booster {
@@ -14,16 +13,16 @@ namespace testing {
 // `rows` rows of up to `longest` of the `distinct` embeddings of `dim` columns, with weights of both signs.
 template <class T>
 struct RandomLookup {
-  std::vector<int32_t> splits, idx;
-  std::vector<float> weights;
-  std::unique_ptr<bool[]> zero;
+  gpu::Array<int32_t> splits, idx;
+  gpu::Array<float> weights;
+  gpu::Array<char> zero;  // Of bools.
   int64_t distinct, dim;
-  std::vector<T> embeddings, upstream;
+  gpu::Array<T> embeddings, upstream;
 
   RandomLookup(int seed, int64_t rows, int64_t longest, int64_t distinct, int64_t dim) : distinct(distinct), dim(dim) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
-    zero = std::make_unique<bool[]>(rows);
+    zero.resize(rows);
     splits.push_back(0);
     for (int64_t r = 0; r < rows; ++r) {
       zero[r] = random() % 7 == 0;
@@ -43,7 +42,7 @@ struct RandomLookup {
     s.rows = static_cast<int64_t>(splits.size()) - 1;
     s.row_splits = splits.data();
     s.idx = idx.data();
-    s.zero_rows = zeroed ? zero.get() : nullptr;
+    s.zero_rows = zeroed ? reinterpret_cast<const bool*>(zero.data()) : nullptr;
     s.weights = weighted ? weights.data() : nullptr;
     s.distinct = distinct;
     s.dim = dim;

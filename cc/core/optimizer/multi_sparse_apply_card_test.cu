@@ -1,0 +1,2 @@
+// The sparse steps on a card: `make cuda` compiles it, `make test-cuda` runs it there.
+#include "cc/core/optimizer/multi_sparse_apply_body_test.cc"
