@@ -40,12 +40,16 @@ def _includes(path: pathlib.Path) -> List[str]:
 
 
 CORE_FILES = _files("cc/core/**/*.h", "cc/core/**/*.cc", "cc/core/**/*.cu*")
-CC_FILES = CORE_FILES + _files("cc/tf/**/*.h", "cc/tf/**/*.cc", "cc/tf/**/*.cu*", "cc/ptx_machine/**/*.h", "cc/ptx_machine/**/*.cc")
+CC_FILES = CORE_FILES + _files(
+    "cc/tf/**/*.h", "cc/tf/**/*.cc", "cc/tf/**/*.cu*", "cc/ptx_machine/**/*.h", "cc/ptx_machine/**/*.cc"
+)
 PACKAGE_FILES = _files("tf_booster/**/*.py")
 
 
 def test_core_includes_no_tensorflow_and_no_outer_layer():
-    outer = re.compile(r"tensorflow/|tsl/|xla/|absl/|Eigen/|unsupported/|google/protobuf|third_party/|cc/tf/|cc/ptx_machine/")
+    outer = re.compile(
+        r"tensorflow/|tsl/|xla/|absl/|Eigen/|unsupported/|google/protobuf|third_party/|cc/tf/|cc/ptx_machine/"
+    )
     assert [(str(path), name) for path in CORE_FILES for name in _includes(path) if outer.match(name)] == []
 
 
