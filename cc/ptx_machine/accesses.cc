@@ -129,7 +129,6 @@ char* At(Thread& thread, const Instruction& instruction, uint64_t address, int64
     }
     if (space != Space::kGlobal) address = static_cast<uint32_t>(address);
   }
-  const auto& frame_function = thread.callers.empty() ? *block.kernel : *thread.callers.back().call->function;
   switch (space) {
     case Space::kShared:
       return Window(thread, instruction, address, bytes, block.shared.data(), static_cast<int64_t>(block.shared.size()),
@@ -137,7 +136,7 @@ char* At(Thread& thread, const Instruction& instruction, uint64_t address, int64
     case Space::kLocal:
       return Window(thread, instruction, address, bytes, thread.local, block.local_bytes, "local memory");
     case Space::kParameters:
-      return Window(thread, instruction, address, bytes, thread.parameters, frame_function.parameter_bytes,
+      return Window(thread, instruction, address, bytes, thread.parameters, FunctionOf(thread).parameter_bytes,
                     "parameters");
     default:
       break;

@@ -106,20 +106,17 @@ void Meet(Block& block, int warp, uint32_t lanes, const Instruction& i) {
 }  // namespace
 
 std::string Place(const Thread& thread, const Instruction& instruction) {
-  const Function& function = thread.callers.empty() ? *thread.block->kernel : *thread.callers.back().call->function;
-  return "PTX of " + function.name + ": block " + Triple(thread.block->place) + " thread " +
+  return "PTX of " + FunctionOf(thread).name + ": block " + Triple(thread.block->place) + " thread " +
          std::to_string(thread.rank) + ": \"" + instruction.text + "\"";
 }
 
 void RunBranch(const Instruction& i, Thread& thread) {
-  const Function& function = thread.callers.empty() ? *thread.block->kernel : *thread.callers.back().call->function;
-  thread.next = function.instructions.data() + i.target;
+  thread.next = FunctionOf(thread).instructions.data() + i.target;
 }
 
 void RunCall(const Instruction& i, Thread& thread) {
   const Call& call = *i.call;
   const Function& callee = *call.function;
-  const Function& caller = thread.callers.empty() ? *thread.block->kernel : *thread.callers.back().call->function;
   Frame frame{&call,
               thread.registers,
               thread.parameters,
@@ -136,7 +133,7 @@ void RunCall(const Instruction& i, Thread& thread) {
   }
   std::copy(callee.registers.begin(), callee.registers.end(), frame.callee_registers.get());
   std::copy(thread.registers, thread.registers + kSpecials, frame.callee_registers.get());
-  const int64_t local_base = thread.local_base + (caller.local_bytes + 15) / 16 * 16;
+  const int64_t local_base = thread.local_base + (FunctionOf(thread).local_bytes + 15) / 16 * 16;
   if (local_base + callee.local_bytes > thread.block->local_bytes)
     throw Fault(Place(thread, i) + ": no local memory is left");
   thread.callers.push_back(std::move(frame));

@@ -108,6 +108,11 @@ class Machine {
   uint64_t instructions_ = 0;
 };
 
+// The function that a thread is in.
+inline const Function& FunctionOf(const Thread& thread) {
+  return thread.callers.empty() ? *thread.block->kernel : *thread.callers.back().call->function;
+}
+
 // Says where a thread is, for messages.
 std::string Place(const Thread& thread, const Instruction& instruction);
 
