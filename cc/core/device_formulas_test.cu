@@ -1,5 +1,5 @@
 // What host and device share, on the device: hashes, first values, admission and optimizer formulas compile for it, and
-// they must give the host's bits there. `make cuda` compiles this wherever nvcc is, `make test-cuda` runs it on a card.
+// they must give the host's bits there. `make test-cuda` runs it on a card, `make test-ptx` without one.
 #include <cuda_runtime.h>
 
 #include <cstring>

@@ -184,8 +184,6 @@ std::unique_ptr<Block> Machine::NewBlock(const Function& kernel, Size3 place, Si
   block->machine = this;
   block->kernel = &kernel;
   block->place = place;
-  block->places = blocks;
-  block->size = threads;
   const size_t n = static_cast<size_t>(threads.all()), registers = kernel.all_registers;
   const size_t parameter_bytes = static_cast<size_t>(kernel.parameter_bytes);
   block->threads.resize(n);

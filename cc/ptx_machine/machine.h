@@ -57,7 +57,7 @@ struct Thread {
 struct Block {
   Machine* machine;
   const Function* kernel;
-  Size3 place, places, size;
+  Size3 place;
   std::vector<Thread> threads;
   std::vector<int> running;              // Those in state kRuns, in any order.
   std::vector<uint32_t> alive, at_warp;  // The lanes of each warp that have not ended, and those in state kAtWarp.

@@ -60,10 +60,4 @@ char* Memory::Find(uint64_t address, uint64_t bytes) {
   return last_->second.host + (address - last_->first);
 }
 
-char* Memory::FindForCopy(const void* pointer, size_t bytes) {
-  const uint64_t address = reinterpret_cast<uint64_t>(pointer);
-  if ((address & kDeviceMark) != 0) return Find(address, bytes);
-  return static_cast<char*>(const_cast<void*>(pointer));
-}
-
 }  // namespace tf_booster::ptx

@@ -31,8 +31,6 @@ class Memory {
 
   // Where the bytes are for the host; null unless all of them are in one allocation.
   char* Find(uint64_t address, uint64_t bytes);
-  // The same for a copy, one of whose sides may be any memory of the host.
-  char* FindForCopy(const void* pointer, size_t bytes);
 
   uint64_t limit() const { return limit_; }
   uint64_t used() const { return used_; }

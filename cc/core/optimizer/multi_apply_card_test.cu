@@ -1,2 +1,2 @@
-// The dense steps on a card: `make cuda` compiles it, `make test-cuda` runs it there.
+// The dense steps on a card: `make test-cuda` runs it there, `make test-ptx` without one.
 #include "cc/core/optimizer/multi_apply_body_test.cc"

@@ -1,2 +1,2 @@
-// The sparse steps on a card: `make cuda` compiles it, `make test-cuda` runs it there.
+// The sparse steps on a card: `make test-cuda` runs it there, `make test-ptx` without one.
 #include "cc/core/optimizer/multi_sparse_apply_body_test.cc"

@@ -1,4 +1,5 @@
-// The card's step on rows against the formula on the host. `make cuda` compiles it, `make test-cuda` runs it on a card.
+// The card's step on rows against the formula on the host. `make test-cuda` runs it on a card, `make test-ptx` without
+// one.
 #include "cc/core/optimizer/sparse_apply_gpu.h"
 
 #include <cuda_runtime.h>

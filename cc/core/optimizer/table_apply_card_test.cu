@@ -1,2 +1,2 @@
-// The update of a table on a card: `make cuda` compiles it, `make test-cuda` runs it there.
+// The update of a table on a card: `make test-cuda` runs it there, `make test-ptx` without one.
 #include "cc/core/optimizer/table_apply_body_test.cc"

@@ -1,2 +1,2 @@
-// The same on a card: `make cuda` compiles it, `make test-cuda` runs it there.
+// The same on a card: `make test-cuda` runs it there, `make test-ptx` without one.
 #include "cc/core/pooling/pooling_body_test.cc"

@@ -212,11 +212,12 @@ cudaError_t WithCard(const F& what) {
   }
 }
 
-// Where a copy's side is, which must be the card's memory, or what both reach, if `card_side`.
+// Where a copy's side is: the card's memory, or what both reach, if `card_side`; else any of the host's.
 char* Side(Card& card, const void* pointer, size_t bytes, bool card_side) {
-  char* side = card_side ? card.memory.Find(reinterpret_cast<uint64_t>(pointer), bytes)
-                         : card.memory.FindForCopy(pointer, bytes);
-  if (side == nullptr || (!card_side && (reinterpret_cast<uint64_t>(pointer) & kDeviceMark) != 0)) {
+  const uint64_t address = reinterpret_cast<uint64_t>(pointer);
+  char* side = static_cast<char*>(const_cast<void*>(pointer));
+  if (card_side) side = card.memory.Find(address, bytes);
+  if (side == nullptr || (!card_side && (address & kDeviceMark) != 0)) {
     throw Fault("a copy of " + std::to_string(bytes) + " bytes " +
                 (card_side ? "that are not in the card's memory" : "in the card's memory that should be the host's"));
   }
