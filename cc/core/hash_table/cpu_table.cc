@@ -7,6 +7,15 @@
 #include "cc/core/hash_table/cpu_table_impl.h"
 
 namespace tf_booster {
+namespace {
+
+bool AdmitsAll(const TableOptions& options) {
+  return std::all_of(options.fields.begin(), options.fields.end(),
+                     [](const FieldOptions& field) { return field.min_frequency <= 1; });
+}
+
+}  // namespace
+
 Status NewCpuTable(TableOptions options, std::unique_ptr<HashTable>* table, const CpuTableConfig& config) {
   TFB_RETURN_IF_ERROR(CheckOptions(options));
   if (config.bucket_entries != 4 && config.bucket_entries != 1) {
@@ -26,7 +35,11 @@ Status NewCpuTable(TableOptions options, std::unique_ptr<HashTable>* table, cons
 }
 
 CpuTable::CpuTable(TableOptions options, const CpuTableConfig& config)
-    : options_(std::move(options)), config_(config), state_(NewState()), epoch_(FirstEpoch()) {}
+    : options_(std::move(options)),
+      config_(config),
+      admits_all_(AdmitsAll(options_)),
+      state_(NewState()),
+      epoch_(FirstEpoch()) {}
 
 std::unique_ptr<TableState> CpuTable::NewState() const {
   return std::make_unique<TableState>(options_, config_.allocator, config_.bucket_entries, config_.max_load_percent);

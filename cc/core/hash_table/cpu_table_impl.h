@@ -21,6 +21,7 @@
 #include "cc/core/hash_table/insertion.h"
 #include "cc/core/hash_table/memory_limit.h"
 #include "cc/core/hash_table/missing_keys.h"
+#include "cc/core/hash_table/new_row.h"
 #include "cc/core/hash_table/table_state.h"
 
 namespace tf_booster {
@@ -80,11 +81,13 @@ class CpuTable final : public HashTable {
                    uint8_t* found, uint32_t* states, uint32_t* missing) const;
   // States of keys [begin, end).
   void LocatePart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, uint32_t* states) const;
-  // The same as the writer, through handles where they are fresh.
-  void LocateByHandles(const KeyBatch& keys, const RowHandle* handles, int64_t begin, int64_t end,
+  // The same as the writer, through handles where they are fresh. Unless `probe_unknown` the state of a key whose
+  // handle is kNoRow is kEmpty, whatever was entered since.
+  void LocateByHandles(const KeyBatch& keys, const RowHandle* handles, bool probe_unknown, int64_t begin, int64_t end,
                        uint32_t* states) const;
   // A whole batch, as the writer. Null handles: probe.
-  void Locate(const KeyBatch& keys, const RowHandle* handles, uint32_t* states, ParallelFor& pf) const;
+  void Locate(const KeyBatch& keys, const RowHandle* handles, bool probe_unknown, uint32_t* states,
+              ParallelFor& pf) const;
 
   // Makes an Insertion of the keys that are missing by `parts`, and runs it. All keys are admitted with frequency 1;
   // rows start at `values`. `states` are those before, null where no key is counted, and get the new rows if
@@ -94,6 +97,11 @@ class CpuTable final : public HashTable {
 
   // FindOrInsert on the caller's thread alone; false: not all keys might fit, and the batch has changed nothing.
   bool InsertAsFound(const KeyBatch& keys, float* out, CertainRoom* space);
+  // Gives rows to the keys whose states are none. of_update: as SharedInsertion::Enter's. False, and nothing has
+  // changed: not all might fit, or two of an update are equal.
+  bool InsertWithoutRow(const KeyBatch& keys, const NewRows& start, bool of_update, uint32_t* states, ParallelFor& pf);
+  // The row states[i] = values[i], [size, dim], one after another.
+  void AssignInOrder(const float* values, const uint32_t* states, int64_t size);
 
   // The new time of each field that steps, by id; 0 for the others. Keys of those are refused.
   Status NewSteps(const UpdateBatch& batch, std::vector<int64_t>* steps) const;
@@ -127,6 +135,7 @@ class CpuTable final : public HashTable {
 
   const TableOptions options_;
   const CpuTableConfig config_;
+  const bool admits_all_;  // No field has a filter.
   mutable std::mutex writer_;
   mutable RoomLock room_;
   std::unique_ptr<TableState> state_;  // Never null. Changed in the writing room.

@@ -7,7 +7,9 @@ namespace tf_booster::contract {
 
 CONTRACT(FindOrInsertNumbersRowsInBatchOrder, CpuTables)
 CONTRACT(InsertOrAssignNumbersRowsInBatchOrder, CpuTables)
+CONTRACT(UpdateNumbersRowsInBatchOrder, CpuTables)
 CONTRACT(TakesOutWhatDoesNotFit, CpuTables)
+CONTRACT(RefusesNewKeysThroughHandles, CpuTables)
 
 // Looks a key up whenever the table asks for memory, until it has a row.
 class CuriousMemory : public MemoryProbe {

@@ -190,6 +190,7 @@ int64_t FindSome(const TableState& state, const KeyBatch& keys, int64_t begin, i
   const Ids id(state, keys);
   Probes<kDim> probes(state.index);
   RowRing<kDim> rows(begin, end, dim);
+  InitialRows initial_rows(dim);
   int64_t num_missing = 0;
   const auto note = [&](int64_t i, uint64_t place, uint32_t row, bool late) {
     rows.Put(i, place, IsRow(row) ? state.rows.Values(row) : nullptr, late);
@@ -201,7 +202,7 @@ int64_t FindSome(const TableState& state, const KeyBatch& keys, int64_t begin, i
   const auto settle = [&](int64_t i, uint64_t place) { note(i, place, probes.Settle(key[i], id(i)), true); };
   const auto finish = [&](int64_t i, uint64_t place) {
     rows.Copy(i, place, out + i * dim, [&](float* to) {
-      WriteInitialRow(state.fields[id(i)].initializer, key[i], dim, to);
+      initial_rows.Add(state.fields[id(i)].initializer, key[i], to);
       if (missing != nullptr) missing[num_missing] = static_cast<uint32_t>(i - begin);
       ++num_missing;
     });
@@ -293,12 +294,13 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const st
         if (IsRow(states[j])) rows[places[j]] = state.rows.Values(states[j]);
       }
     };
+    InitialRows initial_rows(dim);
     const auto without_row = [&](int64_t i, float* to) {
       const int64_t code = codes[i] & kCodeMask;
       if (code == 0 || code > size) {
         std::fill_n(to, dim, 0.0f);
       } else {
-        WriteInitialRow(state.fields[id(code - 1)].initializer, key[code - 1], dim, to);
+        initial_rows.Add(state.fields[id(code - 1)].initializer, key[code - 1], to);
       }
     };
     CopyByBlocks<constant.value>(n, dim, out, locate, without_row);

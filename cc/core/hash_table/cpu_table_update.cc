@@ -121,10 +121,20 @@ Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFo
     std::vector<int64_t> steps;
     TFB_RETURN_IF_ERROR(NewSteps(batch, &steps));
     const auto states = NewUninitialized<uint32_t>(keys.size);
-    Locate(keys, batch.handles, states.get(), pf);
+    // Keys that the lookup did not know are entered without being probed for, and found there if others entered them.
+    const bool direct = batch.handles != nullptr && admits_all_;
+    Locate(keys, batch.handles, /*probe_unknown=*/!direct, states.get(), pf);
     state_->rows.ReserveCounts(0, Sightings(batch), *std::max_element(steps.begin(), steps.end()));
+    bool all_rows = AllRows(states.get(), keys.size);
+    if (!all_rows && direct) {
+      if (InsertWithoutRow(keys, {nullptr, /*frequency=*/0}, /*of_update=*/true, states.get(), pf)) {
+        all_rows = true;
+      } else {
+        Locate(keys, batch.handles, /*probe_unknown=*/true, states.get(), pf);
+      }
+    }
     std::vector<NewKey> missing;
-    for (int64_t i = AllRows(states.get(), keys.size) ? keys.size : 0; i < keys.size; ++i) {
+    for (int64_t i = all_rows ? keys.size : 0; i < keys.size; ++i) {
       if (IsRow(states[i])) continue;
       const uint32_t id = state_->IdOf(keys, i), before = states[i];
       const Admission admission = Admit(PendingCount(before), batch.counts == nullptr ? 1 : batch.counts[i],

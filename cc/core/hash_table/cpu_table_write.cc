@@ -53,10 +53,20 @@ void ForParts(int64_t batch, int64_t cost_ns, ParallelFor& pf, Visit visit) {
   });
 }
 
+// Places in [begin, end) whose key has no row, less `begin`.
+int64_t PlacesWithoutRow(const uint32_t* states, int64_t begin, int64_t end, uint32_t* places) {
+  int64_t count = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    places[count] = static_cast<uint32_t>(i - begin);
+    count += !IsRow(states[i]);
+  }
+  return count;
+}
+
 }  // namespace
 
-void CpuTable::LocateByHandles(const KeyBatch& keys, const RowHandle* handles, int64_t begin, int64_t end,
-                               uint32_t* states) const {
+void CpuTable::LocateByHandles(const KeyBatch& keys, const RowHandle* handles, bool probe_unknown, int64_t begin,
+                               int64_t end, uint32_t* states) const {
   constexpr int64_t kChunk = 512;
   int64_t places[kChunk], stale_keys[kChunk];
   uint32_t stale_fields[kChunk], stale_states[kChunk];
@@ -73,19 +83,20 @@ void CpuTable::LocateByHandles(const KeyBatch& keys, const RowHandle* handles, i
       places[stale.size] = i;
       stale_keys[stale.size] = keys.keys[i];
       stale_fields[stale.size] = FieldOf(keys, i);
-      stale.size += states[i] == 0;
+      stale.size += states[i] == 0 && (probe_unknown || handles[i] != kNoRow);
     }
     LocatePart(*state_, stale, 0, stale.size, stale_states);
     for (int64_t j = 0; j < stale.size; ++j) states[places[j]] = stale_states[j];
   }
 }
 
-void CpuTable::Locate(const KeyBatch& keys, const RowHandle* handles, uint32_t* states, ParallelFor& pf) const {
+void CpuTable::Locate(const KeyBatch& keys, const RowHandle* handles, bool probe_unknown, uint32_t* states,
+                      ParallelFor& pf) const {
   pf.Run(keys.size, 10, [&](int64_t begin, int64_t end) {
     if (handles == nullptr) {
       LocatePart(*state_, keys, begin, end, states);
     } else {
-      LocateByHandles(keys, handles, begin, end, states);
+      LocateByHandles(keys, handles, probe_unknown, begin, end, states);
     }
   });
 }
@@ -134,6 +145,21 @@ bool CpuTable::InsertAsFound(const KeyBatch& keys, float* out, CertainRoom* spac
   return true;
 }
 
+bool CpuTable::InsertWithoutRow(const KeyBatch& keys, const NewRows& start, bool of_update, uint32_t* states,
+                                ParallelFor& pf) {
+  CertainRoom space(state_.get(), config_.memory);
+  if (!space.MayHave(1)) return false;
+  MissingKeys missing(keys.size);
+  SharedInsertion insertion(options_, state_.get(), &room_, keys, start, missing);
+  ForParts(keys.size, 1, pf, [&](int64_t p, int64_t begin, int64_t end) {
+    missing.counts[p] = PlacesWithoutRow(states, begin, end, missing.places.get() + begin);
+    insertion.Sort(p);
+  });
+  if (!space.Take(insertion.CountStripes()) || !insertion.Enter(of_update, pf)) return false;
+  insertion.Complete(config_.memory, states, pf);
+  return true;
+}
+
 Status CpuTable::FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf) {
   TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   std::lock_guard<std::mutex> lock(writer_);
@@ -147,13 +173,14 @@ Status CpuTable::FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf)
     uint32_t* const before = shared ? nullptr : states.get();
     MissingKeys missing(keys.size);
     std::unique_ptr<SharedInsertion> insertion;
-    if (shared) insertion.reset(new SharedInsertion(options_, state_.get(), &room_, keys, out, missing));
+    if (shared) insertion.reset(new SharedInsertion(options_, state_.get(), &room_, keys, {out}, missing));
     ForParts(keys.size, 20 + options_.dim / 4, pf, [&](int64_t p, int64_t begin, int64_t end) {
       missing.counts[p] = FindPart(*state_, keys, begin, end, out, nullptr, before, missing.places.get() + begin);
       if (shared) insertion->Sort(p);
     });
     if (shared && space.Take(insertion->CountStripes())) {
-      insertion->Run(config_.memory, pf);
+      insertion->Enter(/*of_update=*/false, pf);
+      insertion->Complete(config_.memory, nullptr, pf);
       return Status();
     }
     // `out` has the initial values already.
@@ -161,23 +188,38 @@ Status CpuTable::FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf)
   });
 }
 
+void CpuTable::AssignInOrder(const float* values, const uint32_t* states, int64_t size) {
+  constexpr int64_t kAhead = 24;
+  const int64_t dim = options_.dim;
+  const auto row = [&](int64_t i) { return state_->rows.Values(states[i]); };
+  for (int64_t i = 0; i < std::min(kAhead, size); ++i) PrefetchRow(row(i), dim);
+  for (int64_t visit = 0; visit < size; visit += kKeysPerVisit) {
+    RoomGuard guard(room_, RoomLock::kWriting);
+    for (int64_t i = visit; i < std::min(size, visit + kKeysPerVisit); ++i) {
+      if (i + kAhead < size) PrefetchRow(row(i + kAhead), dim);
+      std::memcpy(row(i), values + i * dim, dim * sizeof(float));
+    }
+  }
+}
+
 Status CpuTable::InsertOrAssign(const KeyBatch& keys, const float* values, ParallelFor& pf) {
   TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
-    const ByStripe by_stripe(*state_, keys);
     const auto states = NewUninitialized<uint32_t>(keys.size);
-    MissingKeys missing(keys.size);
-    ForParts(keys.size, 10, pf, [&](int64_t p, int64_t begin, int64_t end) {
-      LocatePart(*state_, keys, begin, end, states.get());
-      int64_t n = 0;
-      for (int64_t i = begin; i < end; ++i) {
-        missing.places[begin + n] = static_cast<uint32_t>(i - begin);
-        n += !IsRow(states[i]);
-      }
-      missing.counts[p] = n;
-    });
-    TFB_RETURN_IF_ERROR(InsertMissing(keys, values, states.get(), missing, /*give_rows=*/true, pf));
+    Locate(keys, nullptr, /*probe_unknown=*/true, states.get(), pf);
+    if (!InsertWithoutRow(keys, {values}, /*of_update=*/false, states.get(), pf)) {
+      MissingKeys missing(keys.size);
+      ForParts(keys.size, 1, pf, [&](int64_t p, int64_t begin, int64_t end) {
+        missing.counts[p] = PlacesWithoutRow(states.get(), begin, end, missing.places.get() + begin);
+      });
+      TFB_RETURN_IF_ERROR(InsertMissing(keys, values, states.get(), missing, /*give_rows=*/true, pf));
+    }
+    if (pf.num_threads() == 1 || keys.size <= kKeysForOneThread) {
+      AssignInOrder(values, states.get(), keys.size);
+      return Status();
+    }
+    const ByStripe by_stripe(*state_, keys);
     const int64_t dim = options_.dim;
     by_stripe.ForEach(room_, 20 + dim / 4, pf, [&](int64_t i) {
       std::memcpy(state_->rows.Values(states[i]), values + i * dim, dim * sizeof(float));

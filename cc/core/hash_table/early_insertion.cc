@@ -5,6 +5,7 @@
 #include "cc/core/base/dispatch_dim.h"
 #include "cc/core/hash_table/insertion.h"
 #include "cc/core/hash_table/new_row.h"
+#include "cc/core/hash_table/row_copy.h"
 
 namespace tf_booster {
 namespace {
@@ -65,7 +66,8 @@ void EarlyInsertion::AddSome(int64_t begin, const uint32_t* places, int64_t coun
       entered_[num_entered_++] = reinterpret_cast<uintptr_t>(entry) | (entry->state == kTombstone);
       state_->index.Fill(hash, entry, {key, id, number});
       ++new_rows_[id];
-      StartRow<kDim>(options_, state_, id, number, values_ + i * dim);
+      StartRow<kDim>(options_, state_, id, number, /*frequency=*/1,
+                     [&](float* row) { CopyRow<kDim>(row, values_ + i * dim, dim); });
     }
     state_->readable_end = state_->rows.end();
     places += visit;

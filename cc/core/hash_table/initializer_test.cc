@@ -17,29 +17,64 @@ bool PhiloxGives(uint64_t key, PhiloxWords counter, PhiloxWords expected) {
   return std::equal(words.word, words.word + 4, expected.word);
 }
 
-// Bit for bit, and nothing behind the row.
-bool WrittenAsDefined(const RowInitializer& init, int64_t key, int64_t dim) {
+// Bit for bit, and nothing behind a row. Of n keys, from `key` on.
+bool WrittenAsDefined(const RowInitializer& init, int64_t key, int64_t n, int64_t dim) {
   constexpr float kBehind = 12345.0f;
-  std::vector<float> wanted(dim + 1, kBehind), written(dim + 1, kBehind);
-  InitialRow(init, key, dim, wanted.data());
-  WriteInitialRow(init, key, dim, written.data());
-  return std::memcmp(wanted.data(), written.data(), (dim + 1) * sizeof(float)) == 0;
+  std::vector<float> wanted(n * (dim + 1), kBehind);
+  std::vector<int64_t> keys(n);
+  for (int64_t r = 0; r < n; ++r) {
+    keys[r] = static_cast<int64_t>(static_cast<uint64_t>(key) + r * 0x9E3779B97F4A7C15);
+    InitialRow(init, keys[r], dim, &wanted[r * (dim + 1)]);
+  }
+  const auto same = [&](const auto& write) {
+    std::vector<float> written(n * (dim + 1), kBehind);
+    std::vector<float*> rows(n);
+    for (int64_t r = 0; r < n; ++r) rows[r] = &written[r * (dim + 1)];
+    write(rows);
+    return n == 0 || std::memcmp(wanted.data(), written.data(), wanted.size() * sizeof(float)) == 0;
+  };
+  for (const SimdLevel level : RunnableSimdLevels()) {
+    if (!same([&](const auto& rows) { WriteInitialRows(level, init, keys.data(), n, dim, rows.data()); })) return false;
+  }
+  return same([&](const auto& rows) {
+    InitialRows initial_rows(dim);
+    for (int64_t r = 0; r < n; ++r) initial_rows.Add(init, keys[r], rows[r]);
+  });
 }
 
-TEST(ThisProcessorWritesTheRowsThatAreDefined) {
+TEST(EachLevelWritesTheRowsThatAreDefined) {
   for (const InitializerKind kind : {InitializerKind::kConstant, InitializerKind::kUniform, InitializerKind::kNormal,
                                      InitializerKind::kTruncatedNormal}) {
     for (const uint64_t seed : {uint64_t{0}, uint64_t{7}, ~uint64_t{0}}) {
       const RowInitializer init = MakeRowInitializer({kind, -0.3f, 0.7f}, "field", seed);
       for (int64_t dim = 1; dim < 100; ++dim) {
         for (const int64_t key : {int64_t{0}, int64_t{-1}, int64_t{1} << 32, INT64_MIN, INT64_MAX, 977 * dim}) {
-          EXPECT_TRUE(WrittenAsDefined(init, key, dim));
+          EXPECT_TRUE(WrittenAsDefined(init, key, 1 + dim % 7, dim));
         }
       }
-      for (int64_t key = 0; key < 2000; ++key) EXPECT_TRUE(WrittenAsDefined(init, key * 0x9E3779B97F4A7C15, 52));
-      EXPECT_TRUE(WrittenAsDefined(init, 5, 1024));
+      for (int64_t n = 0; n < 10; ++n) {
+        for (const int64_t dim : {1, 4, 15, 16, 17, 31, 32, 33, 48, 50}) EXPECT_TRUE(WrittenAsDefined(init, n, n, dim));
+      }
+      EXPECT_TRUE(WrittenAsDefined(init, 1, 2000, 52));
+      EXPECT_TRUE(WrittenAsDefined(init, 5, 3, 1024));
     }
   }
+}
+
+// Rows of several fields between each other's.
+TEST(RowsOfDifferentInitializersDoNotMix) {
+  constexpr int64_t kDim = 20, kRows = 500;
+  const RowInitializer inits[] = {MakeRowInitializer({InitializerKind::kUniform, 0.0f, 1.0f}, "a", 1),
+                                  MakeRowInitializer({InitializerKind::kConstant, 3.0f, 0.0f}, "b", 1),
+                                  MakeRowInitializer({InitializerKind::kNormal, 0.0f, 1.0f}, "c", 1)};
+  const auto init_of = [&](int64_t r) -> const RowInitializer& { return inits[Mix64(r) % 7 % 3]; };
+  std::vector<float> wanted(kRows * kDim), written(kRows * kDim);
+  {
+    InitialRows initial_rows(kDim);
+    for (int64_t r = 0; r < kRows; ++r) initial_rows.Add(init_of(r), r, &written[r * kDim]);
+  }
+  for (int64_t r = 0; r < kRows; ++r) InitialRow(init_of(r), r, kDim, &wanted[r * kDim]);
+  EXPECT_TRUE(wanted == written);
 }
 
 // The vectors of Random123's kat_vectors for philox4x32-10.

@@ -36,6 +36,7 @@ void Insertion::FillSomeRows(const RowSource* sources, int64_t per_id, int64_t b
       std::fill_n(to, dim, otherwise);
     }
   };
+  InitialRows initial_rows(dim);
   for (int64_t i = begin; i < end; ++i) {
     if (i + kSourceAhead < end) {
       const NewKey& later = keys_[i + kSourceAhead];
@@ -52,7 +53,7 @@ void Insertion::FillSomeRows(const RowSource* sources, int64_t per_id, int64_t b
     if (values != nullptr) {
       CopyRow<kDim>(row, values + key.position * dim, dim);
     } else {
-      WriteInitialRow(state_->fields[key.field].initializer, key.key, dim, row);
+      initial_rows.Add(state_->fields[key.field].initializer, key.key, row);
     }
     for (int64_t s = 0; s < layout.slots; ++s) {
       const float* slot = slots == nullptr || slots->empty() ? nullptr : (*slots)[s];

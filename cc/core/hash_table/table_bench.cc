@@ -134,7 +134,7 @@ void BenchDim(int64_t rows, int64_t dim, int rounds, int max_load_percent) {
     for (const int threads : {1, 2}) {
       ThreadFor pf(threads);
       const auto print = [&](const char* what, double seconds) {
-        std::printf("  %-8s %d thread%s  %-24s %7.1f M keys/s\n", zipf ? "Zipf1.05" : "uniform", threads,
+        std::printf("  %-8s %d thread%s  %-25s %7.1f M keys/s\n", zipf ? "Zipf1.05" : "uniform", threads,
                     threads == 1 ? " " : "s", what, kBatch / seconds * 1e-6);
       };
       print("find", Median(rounds, threads, draw, [&] { Check(table->Find(batch, out.data(), nullptr, pf)); }));
@@ -170,6 +170,16 @@ void BenchDim(int64_t rows, int64_t dim, int rounds, int max_load_percent) {
       print("update (adds 1)", Median(rounds, threads, draw_distinct, [&] {
               Check(table->Update({batch, nullptr, nullptr}, add, pf));
             }));
+      const auto draw_distinct_new = [&] {
+        draw_distinct();
+        for (int64_t i = 0; i < kBatch; i += 10) keys[i] = KeyOf(++fresh);
+        Check(table->FindHandles(batch, handles.data(), pf));
+      };
+      print("update, 10% new", Median(rounds, threads, draw_distinct_new, [&] {
+              Check(table->Update({batch, nullptr, handles.data()}, add, pf));
+            }));
+      print("insert_or_assign, 10% new",
+            Median(rounds, threads, draw_new, [&] { Check(table->InsertOrAssign(batch, out.data(), pf)); }));
     }
   }
 }

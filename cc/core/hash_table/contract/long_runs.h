@@ -59,15 +59,18 @@ inline void RowsBelongTogether(const TableMaker& make) {
     EXPECT_TRUE(std::adjacent_find(keys.begin(), keys.end()) == keys.end());
   };
   std::atomic<int64_t> turn{0};  // Workers of one kind take different keys.
-  const auto update = [&](int) {
-    SerialFor pf;
+  const auto update = [&](int round) {
+    ThreadFor pf(1 + round % 2);
     const Batch batch = batch_of(turn += 37, kBatch);
+    std::vector<RowHandle> handles(kBatch);  // Others insert and erase between lookup and update.
+    EXPECT_OK(table->FindHandles(batch.ref(), handles.data(), pf));
     const auto add_one = [&](int64_t i, float* row) {
       const float n = row[0] + 1.0f;
       std::fill_n(row, 2 * kDim, n);
       std::fill_n(row + 2 * kDim, kDim, MarkOf(batch.keys[i], n));
     };
-    EXPECT_OK(table->Update({batch.ref(), nullptr, nullptr}, RowByRow(add_one), pf));
+    const RowHandle* const located = round % 3 == 0 ? nullptr : handles.data();
+    EXPECT_OK(table->Update({batch.ref(), nullptr, located}, RowByRow(add_one), pf));
   };
   const auto insert = [&](int) {
     ThreadFor pf(2);

@@ -3,6 +3,7 @@
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_NEW_KEYS_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_NEW_KEYS_H_
 
+#include <map>
 #include <set>
 
 #include "cc/core/hash_table/contract/failures.h"
@@ -42,9 +43,9 @@ inline std::unique_ptr<HashTable> TableWithRoom(const TableMaker& make, const Ta
   return table;
 }
 
-// insert(table, batch, rows, pf) by one thread and by several, into an empty table or one that has room.
+// insert(table, batch, rows, pf) by one thread and by several, into an empty table or one that has room, and gaps.
 template <class Insert>
-void NewKeysComeInBatchOrder(const TableMaker& make, uint32_t fields, bool room, Insert insert) {
+void NewKeysComeInBatchOrder(const TableMaker& make, uint32_t fields, bool room, bool gaps, Insert insert) {
   constexpr int64_t kDim = 4;
   const TableOptions options = fields == 1 ? OneField(kDim) : ThreeFields(kDim);
   const Batch batch = BatchOfNewKeys(21000, 4000, 30000, 5, fields);
@@ -52,7 +53,7 @@ void NewKeysComeInBatchOrder(const TableMaker& make, uint32_t fields, bool room,
   int64_t capacity = 0, bytes = 0;
   for (const int threads : {1, 2, 5}) {
     ThreadFor pf(threads);
-    std::unique_ptr<HashTable> table = room ? TableWithRoom(make, options, true) : make(options);
+    std::unique_ptr<HashTable> table = room ? TableWithRoom(make, options, gaps) : make(options);
     std::set<FieldKey> known;
     const TableContents before = ExportAll(*table, pf);
     for (size_t i = 0; i < before.keys.size(); ++i) known.insert({before.fields[i], before.keys[i]});
@@ -90,6 +91,14 @@ void NewKeysComeInBatchOrder(const TableMaker& make, uint32_t fields, bool room,
   }
 }
 
+template <class Insert>
+void NewKeysComeInBatchOrder(const TableMaker& make, Insert insert) {
+  for (const uint32_t fields : {1u, 3u}) {
+    NewKeysComeInBatchOrder(make, fields, false, false, insert);
+    for (const bool gaps : {false, true}) NewKeysComeInBatchOrder(make, fields, true, gaps, insert);
+  }
+}
+
 inline void FindOrInsertNumbersRowsInBatchOrder(const TableMaker& make) {
   const auto insert = [](HashTable& table, const Batch& batch, float* rows, ParallelFor& pf) {
     const Status status = table.FindOrInsert(batch.ref(), rows, pf);
@@ -98,17 +107,124 @@ inline void FindOrInsertNumbersRowsInBatchOrder(const TableMaker& make) {
     EXPECT_TRUE(std::equal(found.begin(), found.end(), rows));
     return status;
   };
-  for (const uint32_t fields : {1u, 3u}) {
-    for (const bool room : {false, true}) NewKeysComeInBatchOrder(make, fields, room, insert);
-  }
+  NewKeysComeInBatchOrder(make, insert);
 }
 
 inline void InsertOrAssignNumbersRowsInBatchOrder(const TableMaker& make) {
   const auto insert = [](HashTable& table, const Batch& batch, float* rows, ParallelFor& pf) {
-    return table.InsertOrAssign(batch.ref(), rows, pf);
+    const Status status = table.InsertOrAssign(batch.ref(), rows, pf);
+    std::map<FieldKey, int64_t> last;
+    for (int64_t i = 0; i < batch.size(); ++i) last[batch.at(i)] = i;
+    std::vector<float> found(batch.size() * 4);
+    EXPECT_OK(table.Find(batch.ref(), found.data(), nullptr, pf));
+    for (int64_t i = 0; i < batch.size(); ++i) {
+      if (found[i * 4] != rows[last[batch.at(i)] * 4]) EXPECT_EQ(found[i * 4], rows[last[batch.at(i)] * 4]);
+    }
+    return status;
   };
-  for (const uint32_t fields : {1u, 3u}) {
-    for (const bool room : {false, true}) NewKeysComeInBatchOrder(make, fields, room, insert);
+  NewKeysComeInBatchOrder(make, insert);
+}
+
+// Through the handles of a lookup before it; after which keys came in, and others left.
+inline void UpdateNumbersRowsInBatchOrder(const TableMaker& make) {
+  for (const bool meanwhile : {false, true}) {
+    const auto update = [&](HashTable& table, const Batch& batch, float*, ParallelFor& pf) {
+      Batch distinct;
+      std::set<FieldKey> seen;
+      for (int64_t i = 0; i < batch.size(); ++i) {
+        if (seen.insert(batch.at(i)).second) distinct.Add(batch.at(i));
+      }
+      std::vector<RowHandle> handles(distinct.size());
+      EXPECT_OK(table.FindHandles(distinct.ref(), handles.data(), pf));
+      if (meanwhile) {
+        Batch some;
+        for (int64_t i = 0; i < 10000; ++i) some.Add(distinct.at(i));
+        std::vector<float> out(some.size() * 4);
+        EXPECT_OK(table.FindOrInsert(some.ref(), out.data(), pf));
+        // Tombstones in front of some that came in.
+        Batch others;
+        for (int64_t i = 700; i < 9000; i += 2) others.Add(distinct.at(i));
+        EXPECT_OK(table.Erase(others.ref(), nullptr, pf));
+      }
+      std::vector<float> before(distinct.size() * 4), after(distinct.size() * 4);
+      EXPECT_OK(table.Find(distinct.ref(), before.data(), nullptr, pf));
+      std::vector<int64_t> counts(distinct.size());
+      for (int64_t i = 0; i < distinct.size(); ++i) counts[i] = 1 + i % 5;
+      const auto add = [](const RowVisit& visit) {
+        for (int64_t j = 0; j < visit.size; ++j) {
+          for (int c = 0; c < 4; ++c) visit.rows[j][c] += static_cast<float>(1 + visit.positions[j] % 13);
+        }
+      };
+      const auto frequencies = [&] {
+        const TableContents contents = ExportAll(table, pf);
+        std::map<FieldKey, int64_t> all;
+        for (size_t i = 0; i < contents.keys.size(); ++i) {
+          all[{contents.fields[i], contents.keys[i]}] = contents.frequencies[i];
+        }
+        return all;
+      };
+      std::map<FieldKey, int64_t> wanted_frequencies = frequencies();
+      for (int64_t i = 0; i < distinct.size(); ++i) wanted_frequencies[distinct.at(i)] += counts[i];
+      const Status status = table.Update({distinct.ref(), counts.data(), handles.data()}, add, pf);
+      EXPECT_TRUE(frequencies() == wanted_frequencies);
+      EXPECT_OK(table.Find(distinct.ref(), after.data(), nullptr, pf));
+      for (size_t i = 0; i < after.size(); ++i) {
+        const float wanted = before[i] + static_cast<float>(1 + i / 4 % 13);
+        if (after[i] != wanted) EXPECT_EQ(after[i], wanted);
+      }
+      return status;
+    };
+    if (!meanwhile) {
+      NewKeysComeInBatchOrder(make, update);
+      continue;
+    }
+    for (const uint32_t fields : {1u, 3u}) {
+      for (const bool gaps : {false, true}) NewKeysComeInBatchOrder(make, fields, true, gaps, update);
+    }
+  }
+}
+
+// What a table without handles says of a bad batch is said through handles, too, and leaves it as it was.
+inline void RefusesNewKeysThroughHandles(const TableMaker& make) {
+  const auto nothing = [](const RowVisit&) {};
+  TableOptions options = OneField(4);
+  for (int variant = 0; variant < 8; ++variant) {
+    const bool twice = (variant & 1) != 0, gaps = (variant & 2) != 0;
+    ThreadFor pf((variant & 4) != 0 ? 3 : 1);
+    options.fields[0].max_rows = twice ? 0 : 4500;
+    Batch batch;
+    for (int64_t i = 0; i < 10000; ++i) batch.keys.push_back(-5000 - i);
+    if (twice) batch.keys[9999] = batch.keys[7];
+    std::vector<RowHandle> handles(batch.size());
+    std::vector<float> out(batch.size() * 4);
+    const auto make_table = [&] {
+      std::unique_ptr<HashTable> table = TableWithRoom(make, options, gaps);
+      EXPECT_OK(table->FindHandles(batch.ref(), handles.data(), pf));
+      EXPECT_OK(table->FindOrInsert({batch.keys.data() + 100, nullptr, 50}, out.data(), pf));  // Meanwhile.
+      return table;
+    };
+    std::unique_ptr<HashTable> table = make_table();
+    const TableContents before = ExportAll(*table, pf);
+    const Status status = table->Update({batch.ref(), nullptr, handles.data()}, nothing, pf);
+    if (twice) {
+      EXPECT_TRUE(status.code() == StatusCode::kInvalidArgument);
+      EXPECT_TRUE(status.message().find("-5007 occurs twice") != std::string::npos);
+    } else {
+      EXPECT_TRUE(IsExhausted(status, "4500"));
+    }
+    EXPECT_TRUE(Same(ExportAll(*table, pf), before));
+    EXPECT_EQ(table->Stats().step, 0);
+    std::vector<uint8_t> found(before.keys.size());
+    out.resize(std::max(out.size(), found.size() * 4));
+    EXPECT_OK(
+        table->Find({before.keys.data(), nullptr, static_cast<int64_t>(found.size())}, out.data(), found.data(), pf));
+    EXPECT_TRUE(found == std::vector<uint8_t>(found.size(), 1));
+    // And the next step is as though there had been no other.
+    std::unique_ptr<HashTable> other = make_table();
+    const UpdateBatch good = {{batch.keys.data(), nullptr, 300}, nullptr, handles.data()};
+    EXPECT_OK(table->Update(good, nothing, pf));
+    EXPECT_OK(other->Update(good, nothing, pf));
+    EXPECT_TRUE(Same(ExportAll(*table, pf), ExportAll(*other, pf)));
   }
 }
 

@@ -123,9 +123,11 @@ inline void NoUpdateIsLost(const TableMaker& make) {
   options.fields[0].initializer = {InitializerKind::kConstant, 0.0f, 0.0f};
   std::unique_ptr<HashTable> table = make(options);
   const Batch batch(MakeKeys(Pattern::kRandom, 3000));
-  const auto add = [&](int) {
+  const std::vector<RowHandle> unknown(batch.size(), kNoRow);  // As all were looked up before anyone had a row.
+  const auto add = [&](int round) {
     ThreadFor pf(2);
-    EXPECT_OK(table->Update({batch.ref(), nullptr, nullptr}, RowByRow([](int64_t, float* row) {
+    const RowHandle* const located = round % 2 == 0 ? unknown.data() : nullptr;
+    EXPECT_OK(table->Update({batch.ref(), nullptr, located}, RowByRow([](int64_t, float* row) {
                               for (int c = 0; c < 4; ++c) row[c] += 1.0f;
                             }),
                             pf));
