@@ -35,11 +35,9 @@ SimdLevel HighestHere() {
 // where others take one.
 bool SlowBmi2() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  __get_cpuid(0, &eax, &ebx, &ecx, &edx);
-  const bool amd = ebx == signature_AMD_ebx || ebx == 0x6f677948;  // "Auth", "Hygo".
   __get_cpuid(1, &eax, &ebx, &ecx, &edx);
   const unsigned family = ((eax >> 8) & 15) + ((eax >> 20) & 255);
-  return amd && (family == 0x17 || family == 0x18);
+  return IsAmd() && (family == 0x17 || family == 0x18);
 }
 
 }  // namespace
@@ -53,6 +51,15 @@ bool SimdLevelFromName(std::string_view name, SimdLevel* level) {
     return true;
   }
   return false;
+}
+
+bool IsAmd() {
+  static const bool amd = [] {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    __get_cpuid(0, &eax, &ebx, &ecx, &edx);
+    return ebx == signature_AMD_ebx || ebx == 0x6f677948;  // "Auth", "Hygo".
+  }();
+  return amd;
 }
 
 bool Runs(SimdLevel level) { return level <= HighestHere(); }

@@ -28,6 +28,9 @@ bool Runs(SimdLevel level);
 // The highest level whose instructions are fast here.
 SimdLevel BestSimdLevel();
 
+// AMD's processors, and Hygon's.
+bool IsAmd();
+
 // All levels that run here, lowest first: what a test goes through.
 std::vector<SimdLevel> RunnableSimdLevels();
 

@@ -22,14 +22,22 @@ namespace {
 // distances, for a dozen rows of 512 bytes are lines enough (24 and 12, 48 and 24, 96 and 48: 77, 78 and 83 ns);
 // stores past the caches, AVX-512 and "rep movsb" changed nothing. What did is CopyRowAndFetch.
 //
-// That was on Zen. On Granite Rapids, whose misses take longer, rows of 128 columns want 48 and 36 (24 and 12, 48 and
+// That was on Zen 4. On Granite Rapids, whose misses take longer, rows of 128 columns want 48 and 36 (24 and 12, 48 and
 // 24, 48 and 36, 54 and 44: uniform 101, 85, 84 and 87 ns, Zipf 63, 61, 59 and 57), those of 64 hardly (57, 55 and 54;
 // 39, 43 and 41). All of a row's lines at once, stores past the caches and no fetch of the target were no faster there
 // (48 and 36, dim 128: 110, 87 and 94 uniform, 80, 61 and 71 Zipf).
+//
+// Zen 5 wants them as far ahead at dim 64 (24 and 12, 48 and 24, 56 and 28: uniform 22.3, 19.1 and 18.8 ns, Zipf 16.7,
+// 13.0 and 12.6) and at odd dims (24 and 12, 48 and 24: dim 24 25.3 and 22.8, 17.3 and 13.4; 50 26.6 and 24.8, 18.2 and
+// 15.7; 200 44 and 45, 27.5 and 28.5). At dim 16 48 and 24, 56 and 32 take 13.4 and 13.1, 9.9 and 9.5; at dim 128 48
+// and 36, 48 and 30 26.9 and 26.0, 19.1 and 18.4.
 template <int64_t kDim>
-constexpr int64_t kHashAhead = kDim == 0 || kDim == 64 ? 24 : 48;
+constexpr int64_t kHashAhead = kDim == 0 || kDim > 64 ? 48 : 56;
 template <int64_t kDim>
-constexpr int64_t kProbeAhead = kDim > 64 ? 36 : kHashAhead<kDim> / 2;
+constexpr int64_t kProbeAhead = kDim == 0    ? 24
+                                : kDim <= 32 ? 32
+                                : kDim == 64 ? 28
+                                             : 30;
 // Keys that take a stage together. One by one, each with the questions whether a stage has begun or ended, dim 16 took
 // 9.7 ns a key in the caches, 17.4 uniform, 14.1 by Zipf's law, and handles 12.4; eight at a time, with the ring of
 // buckets in place of one of hashes, 7.9, 15.5, 12.7 and 10.3. Long rows want their misses evenly spread: dim 64 26.0
@@ -42,8 +50,7 @@ constexpr int64_t kGroup = kDim > 0 && kDim <= 32 ? 8
 template <int64_t kDim>
 constexpr int64_t kSettleAhead = kGroup<kDim> == 2 ? 6 : kGroup<kDim>;
 constexpr int64_t kNoRows = 1;  // In place of kDim where only buckets are read.
-template <int64_t kDim>
-constexpr uint64_t kRing = kHashAhead<kDim> == 48 ? 64 : 32;  // What a stage keeps for the next one.
+constexpr uint64_t kRing = 64;  // What a stage keeps for the next one.
 // Keys of one visit to the reading room: about 50 us, against some 50 ns for entering.
 constexpr int64_t kPart = 4096;
 // So few keys wait for less than a pipeline that reads buckets takes to start and to end, 60 ns.
@@ -73,7 +80,7 @@ class RowRing {
     const float* row = rows_[place];
     if constexpr (kFetchedInCopies<kDim>) {
       const int64_t ahead = i + kProbeAhead<kDim>;
-      const float* later = ahead < end_ ? rows_[(place + kProbeAhead<kDim>) % kRing<kDim>] : nullptr;
+      const float* later = ahead < end_ ? rows_[(place + kProbeAhead<kDim>) % kRing] : nullptr;
       if (row != nullptr) return CopyRowAndFetch<kDim>(to, row, later == nullptr ? row : later);
       if (later != nullptr) PrefetchRow(later, kDim);
     } else {
@@ -84,7 +91,7 @@ class RowRing {
 
  private:
   const int64_t begin_, end_, dim_;
-  const float* rows_[kRing<kDim>];
+  const float* rows_[kRing];
 };
 
 // States of keys on their way through a Pipeline, in two steps of which the second is rarely needed.
@@ -119,9 +126,10 @@ class Probes {
   uint32_t Settle(int64_t key, uint32_t id) const { return index_.StateOf(HashKey(key, id), key, id); }
 
  private:
-  static_assert(kRing<kDim> <= 64);
+  static_assert(kHashAhead<kDim> + kGroup<kDim> <= kRing && kRing <= 64);
+  static_assert(kHashAhead<kDim> % kGroup<kDim> == 0 && kProbeAhead<kDim> % kGroup<kDim> == 0);
   const StripedIndex& index_;
-  const IndexEntry* buckets_[kRing<kDim>];
+  const IndexEntry* buckets_[kRing];
   uint64_t open_ = 0;  // Bit `place`: Settle is to come.
 };
 
@@ -133,7 +141,7 @@ void ForParts(int64_t begin, int64_t end, Visit visit) {
 
 // Calls hash(i, place) for each i in [begin, end) in order, probe(i, place) for the i that is kHashAhead - kProbeAhead
 // behind, settle(i, place) for those kHashAhead - kSettleAhead behind that `probes` says are open, and finish(i, place)
-// for the one kHashAhead behind; `place` is i's in a ring of kRing<kDim>.
+// for the one kHashAhead behind; `place` is i's in a ring of kRing.
 //
 // Inlined by force, for then everything that the stages refer to is in registers.
 template <int64_t kDim, class Hash, class Probe, class Settle, class Finish>
@@ -142,7 +150,7 @@ __attribute__((always_inline)) inline void Pipeline(int64_t begin, int64_t end, 
   const int64_t n = end - begin;
   const auto visit = [&](const auto& stage, int64_t i) __attribute__((always_inline)) {
     if (i < 0 || i >= n) return;
-    const uint64_t place = static_cast<uint64_t>(i) % kRing<kDim>;  // Of a group's first key: a multiple of kGroup.
+    const uint64_t place = static_cast<uint64_t>(i) % kRing;  // Of a group's first key: a multiple of kGroup.
     if (i + kGroup<kDim> <= n) {
 #pragma GCC unroll 8
       for (int64_t k = 0; k < kGroup<kDim>; ++k) stage(begin + i + k, place + k);
@@ -156,14 +164,14 @@ __attribute__((always_inline)) inline void Pipeline(int64_t begin, int64_t end, 
     visit(probe, i + kProbeAhead<kDim>);
     const int64_t open = i + kSettleAhead<kDim>;
     if (open >= 0) {
-      const uint64_t place = static_cast<uint64_t>(open) % kRing<kDim>;
+      const uint64_t place = static_cast<uint64_t>(open) % kRing;
       for (uint64_t bits = probes->TakeOpen(place); bits != 0; bits &= bits - 1) {
         const uint64_t at = __builtin_ctzll(bits);
         settle(begin + open + static_cast<int64_t>(at - place), at);
       }
     }
     for (int64_t k = std::max<int64_t>(i, 0); k < std::min(n, i + kGroup<kDim>); ++k) {  // Unrolled it is no faster.
-      finish(begin + k, static_cast<uint64_t>(k) % kRing<kDim>);
+      finish(begin + k, static_cast<uint64_t>(k) % kRing);
     }
   }
 }

@@ -12,25 +12,35 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cc/core/base/cpu_features.h"
 #include "cc/core/base/lines_ahead.h"
 #include "cc/core/hash_table/row_copy.h"
 
 namespace tf_booster {
 
 constexpr int64_t kRowBlock = 256;
-// Rows are fetched so far ahead of their copy, also those of the next block.
-constexpr int64_t kCopyBytesAhead = 6144;
-// The first line of a long row is fetched so many rows before its others, for it waits for the page's address as well
-// (see row_optimizer.cc). Without / with, on a quiet Granite Rapids: dim 64 59 / 53 ns a row, in a table with two slots
-// 58 / 56; dim 128 118 / 108 and 120 / 103. 24 and 48 rows are alike at dim 64, and worse at 128.
-constexpr int64_t kCopyRowsOpened = 16;
+// Rows are fetched so far ahead of their copy, also those of the next block; and the first line of a long row so many
+// rows before its others, for it waits for the page's address as well (see row_optimizer.cc). Without / with, on a
+// quiet Granite Rapids: dim 64 59 / 53 ns a row, in a table with two slots 58 / 56; dim 128 118 / 108 and 120 / 103. 24
+// and 48 rows are alike at dim 64, and worse at 128. On Zen 5 it takes 13.7 without and 14.7 with 16 rows at dim 64,
+// 22.2 and 24.5 at 128 (Zipf's law, a table with two slots); 9 KiB in place of 6 are 5.5 for 5.9 ns at dim 16, the same
+// beyond.
+struct CopyFetches {
+  int64_t bytes_ahead;
+  int64_t rows_opened;
+};
+inline const CopyFetches& CopyFetchesHere() {
+  static const CopyFetches here = IsAmd() ? CopyFetches{9216, 0} : CopyFetches{6144, 16};
+  return here;
+}
 
 // For all i < n: copies the row of i to out + i * dim, or calls otherwise(i, out + i * dim) where it has none.
 // locate(begin, count, rows) sets rows[k] to the row of begin + k, null where it has none, for `count` of at most
 // kRowBlock. kDim: DispatchDim's.
 template <int64_t kDim, class Locate, class Otherwise>
 void CopyByBlocks(int64_t n, int64_t dim, float* out, const Locate& locate, const Otherwise& otherwise) {
-  const int64_t rows_ahead = std::clamp<int64_t>(kCopyBytesAhead / (dim * sizeof(float)), 3, kRowBlock / 2);
+  const auto [bytes_ahead, rows_opened] = CopyFetchesHere();
+  const int64_t rows_ahead = std::clamp<int64_t>(bytes_ahead / (dim * sizeof(float)), 3, kRowBlock / 2);
   const float* rows[2 * kRowBlock];
   const auto locate_block = [&](int64_t begin) {
     const int64_t count = std::min(kRowBlock, n - begin);
@@ -50,8 +60,10 @@ void CopyByBlocks(int64_t n, int64_t dim, float* out, const Locate& locate, cons
       const float* later = row_of(std::min(n - 1, i + rows_ahead));
       float* const to = out + i * dim;
       if constexpr (kFetchedInCopies<kDim>) {
-        const float* const opened = row_of(std::min(n - 1, i + rows_ahead + kCopyRowsOpened));
-        if (opened != nullptr) PrefetchRow(opened, 1);
+        if (rows_opened > 0) {
+          const float* const opened = row_of(std::min(n - 1, i + rows_ahead + rows_opened));
+          if (opened != nullptr) PrefetchRow(opened, 1);
+        }
         if (row != nullptr) {
           CopyRowAndFetch<kDim, Target::kFar>(to, row, later == nullptr ? row : later);
           continue;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cc/core/base/cpu_features.h"
+
 namespace tf_booster {
 namespace {
 
@@ -33,15 +35,27 @@ inline void ApplyColumns(const Formula& formula, float* __restrict row, const fl
 // Adagrad at dim 128 129 and 109; at dim 16 there is little to win). Half as far costs a seventh; 4.5 KiB, best when
 // every visit began anew, 1 to 3 %; through the first-level cache, whose miss buffers are few, a row takes 1.3 to 1.5
 // times as long.
-constexpr int64_t kBytesAhead = 6144;
 constexpr int64_t kLineFloats = 16;
 // The first line of a row is fetched so many rows before its others: that is the one that waits for the page's address,
 // and with it the processor's own prefetcher of lines may begin. In turns without TensorFlow, on a quiet Granite Rapids
 // whose host gives a virtual machine pages of 4 KiB (so it seems), Adam took 178 and 330 ns a row at dims 64 and 128
 // without, and takes 160 and 281, Adagrad 128 and 205, and 100 and 190; embeddings of a line are better without (Adam
 // 38.3 where it took 39.4). Every other line alone, and gradients left to the processor, cost dim 16 8 and 15 ns. Under
-// load 4 to 32 rows, and 6 to 18 KiB of kBytesAhead, were alike then at dim 128.
-constexpr int64_t kRowsOpened = 8;
+// load 4 to 32 rows, and 6 to 18 KiB ahead, were alike then at dim 128.
+//
+// Zen 5, with huge pages, is better without, and then with 12 KiB. Medians of three runs of Adam, each with a gather
+// before it, 6 KiB and 8 rows / 6 / 9 / 12 / 18 KiB: at dim 64 uniform 56, 50, 50, 50 and 49 ns, by Zipf's law 44, 42,
+// 40, 40 and 40; at dim 128 86, 82, 82, 80 and 81, and 71, 71, 69, 67 and 69; at dim 16 14.9, 14.9, 14.6, 14.4 and 14.6
+// (more than 40 rows ahead were no better). Without a gather, which leaves gradients and rows in the caches, 9 and 12
+// KiB take 14 % less at dim 64 and 9 to 12 % at dim 128.
+struct Fetches {
+  int64_t bytes_ahead;
+  int64_t rows_opened;
+};
+const Fetches& FetchesHere() {
+  static const Fetches here = IsAmd() ? Fetches{12288, 0} : Fetches{6144, 8};
+  return here;
+}
 
 template <class Formula>
 void ApplyEach(const Formula& formula, const RowsToApply& batch, int64_t dim) {
@@ -52,8 +66,10 @@ void ApplyEach(const Formula& formula, const RowsToApply& batch, int64_t dim) {
   constexpr std::make_index_sequence<Formula::kNumSlots> slots{};
   constexpr int64_t kParts = 1 + Formula::kNumSlots;  // As many lines of a row as there are to a line of gradient.
   const int64_t last = kParts * dim - 1;
-  const int64_t rows_ahead = std::clamp<int64_t>(kBytesAhead / (kParts * dim * static_cast<int64_t>(sizeof(float))), 2,
-                                                 kMaxRowsAhead - kRowsOpened);
+  const auto [bytes_ahead, rows_opened] = FetchesHere();
+  const int64_t rows_ahead = std::clamp<int64_t>(bytes_ahead / (kParts * dim * static_cast<int64_t>(sizeof(float))), 2,
+                                                 kMaxRowsAhead - rows_opened);
+  const bool opens = rows_opened > 0 && dim > kLineFloats;
   const auto fetch = [&](int64_t i, int64_t column) TFB_FETCHES {
     for (int64_t part = 0; part < kParts; ++part) {
       FetchLine(rows[i] + std::min(kParts * column + part * kLineFloats, last));
@@ -65,8 +81,8 @@ void ApplyEach(const Formula& formula, const RowsToApply& batch, int64_t dim) {
     for (int64_t column = 0; column < dim; column += kLineFloats) fetch(i, column);
   }
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t next = std::min(total - 1, i + rows_ahead), opened = next + kRowsOpened;
-    if (dim > kLineFloats && opened < total) FetchLine(rows[opened]);
+    const int64_t next = std::min(total - 1, i + rows_ahead), opened = next + rows_opened;
+    if (opens && opened < total) FetchLine(rows[opened]);
     if (i < ahead.size) FetchLine(ahead.lines[i]);
     int64_t column = 0;
     for (; column + kLineFloats <= dim; column += kLineFloats) {
