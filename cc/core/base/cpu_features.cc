@@ -33,12 +33,7 @@ SimdLevel HighestHere() {
 
 // PEXT and PDEP are microcode on Zen 1, Zen+ and Zen 2 (family 17h) and on Hygon's copy (18h): 18 cycles and more,
 // where others take one.
-bool SlowBmi2() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  __get_cpuid(1, &eax, &ebx, &ecx, &edx);
-  const unsigned family = ((eax >> 8) & 15) + ((eax >> 20) & 255);
-  return IsAmd() && (family == 0x17 || family == 0x18);
-}
+bool SlowBmi2() { return AmdFamily() == 0x17 || AmdFamily() == 0x18; }
 
 }  // namespace
 
@@ -53,13 +48,15 @@ bool SimdLevelFromName(std::string_view name, SimdLevel* level) {
   return false;
 }
 
-bool IsAmd() {
-  static const bool amd = [] {
+int AmdFamily() {
+  static const int family = [] {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
     __get_cpuid(0, &eax, &ebx, &ecx, &edx);
-    return ebx == signature_AMD_ebx || ebx == 0x6f677948;  // "Auth", "Hygo".
+    if (ebx != signature_AMD_ebx && ebx != 0x6f677948) return 0;  // "Auth", "Hygo".
+    __get_cpuid(1, &eax, &ebx, &ecx, &edx);
+    return static_cast<int>(((eax >> 8) & 15) + ((eax >> 20) & 255));
   }();
-  return amd;
+  return family;
 }
 
 bool Runs(SimdLevel level) { return level <= HighestHere(); }

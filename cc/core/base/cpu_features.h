@@ -28,8 +28,8 @@ bool Runs(SimdLevel level);
 // The highest level whose instructions are fast here.
 SimdLevel BestSimdLevel();
 
-// AMD's processors, and Hygon's.
-bool IsAmd();
+// The family of AMD's processors, and Hygon's: 25 is Zen 3 and 4, 26 Zen 5. 0 for all others.
+int AmdFamily();
 
 // All levels that run here, lowest first: what a test goes through.
 std::vector<SimdLevel> RunnableSimdLevels();

@@ -24,13 +24,14 @@ constexpr int64_t kRowBlock = 256;
 // quiet Granite Rapids: dim 64 59 / 53 ns a row, in a table with two slots 58 / 56; dim 128 118 / 108 and 120 / 103. 24
 // and 48 rows are alike at dim 64, and worse at 128. On Zen 5 it takes 13.7 without and 14.7 with 16 rows at dim 64,
 // 22.2 and 24.5 at 128 (Zipf's law, a table with two slots); 9 KiB in place of 6 are 5.5 for 5.9 ns at dim 16, the same
-// beyond.
+// beyond. Zen 3, 6 KiB and 16 rows / 6 KiB / 9 KiB and none: dim 64 44, 43 and 43 ns uniform, 33.6, 33.0 and 32.7 by
+// Zipf's law, dim 128 88, 82 and 82, and 67, 65 and 67; dim 16, and 4 to 18 KiB, are alike.
 struct CopyFetches {
   int64_t bytes_ahead;
   int64_t rows_opened;
 };
 inline const CopyFetches& CopyFetchesHere() {
-  static const CopyFetches here = IsAmd() ? CopyFetches{9216, 0} : CopyFetches{6144, 16};
+  static const CopyFetches here = AmdFamily() > 0 ? CopyFetches{9216, 0} : CopyFetches{6144, 16};
   return here;
 }
 

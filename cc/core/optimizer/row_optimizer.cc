@@ -47,13 +47,15 @@ constexpr int64_t kLineFloats = 16;
 // before it, 6 KiB and 8 rows / 6 / 9 / 12 / 18 KiB: at dim 64 uniform 56, 50, 50, 50 and 49 ns, by Zipf's law 44, 42,
 // 40, 40 and 40; at dim 128 86, 82, 82, 80 and 81, and 71, 71, 69, 67 and 69; at dim 16 14.9, 14.9, 14.6, 14.4 and 14.6
 // (more than 40 rows ahead were no better). Without a gather, which leaves gradients and rows in the caches, 9 and 12
-// KiB take 14 % less at dim 64 and 9 to 12 % at dim 128.
+// KiB take 14 % less at dim 64 and 9 to 12 % at dim 128. Zen 3 is worse without: at dim 128 260, 276, 279, 283 and 283
+// uniform, 77, 81, 81, 83 and 82 by Zipf's law, with a gather before it 237, 263, 267, 264 and 261 (12 KiB and 8 rows
+// 260, 76 and 234: as 6). At dims 16 and 64 all are alike.
 struct Fetches {
   int64_t bytes_ahead;
   int64_t rows_opened;
 };
 const Fetches& FetchesHere() {
-  static const Fetches here = IsAmd() ? Fetches{12288, 0} : Fetches{6144, 8};
+  static const Fetches here = AmdFamily() >= 26 ? Fetches{12288, 0} : Fetches{6144, 8};
   return here;
 }
 
