@@ -13,10 +13,4 @@ size_t CountVarints(const uint8_t* p, size_t size) {
   return count;
 }
 
-size_t VarintRoom(const uint8_t* p, size_t size) {
-  // Counting costs 0.1 ns a byte; up to here eight bytes of room for each byte are no waste worth that.
-  constexpr size_t kWorthCounting = 4096;
-  return size <= kWorthCounting ? size : CountVarints(p, size);
-}
-
 }  // namespace tf_booster::example_parser

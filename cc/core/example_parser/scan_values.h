@@ -106,6 +106,12 @@ inline bool StorePayload(const ExpectedFeature& expected, size_t row, const uint
         return true;
       }
       break;
+    case Target::kFloatVar:
+      if (size == sizeof(float)) {
+        std::memcpy(static_cast<ValueArray<float>*>(expected.out)->Reserve(1), p, sizeof(float));
+        return Commit<float>(expected, row, 1);
+      }
+      break;
     case Target::kBytesFixed:
     case Target::kBytesVar:
       return StoreString(expected, row, p, size);
