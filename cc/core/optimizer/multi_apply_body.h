@@ -6,25 +6,33 @@
 #include <vector>
 
 #include "cc/core/gpu/launch.h"
+#include "cc/core/gpu/pack.h"
 #include "cc/core/optimizer/multi_apply_gpu.h"
 
 namespace tf_booster {
 namespace gpu {
 
-inline constexpr int64_t kPackBytes = 16;
-
-template <class T>
-struct alignas(kPackBytes) Pack {
-  static constexpr int kSize = static_cast<int>(kPackBytes / sizeof(T));
-  T at[kSize];
-};
-
 // Hyperparameters as values, read once by each thread: they are in the card's memory, where a schedule computes them.
 template <class Step>
 TFB_HOST_DEVICE Step MakeStep(const StepInputs<typename Step::Type>& inputs) {
   typename Step::Type scalars[Step::kScalars];
+  TFB_UNROLL
   for (int i = 0; i < Step::kScalars; ++i) scalars[i] = *inputs.scalars[i];
   return Step(scalars, inputs.flag);
+}
+
+// change(i, values) for each element i of packs of an array and its slots.
+template <int kArrays, class V, class Change>
+TFB_HOST_DEVICE void ChangeColumns(V* arrays, const Change& change) {
+  TFB_UNROLL
+  for (int i = 0; i < V::kSize; ++i) {
+    typename V::Type values[kArrays];
+    TFB_UNROLL
+    for (int k = 0; k < kArrays; ++k) values[k] = arrays[k].at[i];
+    change(i, values);
+    TFB_UNROLL
+    for (int k = 0; k < kArrays; ++k) arrays[k].at[i] = values[k];
+  }
 }
 
 template <class Step>
@@ -36,21 +44,21 @@ struct ApplyUnit {
   TFB_HOST_DEVICE void operator()(const DenseJob<Step>& job, int64_t unit) const {
     const int64_t begin = unit * Pack<T>::kSize;
     if (job.aligned && begin + Pack<T>::kSize <= job.size) {
-      Pack<T> grad = *reinterpret_cast<const Pack<T>*>(job.grad + begin), packs[kArrays];
-      for (int k = 0; k < kArrays; ++k) packs[k] = *reinterpret_cast<const Pack<T>*>(job.arrays[k] + begin);
-      for (int i = 0; i < Pack<T>::kSize; ++i) {
-        T values[kArrays];
-        for (int k = 0; k < kArrays; ++k) values[k] = packs[k].at[i];
-        step.Step(grad.at[i], values);
-        for (int k = 0; k < kArrays; ++k) packs[k].at[i] = values[k];
-      }
-      for (int k = 0; k < kArrays; ++k) *reinterpret_cast<Pack<T>*>(job.arrays[k] + begin) = packs[k];
+      Pack<T> arrays[kArrays];
+      const Pack<T> grad = *reinterpret_cast<const Pack<T>*>(job.grad + begin);
+      TFB_UNROLL
+      for (int k = 0; k < kArrays; ++k) arrays[k] = *reinterpret_cast<const Pack<T>*>(job.arrays[k] + begin);
+      ChangeColumns<kArrays>(arrays, [&](int i, T* values) { step.Step(grad.at[i], values); });
+      TFB_UNROLL
+      for (int k = 0; k < kArrays; ++k) StorePack(reinterpret_cast<Pack<T>*>(job.arrays[k] + begin), arrays[k]);
       return;
     }
     for (int64_t i = begin; i < Min(begin + Pack<T>::kSize, job.size); ++i) {
       T values[kArrays];
+      TFB_UNROLL
       for (int k = 0; k < kArrays; ++k) values[k] = job.arrays[k][i];
       step.Step(job.grad[i], values);
+      TFB_UNROLL
       for (int k = 0; k < kArrays; ++k) job.arrays[k][i] = values[k];
     }
   }
@@ -67,9 +75,8 @@ void MultiApply(Queue& queue, std::vector<DenseJob<Step>> jobs, const StepInputs
                 bool one_after_another) {
   using T = typename Step::Type;
   for (DenseJob<Step>& job : jobs) {
-    const auto is_aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % kPackBytes == 0; };
     job.units = CeilDiv(job.size, Pack<T>::kSize);
-    job.aligned = is_aligned(job.grad) && std::all_of(job.arrays, job.arrays + 1 + Step::kSlots, is_aligned);
+    job.aligned = IsPackAligned(job.grad) && std::all_of(job.arrays, job.arrays + 1 + Step::kSlots, IsPackAligned);
   }
   const ApplyUnits<Step> body = {inputs};
   if (!one_after_another) return ForEachUnit(queue, jobs, body);

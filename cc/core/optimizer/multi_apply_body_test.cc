@@ -151,6 +151,43 @@ TEST(FtrlByRoots) {
 #undef TFB_CHECK
 }
 
+// One pointer of a Variable is off a multiple of 16 bytes: all go by elements then.
+template <class Step>
+void CheckMisaligned() {
+  using T = typename Step::Type;
+  constexpr int kArrays = 1 + Step::kSlots;
+  constexpr int64_t kSize = 37;
+  const Array<T> scalars = {T(0.9), T(0.99), T(0.1), T(0.8), T(0.7), T(0.01)};
+  StepInputs<T> inputs = {};
+  for (int i = 0; i < Step::kScalars; ++i) inputs.scalars[i] = &scalars[i];
+  for (int misaligned = -1; misaligned <= kArrays; ++misaligned) {
+    std::vector<Array<T>> memory, want;  // Of the arrays and the gradient, with an element more at either end.
+    for (int k = 0; k <= kArrays; ++k) memory.push_back(Numbers<T>(kSize + 2, k));
+    want = memory;
+    DenseJob<Step> job;
+    const auto first = [&](int k) { return k == misaligned ? 1 : 0; };
+    for (int k = 0; k < kArrays; ++k) job.arrays[k] = memory[k].data() + first(k);
+    job.grad = memory[kArrays].data() + first(kArrays);
+    job.size = kSize;
+    for (int64_t i = 0; i < kSize; ++i) {
+      T values[kArrays];
+      for (int k = 0; k < kArrays; ++k) values[k] = want[k][i + first(k)];
+      Step(scalars.data(), false).Step(want[kArrays][i + first(kArrays)], values);
+      for (int k = 0; k < kArrays; ++k) want[k][i + first(k)] = values[k];
+    }
+    Run<Step>({job}, inputs);
+    for (int k = 0; k <= kArrays; ++k)
+      EXPECT_TRUE(std::memcmp(&memory[k][0], &want[k][0], (kSize + 2) * sizeof(T)) == 0);
+  }
+}
+
+TEST(AnyPointerMayBeMisaligned) {
+  CheckMisaligned<element::Momentum<float>>();
+  CheckMisaligned<element::Adam<double>>();
+  CheckMisaligned<element::Adam<Float16>>();
+  CheckMisaligned<element::Adam<BFloat16>>();
+}
+
 TEST(HundredsOfVariables) {
   std::vector<int64_t> sizes;
   for (int64_t i = 0; i < 700; ++i) sizes.push_back(i * i % 97);

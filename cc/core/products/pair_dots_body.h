@@ -6,9 +6,9 @@
 
 #include <vector>
 
+#include "cc/core/gpu/pack.h"
 #include "cc/core/gpu/scratch.h"
 #include "cc/core/gpu/write_values.h"
-#include "cc/core/optimizer/multi_apply_body.h"
 #include "cc/core/products/pair_dots_gpu.h"
 
 namespace tf_booster {
@@ -33,21 +33,20 @@ struct PairDotsBody {
   }
 };
 
-// Unit: a pair of a row. V: Pack<float> or float. The sum is in the order of the columns.
+// Unit: a pair of a row. V: Pack<float> or One<float>. The sum is in the order of the columns.
 template <class V>
 struct DotPair : PairDotsBody {
   explicit DotPair(const PairDotsBody& body) : PairDotsBody(body) {}
   TFB_HOST_DEVICE void operator()(int64_t unit) const {
-    constexpr int kWidth = static_cast<int>(sizeof(V) / sizeof(float));
     const int64_t row = unit / num_pairs;
     const int32_t pair = pairs[unit - row * num_pairs];
     const V* a = reinterpret_cast<const V*>(Vector(pair / num_fields, row));
     const V* b = reinterpret_cast<const V*>(Vector(pair % num_fields, row));
     float sum = 0;
-    for (int64_t w = 0; w < dim / kWidth; ++w) {
+    for (int64_t w = 0; w < dim / V::kSize; ++w) {
       const V x = a[w], y = b[w];
-      for (int c = 0; c < kWidth; ++c)
-        sum += reinterpret_cast<const float*>(&x)[c] * reinterpret_cast<const float*>(&y)[c];
+      TFB_UNROLL
+      for (int c = 0; c < V::kSize; ++c) sum += x.at[c] * y.at[c];
     }
     dots[unit] = sum;
   }
@@ -83,7 +82,7 @@ void PairDotsOnQueue(Queue* queue, const PairDotsJob& job, Scratch* scratch) {
   bool aligned = job.dim % Pack<float>::kSize == 0;
   for (size_t p = 0; p < job.parts.size(); ++p) {
     const FieldPart<const float>& part = job.parts[p];
-    aligned = aligned && reinterpret_cast<uintptr_t>(part.data) % kPackBytes == 0;
+    aligned = aligned && IsPackAligned(part.data);
     for (int64_t f = 0; f < part.fields; ++f) {
       float* const out = backward ? job.gradients[p].data + f * job.dim : nullptr;
       fields.push_back({part.data + f * job.dim, out, part.fields * job.dim});
@@ -109,7 +108,7 @@ void PairDotsOnQueue(Queue* queue, const PairDotsJob& job, Scratch* scratch) {
   } else if (aligned) {
     ForEach(*queue, job.rows * num_pairs, DotPair<Pack<float>>(body));
   } else {
-    ForEach(*queue, job.rows * num_pairs, DotPair<float>(body));
+    ForEach(*queue, job.rows * num_pairs, DotPair<One<float>>(body));
   }
 }
 
