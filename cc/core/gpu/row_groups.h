@@ -5,6 +5,9 @@
 // after another, then the sums of each further 64. Up to 64 duplicates that is the CPU's order, bit for bit; beyond,
 // the pieces let many threads work on a row that half the batch has. TensorFlow's own GPU kernels add with atomics, in
 // any order, so nothing is lost by it.
+//
+// Terms are asked for four at a time and then added in that order: a thread that asked for the next one when it had
+// added the last would wait for the card's memory as often as a row has terms.
 #ifndef TF_BOOSTER_CC_CORE_GPU_ROW_GROUPS_H_
 #define TF_BOOSTER_CC_CORE_GPU_ROW_GROUPS_H_
 
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "cc/core/gpu/launch.h"
+#include "cc/core/gpu/pack.h"
 #include "cc/core/gpu/scratch.h"
 
 namespace tf_booster {
@@ -35,8 +39,18 @@ struct RowGroups {
   int64_t size = 0;
   int64_t rows = 0;
 
-  // Whether position k is the first one of a row.
-  TFB_HOST_DEVICE bool is_head(int64_t k) const { return row(k) < rows && (k == 0 || keys[k] != keys[k - 1]); }
+  // What stands at a position.
+  struct Position {
+    uint64_t key;
+    int64_t place;
+  };
+  TFB_HOST_DEVICE Position At(int64_t k) const { return {keys[k], place(k)}; }
+
+  // Whether position k is the first one of a row. Both keys are asked for at once.
+  TFB_HOST_DEVICE bool is_head(int64_t k) const {
+    const uint64_t before = keys[k == 0 ? 0 : k - 1], key = keys[k];
+    return static_cast<int64_t>(key - first_key) < rows && (k == 0 || key != before);
+  }
   TFB_HOST_DEVICE int64_t row(int64_t k) const { return static_cast<int64_t>(keys[k] - first_key); }
   TFB_HOST_DEVICE int64_t place(int64_t k) const { return order[k] - first_place; }
   TFB_HOST_DEVICE bool has(int64_t k, uint64_t key) const { return k < size && keys[k] == key; }
@@ -47,13 +61,61 @@ inline constexpr int64_t kPiece = 64;
 // How many columns of partial sums SumOfRow wants for a job: one a whole piece.
 inline int64_t NumPieces(int64_t size) { return size / kPiece + 1; }
 
-// The sum of the terms at positions [k, k + 64) that belong to the row of position k. term(place): T.
-template <class T, class Term>
-TFB_HOST_DEVICE T SumOfPiece(const RowGroups& groups, int64_t k, const Term& term) {
-  const uint64_t key = groups.keys[k];
-  T sum = term(groups.place(k));
-  for (int64_t i = 1; i < kPiece && groups.has(k + i, key); ++i) sum += term(groups.place(k + i));
+// How many terms a thread asks for at once.
+inline constexpr int kTermsAtOnce = 4;
+
+// Terms of one key, at positions k, k + step, …: those from the first position on that is not the key's, or not below
+// `end`, are none and are not loaded. load(position, what stands there): T. Of Groups is wanted: size, and At(position)
+// with a member `key`.
+template <class T>
+struct NextTerms {
+  T terms[kTermsAtOnce] = {};
+  bool has[kTermsAtOnce];
+
+  template <class Groups, class Key, class Load>
+  TFB_HOST_DEVICE NextTerms(const Groups& groups, Key key, int64_t k, int64_t step, int64_t end, const Load& load) {
+    decltype(groups.At(k)) at[kTermsAtOnce];
+    TFB_UNROLL
+    for (int j = 0; j < kTermsAtOnce; ++j) at[j] = groups.At(Min(k + j * step, groups.size - 1));
+    TFB_UNROLL
+    for (int j = 0; j < kTermsAtOnce; ++j) has[j] = k + j * step < end && at[j].key == key;
+    TFB_UNROLL
+    for (int j = 0; j < kTermsAtOnce; ++j) {
+      if (has[j]) terms[j] = load(k + j * step, at[j]);
+    }
+  }
+
+  // Adds terms first, first + 1, … to the sum, in this order.
+  TFB_HOST_DEVICE void AddTo(T* sum, int first = 0) const {
+    TFB_UNROLL
+    for (int j = 0; j < kTermsAtOnce; ++j) {
+      if (j >= first && has[j]) *sum += terms[j];
+    }
+  }
+  TFB_HOST_DEVICE bool all() const { return has[kTermsAtOnce - 1]; }
+};
+
+// The sum of the terms at positions [k, k + 64) that belong to the row of position k. term(what stands there): T.
+// whole: whether all 64 do, so that there may be more.
+template <class T, class Groups, class Term>
+TFB_HOST_DEVICE T SumOfPiece(const Groups& groups, int64_t k, const Term& term, bool* whole) {
+  const auto key = groups.At(k).key;
+  const int64_t end = Min(k + kPiece, groups.size);
+  const auto load = [&](int64_t, const auto& at) { return term(at); };
+  NextTerms<T> next(groups, key, k, 1, end, load);
+  T sum = next.terms[0];
+  next.AddTo(&sum, 1);
+  while (next.all() && (k += kTermsAtOnce) < end) {
+    next = NextTerms<T>(groups, key, k, 1, end, load);
+    next.AddTo(&sum);
+  }
+  *whole = next.all();
   return sum;
+}
+template <class T, class Groups, class Term>
+TFB_HOST_DEVICE T SumOfPiece(const Groups& groups, int64_t k, const Term& term) {
+  bool whole;
+  return SumOfPiece<T>(groups, k, term, &whole);
 }
 
 // Where in block `block` of 64 positions a piece begins that is not the first of its row; -1 for nowhere. There is at
@@ -75,20 +137,27 @@ TFB_HOST_DEVICE int64_t LaterPiece(const RowGroups& groups, int64_t block) {
   return groups.has(piece, key) && groups.row(piece) < groups.rows ? piece : -1;
 }
 
-// One column of partial sums [NumPieces, dim], by LaterPiece's blocks.
+// A column of partial sums [NumPieces, columns], by LaterPiece's blocks. T: what a thread takes at once, as columns are
+// counted.
 template <class T>
 struct PartialAt {
   const T* column;
-  int64_t dim;
-  TFB_HOST_DEVICE T operator()(int64_t block) const { return column[block * dim]; }
+  int64_t columns;
+  TFB_HOST_DEVICE T operator()(int64_t block) const { return column[block * columns]; }
 };
 
-// The sum of all terms of the row whose head is at k.
-template <class T, class Term>
-TFB_HOST_DEVICE T SumOfRow(const RowGroups& groups, int64_t k, const Term& term, const PartialAt<T>& partial) {
-  T sum = SumOfPiece<T>(groups, k, term);
-  const uint64_t key = groups.keys[k];
-  for (int64_t piece = k + kPiece; groups.has(piece, key); piece += kPiece) sum += partial(piece / kPiece);
+// The sum of all terms of the row whose head is at k. partial(block): the sum of the piece that begins in that block.
+template <class T, class Groups, class Term, class Partial>
+TFB_HOST_DEVICE T SumOfRow(const Groups& groups, int64_t k, const Term& term, const Partial& partial) {
+  bool more = false;
+  T sum = SumOfPiece<T>(groups, k, term, &more);
+  const auto key = groups.At(k).key;
+  const auto load = [&](int64_t piece, const auto&) { return partial(piece / kPiece); };
+  for (k += kPiece; more && k < groups.size; k += kTermsAtOnce * kPiece) {
+    const NextTerms<T> next(groups, key, k, kPiece, groups.size, load);
+    next.AddTo(&sum);
+    more = next.all();
+  }
   return sum;
 }
 

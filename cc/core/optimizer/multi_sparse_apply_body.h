@@ -1,7 +1,9 @@
-// Sparse steps on many Variables as bodies for the GPU: a unit is one column of one row.
+// Sparse steps on many Variables as bodies for the GPU: a unit is 16 bytes of a row where all rows are
+// aligned to that, else one column.
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_MULTI_SPARSE_APPLY_BODY_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_MULTI_SPARSE_APPLY_BODY_H_
 
+#include <algorithm>
 #include <vector>
 
 #include "cc/core/optimizer/multi_apply_body.h"
@@ -10,12 +12,15 @@
 namespace tf_booster {
 namespace gpu {
 
-// TensorFlow's sums start at 0, and 0 + -0 is 0.
-template <class T>
+// TensorFlow's sums start at 0, and 0 + -0 is 0. V: the columns that a thread takes, Pack<T> or One<T>.
+template <class V>
 struct GradientTerm {
-  const T* column;  // Of the first gradient.
+  const typename V::Type* column;  // Of the first gradient.
   int64_t dim;
-  TFB_HOST_DEVICE T operator()(int64_t place) const { return T(0) + column[place * dim]; }
+  TFB_HOST_DEVICE V operator()(const RowGroups::Position& at) const {
+    V sum = {};
+    return sum += *reinterpret_cast<const V*>(column + at.place * dim);
+  }
 };
 
 template <class Step>
@@ -24,78 +29,102 @@ struct RowsJob {
   SparseJob<Step> variable;
   RowGroups groups;
   T* partials = nullptr;  // [NumPieces, dim]
+  bool packed = false;    // 16 bytes of columns a thread: all rows begin at multiples of that.
   int64_t units = 0;
 
-  TFB_HOST_DEVICE T SumAt(int64_t k, int64_t column) const {
-    return SumOfRow<T>(groups, k, GradientTerm<T>{variable.grads + column, variable.dim},
-                       PartialAt<T>{partials + column, variable.dim});
+  template <class V>
+  TFB_HOST_DEVICE GradientTerm<V> TermOf(int64_t column) const {
+    return {variable.grads + column, variable.dim};
+  }
+  template <class V>
+  TFB_HOST_DEVICE V SumAt(int64_t k, int64_t column) const {
+    const V* const sums = reinterpret_cast<const V*>(partials + column);
+    return SumOfRow<V>(groups, k, TermOf<V>(column), PartialAt<V>{sums, variable.dim / V::kSize});
   }
 };
 
-// Unit: a column of a block of 64 positions. Sums the pieces of long rows.
+// Unit: columns of a block of 64 positions. Sums the pieces of long rows.
 template <class Step>
 struct SumPieces {
   TFB_HOST_DEVICE void operator()(const RowsJob<Step>& job, int64_t unit) const {
-    const int64_t dim = job.variable.dim, block = unit / dim, column = unit - block * dim;
-    const int64_t piece = LaterPiece(job.groups, block);
-    if (piece < 0) return;
-    using T = typename Step::Type;
-    job.partials[unit] = SumOfPiece<T>(job.groups, piece, GradientTerm<T>{job.variable.grads + column, dim});
+    RunColumns<typename Step::Type>(
+        job.packed, job.variable.dim, unit, [&](auto columns, int64_t block, int64_t column) {
+          using V = decltype(columns);
+          const int64_t piece = LaterPiece(job.groups, block);
+          if (piece < 0) return;
+          V* const sum = reinterpret_cast<V*>(job.partials + block * job.variable.dim + column);
+          StorePack(sum, SumOfPiece<V>(job.groups, piece, job.template TermOf<V>(column)));
+        });
   }
 };
 
-// What a thread does with its element: loads it with its slots, changes it, stores it.
-template <class Step, class Change>
-TFB_HOST_DEVICE void ChangeElement(const SparseJob<Step>& variable, int64_t at, const Change& change) {
-  typename Step::Type values[1 + Step::kSlots];
-  for (int k = 0; k <= Step::kSlots; ++k) values[k] = variable.arrays[k][at];
-  change(values);
-  for (int k = 0; k <= Step::kSlots; ++k) variable.arrays[k][at] = values[k];
+// What a thread does with its columns: loads them with their slots, changes them, stores them. change(arrays).
+template <class V, class Step, class Change>
+TFB_HOST_DEVICE void ChangeArrays(const SparseJob<Step>& variable, int64_t at, const Change& change) {
+  V arrays[1 + Step::kSlots];
+  TFB_UNROLL
+  for (int k = 0; k <= Step::kSlots; ++k) arrays[k] = *reinterpret_cast<const V*>(variable.arrays[k] + at);
+  change(arrays);
+  TFB_UNROLL
+  for (int k = 0; k <= Step::kSlots; ++k) StorePack(reinterpret_cast<V*>(variable.arrays[k] + at), arrays[k]);
 }
 
-// Unit: a column of a position. Rows with a gradient step, at the position of their head.
+// Unit: columns of a position. Rows with a gradient step, at the position of their head.
 template <class Step>
 struct StepRowsUnit {
   using T = typename Step::Type;
+  static constexpr int kArrays = 1 + Step::kSlots;
   Step step;
   bool sum_duplicates;
 
   TFB_HOST_DEVICE void operator()(const RowsJob<Step>& job, int64_t unit) const {
-    const int64_t dim = job.variable.dim, k = unit / dim, column = unit - k * dim;
-    const RowGroups& groups = job.groups;
-    if (!groups.is_head(k)) return;
-    ChangeElement(job.variable, groups.row(k) * dim + column, [&](T* values) {
-      if (sum_duplicates) {
-        StepWith(job.SumAt(k, column), values);
-      } else {
-        const uint64_t key = groups.keys[k];
-        for (int64_t i = k; groups.has(i, key); ++i) {
-          StepWith(job.variable.grads[groups.place(i) * dim + column], values);
+    RunColumns<typename Step::Type>(job.packed, job.variable.dim, unit, [&](auto columns, int64_t k, int64_t column) {
+      using V = decltype(columns);
+      const RowGroups& groups = job.groups;
+      if (!groups.is_head(k)) return;
+      const int64_t dim = job.variable.dim;
+      ChangeArrays<V>(job.variable, groups.row(k) * dim + column, [&](V* arrays) {
+        if (sum_duplicates) {
+          StepWith(job.template SumAt<V>(k, column), arrays);
+        } else {
+          const uint64_t key = groups.keys[k];
+          for (int64_t i = k; groups.has(i, key); ++i) {
+            StepWith(*reinterpret_cast<const V*>(job.variable.grads + groups.place(i) * dim + column), arrays);
+          }
         }
-      }
+      });
     });
   }
 
-  TFB_HOST_DEVICE void StepWith(T grad, T* values) const {
-    step.Decay(values);
-    step.Step(grad, values);
-    step.Finish(values);
+  template <class V>
+  TFB_HOST_DEVICE void StepWith(const V& grad, V* arrays) const {
+    ChangeColumns<kArrays>(arrays, [&](int i, T* values) {
+      step.Decay(values);
+      step.Step(grad.at[i], values);
+      step.Finish(values);
+    });
   }
 };
 
-// Unit: a column of a row. Every row decays and moves.
+// Unit: columns of a row. Every row decays and moves.
 template <class Step>
 struct StepEveryRowUnit {
   using T = typename Step::Type;
+  static constexpr int kArrays = 1 + Step::kSlots;
   Step step;
 
   TFB_HOST_DEVICE void operator()(const RowsJob<Step>& job, int64_t unit) const {
-    const int64_t row = unit / job.variable.dim, column = unit - row * job.variable.dim;
-    const int32_t head = job.groups.head_of[row];
-    ChangeElement(job.variable, unit, [&](T* values) {
-      step.Decay(values);
-      if (head > 0) step.Step(job.SumAt(head - 1, column), values);
-      step.Finish(values);
+    RunColumns<typename Step::Type>(job.packed, job.variable.dim, unit, [&](auto columns, int64_t row, int64_t column) {
+      using V = decltype(columns);
+      const int32_t head = job.groups.head_of[row];
+      ChangeArrays<V>(job.variable, row * job.variable.dim + column, [&](V* arrays) {
+        const V grad = head > 0 ? job.template SumAt<V>(head - 1, column) : V();
+        ChangeColumns<kArrays>(arrays, [&](int i, T* values) {
+          step.Decay(values);
+          if (head > 0) step.Step(grad.at[i], values);
+          step.Finish(values);
+        });
+      });
     });
   }
 };
@@ -113,6 +142,13 @@ struct StepEveryRow {
   TFB_HOST_DEVICE StepEveryRowUnit<Step> Prepare() const { return {MakeStep<Step>(inputs)}; }
 };
 
+// Whether rows consist of packs, and begin at multiples of their size. Scratch memory does.
+template <class Step>
+bool CanPack(const SparseJob<Step>& job) {
+  return job.dim % Pack<typename Step::Type>::kSize == 0 && IsPackAligned(job.grads) &&
+         std::all_of(job.arrays, job.arrays + 1 + Step::kSlots, IsPackAligned);
+}
+
 // With a null queue it only takes its memory from `scratch`.
 template <class Step, class Index, class Queue>
 void MultiSparseApply(Queue* queue, const std::vector<SparseJob<Step>>& jobs,
@@ -123,12 +159,12 @@ void MultiSparseApply(Queue* queue, const std::vector<SparseJob<Step>>& jobs,
   const std::vector<RowGroups> groups = GroupRows(queue, numbers, every_row, scratch);
   std::vector<RowsJob<Step>> steps, pieces;
   for (size_t i = 0; i < jobs.size(); ++i) {
-    RowsJob<Step> job = {jobs[i], groups[i], nullptr, 0};
-    const int64_t piece_units = NumPieces(groups[i].size) * jobs[i].dim;
-    if (sums) job.partials = scratch->Take<T>(piece_units);
-    job.units = (groups[i].size + kPiece - 1) / kPiece * jobs[i].dim;
+    RowsJob<Step> job = {jobs[i], groups[i], nullptr, CanPack(jobs[i]), 0};
+    if (sums) job.partials = scratch->Take<T>(NumPieces(groups[i].size) * jobs[i].dim);
+    const int64_t units_of_row = UnitsOfRow<T>(job.packed, jobs[i].dim);
+    job.units = CeilDiv(groups[i].size, kPiece) * units_of_row;
     pieces.push_back(job);
-    job.units = (every_row ? groups[i].rows : groups[i].size) * jobs[i].dim;
+    job.units = (every_row ? groups[i].rows : groups[i].size) * units_of_row;
     steps.push_back(job);
   }
   if (queue == nullptr) return;

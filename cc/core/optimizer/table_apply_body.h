@@ -1,5 +1,6 @@
-// One optimizer step on a table on the card: places of gradients, one stable sort by key, then one pass over the rows
-// with their slots. Nothing waits for the card but what GpuTable::UpdateAsync may wait for, and check_numerics.
+// One optimizer step on a table on the card: places of gradients, one stable sort by key, one record for each sorted
+// place, then one pass over the rows with their slots. Nothing waits for the card but what GpuTable::UpdateAsync may
+// wait for, and check_numerics.
 #ifndef TF_BOOSTER_CC_CORE_OPTIMIZER_TABLE_APPLY_BODY_H_
 #define TF_BOOSTER_CC_CORE_OPTIMIZER_TABLE_APPLY_BODY_H_
 
@@ -17,24 +18,6 @@
 
 namespace tf_booster {
 namespace gpu {
-
-// Four columns at a time where rows and gradients allow it.
-struct Float4 {
-  Pack<float> pack;
-  TFB_HOST_DEVICE Float4& operator+=(const Float4& other) {
-    for (int i = 0; i < 4; ++i) pack.at[i] += other.pack.at[i];
-    return *this;
-  }
-  TFB_HOST_DEVICE float& at(int i) { return pack.at[i]; }
-};
-struct Float1 {
-  float value;
-  TFB_HOST_DEVICE Float1& operator+=(const Float1& other) {
-    value += other.value;
-    return *this;
-  }
-  TFB_HOST_DEVICE float& at(int) { return value; }
-};
 
 // Units: keys of a probe, of those that go into one batch.
 struct ProbeJob {
@@ -88,32 +71,60 @@ struct FindNonFinite {
   }
 };
 
-// Gradients by key, and the table. V: Float4 or Float1; columns are counted in V.
+// A gradient in the order of keys, with all that is asked about it: who sums and steps reads this and then the gradient
+// or the row. From the sort's arrays it would be the order, then the pointer, then the gradient, each waiting for the
+// one before.
+struct alignas(16) SortedGradient {
+  const float* grad;
+  uint32_t key;  // Its place among the batch's keys; their number for a gradient of none.
+  uint32_t row;  // The table's row at the first gradient of a key that has one, else 0.
+};
+static_assert(sizeof(SortedGradient) == kPackBytes, "one load");
+
+struct SortedGradients {
+  const SortedGradient* gradients = nullptr;
+  int64_t size = 0;
+  TFB_HOST_DEVICE SortedGradient At(int64_t k) const { return LoadPack(gradients + k); }
+};
+
+// Unit: a sorted position.
+struct WriteSorted {
+  RowGroups groups;
+  const float* const* grads;  // Of each place.
+  const uint32_t* rows;       // Of each key; 0: none.
+  SortedGradient* sorted;
+
+  TFB_HOST_DEVICE void operator()(int64_t k) const {
+    const float* const grad = grads[groups.place(k)];
+    const uint32_t row = groups.is_head(k) ? rows[groups.row(k)] : 0;
+    StorePack(sorted + k, {grad, static_cast<uint32_t>(groups.row(k)), row});
+  }
+};
+
+// Gradients by key, and the table. V: Pack<float> or One<float>; columns are counted in V.
 template <class V>
 struct TableRowsJob {
   RowGroups groups;
-  const float* const* grads = nullptr;  // Of each place.
-  V* partials = nullptr;                // [NumPieces, columns]
+  SortedGradients sorted;
+  V* partials = nullptr;  // [NumPieces, columns]
   int64_t columns = 0;
   DeviceRows table;
-  const uint32_t* rows = nullptr;  // Of each key; 0: none.
   int64_t units = 0;
 
   struct Term {
-    const float* const* grads;
     int64_t column;
-    TFB_HOST_DEVICE V operator()(int64_t place) const { return reinterpret_cast<const V*>(grads[place])[column]; }
+    TFB_HOST_DEVICE V operator()(const SortedGradient& at) const { return reinterpret_cast<const V*>(at.grad)[column]; }
   };
-  TFB_HOST_DEVICE Term TermOf(int64_t column) const { return {grads, column}; }
 };
 
 // Unit: a column of a block of 64 positions. Sums the pieces of keys with many gradients.
 struct SumTablePieces {
   template <class V>
   TFB_HOST_DEVICE void operator()(const TableRowsJob<V>& job, int64_t unit) const {
+    using Term = typename TableRowsJob<V>::Term;
     const int64_t block = unit / job.columns, column = unit - block * job.columns;
     const int64_t piece = LaterPiece(job.groups, block);
-    if (piece >= 0) job.partials[unit] = SumOfPiece<V>(job.groups, piece, job.TermOf(column));
+    if (piece >= 0) StorePack(job.partials + unit, SumOfPiece<V>(job.sorted, piece, Term{column}));
   }
 };
 
@@ -124,22 +135,19 @@ struct StepTableRowsUnit {
 
   template <class V>
   TFB_HOST_DEVICE void operator()(const TableRowsJob<V>& job, int64_t unit) const {
-    constexpr int kArrays = 1 + Step::kSlots, kWidth = static_cast<int>(sizeof(V) / sizeof(float));
+    constexpr int kArrays = 1 + Step::kSlots;
+    using Term = typename TableRowsJob<V>::Term;
     const int64_t k = unit / job.columns, column = unit - k * job.columns;
-    if (!job.groups.is_head(k)) return;
-    const uint32_t row = job.rows[job.groups.row(k)];
+    const uint32_t row = job.sorted.At(k).row;
     if (row == 0) return;
-    V grad = SumOfRow<V>(job.groups, k, job.TermOf(column), PartialAt<V>{job.partials + column, job.columns});
-    float* const begin = job.table.Values(row) + column * kWidth;
-    V arrays[kArrays];
+    float* const begin = job.table.Values(row) + column * V::kSize;
+    V arrays[kArrays];  // Asked for before the gradients, which take longer.
+    TFB_UNROLL
     for (int a = 0; a < kArrays; ++a) arrays[a] = *reinterpret_cast<const V*>(begin + a * job.table.dim);
-    for (int c = 0; c < kWidth; ++c) {
-      float values[kArrays];
-      for (int a = 0; a < kArrays; ++a) values[a] = arrays[a].at(c);
-      step.Step(grad.at(c), values);
-      for (int a = 0; a < kArrays; ++a) arrays[a].at(c) = values[a];
-    }
-    for (int a = 0; a < kArrays; ++a) *reinterpret_cast<V*>(begin + a * job.table.dim) = arrays[a];
+    const V grad = SumOfRow<V>(job.sorted, k, Term{column}, PartialAt<V>{job.partials + column, job.columns});
+    ChangeColumns<kArrays>(arrays, [&](int c, float* values) { step.Step(grad.at[c], values); });
+    TFB_UNROLL
+    for (int a = 0; a < kArrays; ++a) StorePack(reinterpret_cast<V*>(begin + a * job.table.dim), arrays[a]);
   }
 };
 
@@ -167,10 +175,10 @@ class TableApply {
     for (const SparseGradient& gradient : batch.gradients) {
       codes_.push_back({gradient.codes, gradient.grads, total_, gradient.size});
       total_ += gradient.size;
-      aligned_ &= reinterpret_cast<uintptr_t>(gradient.grads) % sizeof(Pack<float>) == 0;
+      aligned_ &= IsPackAligned(gradient.grads);
     }
     for (const ProbeRef& probe : batch.probes) num_keys_ += probe.size;
-    aligned_ &= dim_ % 4 == 0;
+    aligned_ &= dim_ % Pack<float>::kSize == 0;
   }
 
   template <class Step>
@@ -195,11 +203,11 @@ class TableApply {
     return table_.UpdateAsync(update, [&](const DeviceState& view, const uint32_t* rows) {
       if (total_ == 0) return Status();
       if (dim_ == 1) {
-        StepRows<Float1, typename OneColumnOf<Step>::Type>(view.rows, rows, inputs, &memory);
+        StepRows<One<float>, typename OneColumnOf<Step>::Type>(view.rows, rows, inputs, &memory);
       } else if (aligned_) {
-        StepRows<Float4, Step>(view.rows, rows, inputs, &memory);
+        StepRows<Pack<float>, Step>(view.rows, rows, inputs, &memory);
       } else {
-        StepRows<Float1, Step>(view.rows, rows, inputs, &memory);
+        StepRows<One<float>, Step>(view.rows, rows, inputs, &memory);
       }
       return Status();
     });
@@ -215,6 +223,7 @@ class TableApply {
   void TakeArrays(Scratch* scratch) {
     places_ = scratch->Take<int32_t>(total_);
     grads_ = scratch->Take<const float*>(total_);
+    sorted_ = scratch->Take<SortedGradient>(total_);
     partials_ = scratch->Take<float>(NumPieces(total_) * dim_);
     non_finite_ = scratch->Take<uint64_t>(1);
     merged_keys_ = scratch->Take<int64_t>(merges() ? num_keys_ : 0);
@@ -301,11 +310,11 @@ class TableApply {
     ForEachUnit(queue_, codes_, place);
     TableRowsJob<V> job;
     job.groups = GroupRows<Queue, int32_t>(&queue_, {{places_, total_, num_keys_}}, false, memory)[0];
-    job.grads = grads_;
+    ForEach(queue_, total_, WriteSorted{job.groups, grads_, rows, sorted_});
+    job.sorted = {sorted_, total_};
     job.partials = reinterpret_cast<V*>(partials_);
-    job.columns = dim_ * static_cast<int64_t>(sizeof(float)) / static_cast<int64_t>(sizeof(V));
+    job.columns = dim_ / V::kSize;
     job.table = table;
-    job.rows = rows;
     job.units = CeilDiv(job.groups.size, kPiece) * job.columns;
     ForEachUnit(queue_, std::vector<TableRowsJob<V>>{job}, SumTablePieces());
     job.units = job.groups.size * job.columns;
@@ -324,6 +333,7 @@ class TableApply {
 
   int32_t* places_ = nullptr;
   const float** grads_ = nullptr;
+  SortedGradient* sorted_ = nullptr;
   float* partials_ = nullptr;
   uint64_t* non_finite_ = nullptr;
   int64_t* merged_keys_ = nullptr;

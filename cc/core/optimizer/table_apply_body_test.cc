@@ -11,6 +11,7 @@
 
 #include "cc/core/gpu/card_or_host.h"
 #include "cc/core/gpu/host_queue.h"
+#include "cc/core/gpu/testing/duplicates.h"
 #include "cc/core/hash_table/contract/table_checks.h"
 #include "cc/core/hash_table/cpu_table.h"
 
@@ -205,6 +206,57 @@ TEST(ManyGradientsOfOneKey) {
     StepInputs<float> inputs = {{lr.data()}, false};
     EXPECT_OK(Apply<table_step::GradientDescent>(*tables.card, training.batch, inputs, 3));
     tables.ExpectSame();
+  }
+}
+
+// Sums that have other bits in another order, against the step with the sum that row_groups.h promises. The last key's
+// gradients are at the very end, behind them nothing, or those of no key.
+void CheckSums(int64_t dim, bool misaligned, bool with_unknown, size_t first) {
+  Tables tables(OneField(dim, 0), 3);
+  SerialFor pf;
+  const auto counts = testing::Rotated(testing::ManyDuplicates(), first);
+  const int64_t num_keys = static_cast<int64_t>(counts.size());
+  Array<int64_t> keys(num_keys), ones(num_keys, 1);
+  const Array<uint32_t> fields(num_keys, 0);
+  for (int64_t k = 0; k < num_keys; ++k) keys[k] = 100 + 7 * k;
+  Array<int64_t> codes = testing::RowsWithDuplicates<Array<int64_t>>(counts, 5);
+  for (int64_t& code : codes) ++code;
+  if (with_unknown) codes.insert(codes.begin() + 3, {0, num_keys + 1, 0});
+  std::mt19937 random(11);
+  Array<float> grads(codes.size() * dim + 1);
+  for (float& grad : grads) grad = testing::NumberOfAnySize<float>(&random);
+  const float* const begin = grads.data() + (misaligned ? 1 : 0);
+  const KeyBatch batch_keys = {keys.data(), fields.data(), num_keys};
+  std::vector<float> before(num_keys * dim), after(num_keys * dim);
+  EXPECT_OK(tables.card->FindOrInsert(batch_keys, before.data(), pf));
+
+  const Array<float> lr = {0.25f};
+  SparseApplyBatch batch;
+  batch.probes = {{keys.data(), fields.data(), ones.data(), nullptr, num_keys}};
+  batch.gradients = {{codes.data(), begin, static_cast<int64_t>(codes.size())}};
+  batch.grad_dim = dim;
+  EXPECT_OK(Apply<table_step::GradientDescent>(*tables.card, batch, {{lr.data()}, false}, 3));
+  EXPECT_OK(tables.card->Find(batch_keys, after.data(), nullptr, pf));
+  for (int64_t k = 0; k < num_keys; ++k) {
+    for (int64_t c = 0; c < dim && counts[k] > 0; ++c) {
+      std::vector<float> terms;
+      for (size_t i = 0; i < codes.size(); ++i) {
+        if (codes[i] == k + 1) terms.push_back(begin[static_cast<int64_t>(i) * dim + c]);
+      }
+      table_step::GradientDescent(lr.data(), false).Step(testing::SumInPieces(terms), &before[k * dim + c]);
+    }
+  }
+  EXPECT_TRUE(before == after);
+}
+
+TEST(SumsHaveOneOrder) {
+  for (size_t first = 0; first < testing::ManyDuplicates().size(); ++first) {
+#if defined(__CUDACC__)
+    if (first % 4 != 2) continue;  // The PTX machine is slow.
+#endif
+    for (const int64_t dim : {1, 3, 4, 20}) {
+      for (const bool misaligned : {false, true}) CheckSums(dim, misaligned, first % 2 == 0, first);
+    }
   }
 }
 

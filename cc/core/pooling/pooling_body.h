@@ -1,4 +1,5 @@
-// Pooling as bodies for the GPU: a unit is one column of a row of the batch, or of an embedding for the gradient.
+// Pooling as bodies for the GPU: a unit is 16 bytes of a row of the batch, or of an embedding for the
+// gradient, where all rows are aligned to that, else one column.
 #ifndef TF_BOOSTER_CC_CORE_POOLING_POOLING_BODY_H_
 #define TF_BOOSTER_CC_CORE_POOLING_POOLING_BODY_H_
 
@@ -23,64 +24,124 @@ TFB_HOST_DEVICE Places PlacesOf(const PoolJob<T>& job, int64_t row) {
   return {begin, last < begin ? begin : Min(last, job.ids)};
 }
 
-// One column of the embeddings of a row.
-template <class T>
-struct Column {
+// Columns of the embeddings of a row. V: Pack<T> or One<T>.
+template <class V>
+struct Columns {
+  using T = typename V::Type;
   const PoolJob<T>& job;
   int64_t begin, column;
-  TFB_HOST_DEVICE T operator()(int64_t i) const {
-    const int64_t at = job.segments.idx[begin + i];
-    return at >= 0 && at < job.segments.distinct ? job.in[at * job.segments.dim + column] : T(0);
+
+  TFB_HOST_DEVICE V operator()(int64_t i) const {
+    V value;
+    Load<1>(i, i + 1, &value);
+    return value;
+  }
+  // Of embeddings i, i + 1, … below n. All indices are asked for, then all values: one after the other the card's
+  // memory would be waited for twice for each.
+  template <int kCount>
+  TFB_HOST_DEVICE void Load(int64_t i, int64_t n, V* values) const {
+    int32_t at[kCount];
+    TFB_UNROLL
+    for (int j = 0; j < kCount; ++j) at[j] = i + j < n ? job.segments.idx[begin + i + j] : -1;
+    TFB_UNROLL
+    for (int j = 0; j < kCount; ++j) {
+      values[j] = V();
+      if (at[j] >= 0 && at[j] < job.segments.distinct) {
+        values[j] = *reinterpret_cast<const V*>(job.in + int64_t{at[j]} * job.segments.dim + column);
+      }
+    }
   }
   TFB_HOST_DEVICE T weight(int64_t i) const { return static_cast<T>(job.segments.weights[begin + i]); }
+
+  // The same, each multiplied by its weight.
+  template <int kCount>
+  TFB_HOST_DEVICE void LoadWeighted(int64_t i, int64_t n, V* values) const {
+    T weights[kCount];
+    TFB_UNROLL
+    for (int j = 0; j < kCount; ++j) weights[j] = i + j < n ? weight(i + j) : T(0);
+    Load<kCount>(i, n, values);
+    TFB_UNROLL
+    for (int j = 0; j < kCount; ++j) values[j] *= weights[j];
+  }
 };
 
-// As PoolRow in segment_pooling.cc, on one column.
-template <class T>
-TFB_HOST_DEVICE T PoolColumn(const Column<T>& in, int64_t n, Combiner combiner) {
-  if (n == 0) return T(0);
-  T sum = in(0);
+// sum += values[first], …, as many as there are below n.
+template <int kCount, class V>
+TFB_HOST_DEVICE void AddTo(V* sum, const V* values, int64_t n, int first = 0) {
+  TFB_UNROLL
+  for (int j = 0; j < kCount; ++j) {
+    if (j >= first && j < n) *sum += values[j];
+  }
+}
+
+// As PoolRow in segment_pooling.cc, on some columns.
+template <class V>
+TFB_HOST_DEVICE V PoolColumns(const Columns<V>& in, int64_t n, Combiner combiner) {
+  using T = typename V::Type;
+  if (n == 0) return V();
+  const int64_t first = n == 1 ? 1 : (n & 7) < 2 ? (n & 7) + 8 : n & 7;
+  V values[8];
+  in.template Load<8>(0, first, values);
+  V sum = values[0];
   if (n == 1) return sum;
-  const int64_t first = (n & 7) < 2 ? (n & 7) + 8 : n & 7;
-  for (int64_t i = 1; i < first; ++i) sum += in(i);
+  const V ninth = first > 8 ? in(8) : V();
+  AddTo<8>(&sum, values, first, 1);
+  if (first > 8) sum += ninth;
   const T divisor =
       combiner == Combiner::kSqrtN ? static_cast<T>(std::sqrt(static_cast<double>(n))) : static_cast<T>(n);
   if (combiner != Combiner::kSum && n < 10) sum *= T(1) / divisor;
   for (int64_t i = first; i < n; i += 8) {
-    T block = in(i);
-    for (int64_t j = 1; j < 8; ++j) block += in(i + j);
+    in.template Load<8>(i, n, values);
+    V block = values[0];
+    AddTo<8>(&block, values, 8, 1);
     sum += block;
   }
   if (combiner != Combiner::kSum && n >= 10) sum /= divisor;
   return sum;
 }
 
-// As PoolWeightedRow, on one column.
-template <class T>
-TFB_HOST_DEVICE T PoolWeightedColumn(const Column<T>& in, int64_t n, Combiner combiner) {
+// As PoolWeightedRow, on some columns. A pack does not reach over the end of those that fill Eigen's vectors.
+template <class V>
+TFB_HOST_DEVICE V PoolWeightedColumns(const Columns<V>& in, int64_t n, Combiner combiner) {
+  using T = typename V::Type;
   constexpr int64_t kVector = kEigenVectorBytes / static_cast<int64_t>(sizeof(T));
-  T sum(0);
+  static_assert(kVector % V::kSize == 0, "");
+  V sum = {}, values[4];
+  int64_t i = 0;
   if (n == 1) {
-    sum = in(0) * in.weight(0);
+    in.template LoadWeighted<1>(0, 1, &sum);
+    i = 1;
   } else if (n >= kEigenUnrolledRows && in.column < in.job.segments.dim / kVector * kVector) {
-    const int64_t unrolled = n / 4 * 4;
-    T sums[4] = {};
-    for (int64_t i = 0; i < unrolled; i += 4) {
-      for (int k = 0; k < 4; ++k) sums[k] += in(i + k) * in.weight(i + k);
+    V sums[4] = {};
+    for (; i < n / 4 * 4; i += 4) {
+      in.template LoadWeighted<4>(i, n, values);
+      TFB_UNROLL
+      for (int k = 0; k < 4; ++k) sums[k] += values[k];
     }
-    sum = ((sums[0] + sums[1]) + sums[2]) + sums[3];
-    for (int64_t i = unrolled; i < n; ++i) sum += in(i)*in.weight(i);
-  } else {
-    for (int64_t i = 0; i < n; ++i) sum += in(i)*in.weight(i);
+    sum = sums[0];
+    TFB_UNROLL
+    for (int k = 1; k < 4; ++k) sum += sums[k];
+  }
+  for (; i < n; i += 4) {
+    in.template LoadWeighted<4>(i, n, values);
+    AddTo<4>(&sum, values, n - i);
   }
   if (combiner == Combiner::kSum) return sum;
   const T divisor = WeightDivisor<T>(in.job.segments.weights + in.begin, n, combiner);
-  return divisor == T(0) ? T(0) : sum / divisor;
+  if (divisor == T(0)) return V();
+  return sum /= divisor;
+}
+
+// Whether the rows of both sides consist of packs, and begin at multiples of their size.
+template <class T>
+bool CanPack(const PoolJob<T>& job) {
+  return job.segments.dim % Pack<T>::kSize == 0 && IsPackAligned(job.in) && IsPackAligned(job.out);
 }
 
 template <class T>
 struct PoolUnits {
   PoolJob<T> job;
+  bool packed;
   int64_t units;
 };
 
@@ -89,49 +150,73 @@ struct PoolUnit {
   TFB_HOST_DEVICE void operator()(const PoolUnits<T>& units, int64_t unit) const {
     const PoolJob<T>& job = units.job;
     const PoolingSegments& s = job.segments;
-    const int64_t row = unit / s.dim, column = unit - row * s.dim;
-    T sum(0);
-    if (s.zero_rows == nullptr || !s.zero_rows[row]) {
-      const Places places = PlacesOf(job, row);
-      const Column<T> in = {job, places.begin, column};
-      const int64_t n = places.end - places.begin;
-      sum = s.weights != nullptr ? PoolWeightedColumn(in, n, s.combiner) : PoolColumn(in, n, s.combiner);
-    }
-    job.out[unit] = sum;
+    RunColumns<T>(units.packed, s.dim, unit, [&](auto columns, int64_t row, int64_t column) {
+      using V = decltype(columns);
+      V sum = {};
+      if (s.zero_rows == nullptr || !s.zero_rows[row]) {
+        const Places places = PlacesOf(job, row);
+        const Columns<V> in = {job, places.begin, column};
+        const int64_t n = places.end - places.begin;
+        sum = s.weights != nullptr ? PoolWeightedColumns(in, n, s.combiner) : PoolColumns(in, n, s.combiner);
+      }
+      StorePack(reinterpret_cast<V*>(job.out + row * s.dim + column), sum);
+    });
   }
 };
 
 template <class Queue, class T>
 void PoolOnQueue(Queue& queue, const std::vector<PoolJob<T>>& jobs) {
   std::vector<PoolUnits<T>> units;
-  for (const auto& job : jobs) units.push_back({job, job.segments.rows * job.segments.dim});
+  for (const auto& job : jobs) {
+    const bool packed = CanPack(job);
+    units.push_back({job, packed, job.segments.rows * UnitsOfRow<T>(packed, job.segments.dim)});
+  }
   ForEachUnit(queue, units, PoolUnit());
 }
+
+// The places of each embedding, and the rows of these: one load for what would take two that wait for each other.
+struct SortedRows : RowGroups {
+  int32_t* rows_at = nullptr;  // [ids]
+
+  struct Position {
+    uint64_t key;
+    int64_t place;
+    int64_t row;
+  };
+  TFB_HOST_DEVICE Position At(int64_t k) const { return {keys[k], place(k), rows_at[k]}; }
+};
 
 // What the gradient wants to know of its lookup.
 template <class T>
 struct GradientUnits {
   PoolJob<T> job;
-  RowGroups groups;  // The places of each embedding.
-  int32_t* row_of;   // [ids]: the row of a place.
-  T* factors;        // [rows]: what a row's gradient is multiplied by, or divided by if there are weights.
-  T* partials;       // [NumPieces, dim]
+  SortedRows groups;
+  int32_t* row_of;  // [ids]: the row of a place.
+  T* factors;       // [rows]: what a row's gradient is multiplied by, or divided by if there are weights.
+  T* partials;      // [NumPieces, dim]
+  bool packed;
   int64_t units;
+};
 
-  // What a place adds to a column of its embedding.
-  struct Term {
-    const GradientUnits& units;
-    int64_t column;
-    TFB_HOST_DEVICE T operator()(int64_t place) const {
-      const PoolingSegments& s = units.job.segments;
-      const int64_t row = units.row_of[place];
-      const T grad = s.zero_rows != nullptr && s.zero_rows[row] ? T(0) : units.job.in[row * s.dim + column];
-      const T factor = units.factors[row];
-      if (s.weights == nullptr) return grad * factor;
-      const T scaled = s.combiner == Combiner::kSum ? grad : factor == T(0) ? T(0) : grad / factor;
-      return T(0) + scaled * static_cast<T>(s.weights[place]);
-    }
-  };
+// What a place adds to columns of its embedding.
+template <class V>
+struct PlaceTerm {
+  using T = typename V::Type;
+  const GradientUnits<T>& units;
+  int64_t column;
+
+  TFB_HOST_DEVICE V operator()(const SortedRows::Position& at) const {
+    const PoolingSegments& s = units.job.segments;
+    // All of a place are asked for before one is looked at.
+    const bool zero = s.zero_rows != nullptr && s.zero_rows[at.row];
+    V grad = *reinterpret_cast<const V*>(units.job.in + at.row * s.dim + column);
+    const T factor = units.factors[at.row];
+    if (zero) grad = V();
+    if (s.weights == nullptr) return grad *= factor;
+    if (s.combiner != Combiner::kSum) factor == T(0) ? grad = V() : grad /= factor;
+    V term = {};
+    return term += grad *= static_cast<T>(s.weights[at.place]);
+  }
 };
 
 // Unit: a place.
@@ -145,6 +230,14 @@ struct FindRow {
       (splits[middle] <= place ? low : high) = middle;
     }
     units.row_of[place] = static_cast<int32_t>(low);
+  }
+};
+
+// Unit: a sorted position.
+struct SortRows {
+  template <class T>
+  TFB_HOST_DEVICE void operator()(const GradientUnits<T>& units, int64_t k) const {
+    units.groups.rows_at[k] = units.row_of[units.groups.place(k)];
   }
 };
 
@@ -167,26 +260,34 @@ struct FindFactor {
   }
 };
 
-// Unit: a column of a block of 64 places.
+// Unit: columns of a block of 64 places.
 struct SumGradientPieces {
   template <class T>
   TFB_HOST_DEVICE void operator()(const GradientUnits<T>& units, int64_t unit) const {
-    const int64_t dim = units.job.segments.dim, block = unit / dim, column = unit - block * dim;
-    const int64_t piece = LaterPiece(units.groups, block);
-    if (piece < 0) return;
-    units.partials[unit] = SumOfPiece<T>(units.groups, piece, typename GradientUnits<T>::Term{units, column});
+    const int64_t dim = units.job.segments.dim;
+    RunColumns<T>(units.packed, dim, unit, [&](auto columns, int64_t block, int64_t column) {
+      using V = decltype(columns);
+      const int64_t piece = LaterPiece(units.groups, block);
+      if (piece < 0) return;
+      StorePack(reinterpret_cast<V*>(units.partials + block * dim + column),
+                SumOfPiece<V>(units.groups, piece, PlaceTerm<V>{units, column}));
+    });
   }
 };
 
-// Unit: a column of an embedding.
+// Unit: columns of an embedding.
 struct GradientUnit {
   template <class T>
   TFB_HOST_DEVICE void operator()(const GradientUnits<T>& units, int64_t unit) const {
-    const int64_t dim = units.job.segments.dim, embedding = unit / dim, column = unit - embedding * dim;
-    const int32_t head = units.groups.head_of[embedding];
-    const typename GradientUnits<T>::Term term = {units, column};
-    units.job.out[unit] =
-        head == 0 ? T(0) : SumOfRow<T>(units.groups, head - 1, term, PartialAt<T>{units.partials + column, dim});
+    const int64_t dim = units.job.segments.dim;
+    RunColumns<T>(units.packed, dim, unit, [&](auto columns, int64_t embedding, int64_t column) {
+      using V = decltype(columns);
+      const int32_t head = units.groups.head_of[embedding];
+      const PartialAt<V> partial = {reinterpret_cast<const V*>(units.partials + column), dim / V::kSize};
+      V sum = {};
+      if (head != 0) sum = SumOfRow<V>(units.groups, head - 1, PlaceTerm<V>{units, column}, partial);
+      StorePack(reinterpret_cast<V*>(units.job.out + embedding * dim + column), sum);
+    });
   }
 };
 
@@ -201,7 +302,8 @@ void PoolGradientOnQueue(Queue* queue, const std::vector<PoolJob<T>>& jobs, Scra
   const std::vector<RowGroups> groups = GroupRows(queue, numbers, true, scratch);
   std::vector<GradientUnits<T>> all;
   for (size_t i = 0; i < jobs.size(); ++i) {
-    GradientUnits<T> units = {jobs[i], groups[i], nullptr, nullptr, nullptr, 0};
+    GradientUnits<T> units = {jobs[i], {groups[i]}, nullptr, nullptr, nullptr, CanPack(jobs[i]), 0};
+    units.groups.rows_at = scratch->Take<int32_t>(groups[i].size);
     units.row_of = scratch->Take<int32_t>(groups[i].size);
     units.factors = scratch->Take<T>(jobs[i].segments.rows);
     units.partials = scratch->Take<T>(NumPieces(groups[i].size) * jobs[i].segments.dim);
@@ -213,9 +315,12 @@ void PoolGradientOnQueue(Queue* queue, const std::vector<PoolJob<T>>& jobs, Scra
     ForEachUnit(*queue, all, body);
   };
   run([](const auto& u) { return u.groups.size; }, FindRow());
+  run([](const auto& u) { return u.groups.size; }, SortRows());
   run([](const auto& u) { return u.job.segments.rows; }, FindFactor());
-  run([](const auto& u) { return CeilDiv(u.groups.size, kPiece) * u.job.segments.dim; }, SumGradientPieces());
-  run([](const auto& u) { return u.job.segments.distinct * u.job.segments.dim; }, GradientUnit());
+  run([](const auto& u) { return CeilDiv(u.groups.size, kPiece) * UnitsOfRow<T>(u.packed, u.job.segments.dim); },
+      SumGradientPieces());
+  run([](const auto& u) { return u.job.segments.distinct * UnitsOfRow<T>(u.packed, u.job.segments.dim); },
+      GradientUnit());
 }
 
 }  // namespace gpu

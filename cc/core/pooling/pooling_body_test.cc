@@ -8,6 +8,7 @@
 #include "cc/core/base/test.h"
 #include "cc/core/gpu/card_or_host.h"
 #include "cc/core/gpu/host_queue.h"
+#include "cc/core/gpu/testing/duplicates.h"
 #include "cc/core/pooling/testing/random_lookup.h"
 
 namespace tf_booster {
@@ -71,32 +72,45 @@ template <class T>
 void OnCard(const std::vector<PoolJob<T>>&, bool) {}
 #endif
 
+// Elements by which inputs and outputs are off a multiple of 16 bytes.
+struct Shift {
+  int64_t in = 0, out = 0;
+};
+
 // On so many threads of the host; 0: on a card.
 template <class T>
 std::vector<Array<T>> OnQueue(const std::vector<Lookup<T>>& lookups, Combiner combiner, bool weighted, bool zeroed,
-                              bool gradient, int threads = kUsual) {
-  std::vector<Array<T>> results;
+                              bool gradient, int threads = kUsual, Shift shift = {}) {
+  std::vector<Array<T>> results, inputs;
   std::vector<PoolJob<T>> jobs;
   for (const auto& lookup : lookups) {
     PoolJob<T> job;
     job.segments = lookup.Segments(combiner, weighted, zeroed);
     job.ids = static_cast<int64_t>(lookup.idx.size());
-    results.emplace_back((gradient ? job.segments.distinct : job.segments.rows) * job.segments.dim, T(-7));
-    job.in = gradient ? lookup.upstream.data() : lookup.embeddings.data();
+    results.emplace_back((gradient ? job.segments.distinct : job.segments.rows) * job.segments.dim + shift.out, T(-7));
+    inputs.push_back(gradient ? lookup.upstream : lookup.embeddings);
+    inputs.back().insert(inputs.back().begin(), shift.in, T(-7));
     jobs.push_back(job);
   }
-  for (size_t i = 0; i < jobs.size(); ++i) jobs[i].out = results[i].data();
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i].in = inputs[i].data() + shift.in;
+    jobs[i].out = results[i].data() + shift.out;
+  }
   threads == 0 ? OnCard(jobs, gradient) : OnHost(jobs, gradient, threads);
+  for (auto& result : results) {
+    for (int64_t i = 0; i < shift.out; ++i) EXPECT_TRUE(result[i] == T(-7));
+    result.erase(result.begin(), result.begin() + shift.out);
+  }
   return results;
 }
 
 template <class T>
-void ExpectCpusBits(const std::vector<Lookup<T>>& lookups, bool gradient) {
+void ExpectCpusBits(const std::vector<Lookup<T>>& lookups, bool gradient, Shift shift = {}) {
   for (const Combiner combiner : {Combiner::kSum, Combiner::kMean, Combiner::kSqrtN}) {
     for (const bool weighted : {false, true}) {
       for (const bool zeroed : {false, true}) {
         const auto want = OnCpu(lookups, combiner, weighted, zeroed, gradient);
-        const auto got = OnQueue(lookups, combiner, weighted, zeroed, gradient);
+        const auto got = OnQueue(lookups, combiner, weighted, zeroed, gradient, kUsual, shift);
         for (size_t i = 0; i < want.size(); ++i) {
           EXPECT_TRUE(want[i].empty() || std::memcmp(want[i].data(), got[i].data(), want[i].size() * sizeof(T)) == 0);
         }
@@ -124,6 +138,93 @@ void CheckAll() {
 
 TEST(FloatsAreTheCpus) { CheckAll<float>(); }
 TEST(DoublesAreTheCpus) { CheckAll<double>(); }
+
+// Rows of 0 to 34 embeddings; in another order their sums have other bits.
+template <class T>
+Lookup<T> RowsOfAnyLength(int64_t dim) {
+  constexpr int64_t kLongest = 34;
+  Lookup<T> lookup(9, kLongest + 1, 0, 60, dim);
+  std::mt19937 random(4);
+  for (int64_t r = 0; r <= kLongest; ++r) {
+    for (int64_t i = 0; i < r; ++i) {
+      lookup.idx.push_back(static_cast<int32_t>(random() % 60));
+      lookup.weights.push_back(static_cast<float>(random() % 64) / 16 - 1);
+    }
+    lookup.splits[r + 1] = static_cast<int32_t>(lookup.idx.size());
+  }
+  for (T& value : lookup.embeddings) value = testing::NumberOfAnySize<T>(&random);
+  return lookup;
+}
+
+template <class T>
+void CheckEveryWidth() {
+  for (const int64_t dim : {1, 2, 4, 6, 12, 20}) {
+    std::vector<Lookup<T>> lookups;
+    lookups.push_back(RowsOfAnyLength<T>(dim));
+    for (const Shift shift : {Shift{0, 0}, Shift{1, 0}, Shift{0, 1}}) ExpectCpusBits(lookups, false, shift);
+  }
+}
+TEST(PacksAndColumnsAddInOneOrder) {
+  CheckEveryWidth<float>();
+  CheckEveryWidth<double>();
+}
+
+// Embeddings with given numbers of duplicates; of the CPU's gradient up to 64 of them have the bits, and beyond that
+// the sums are made in pieces.
+template <class T>
+void CheckGradientSums(int64_t dim, Shift shift, size_t first) {
+  const auto counts = testing::Rotated(testing::ManyDuplicates(), first);
+  const int64_t distinct = static_cast<int64_t>(counts.size());
+  std::vector<Lookup<T>> lookups;
+  lookups.emplace_back(1, 0, 0, distinct, dim);
+  Lookup<T>& lookup = lookups[0];
+  lookup.idx = testing::RowsWithDuplicates<Array<int32_t>>(counts, 2);
+  std::mt19937 random(3);
+  while (lookup.splits.back() < static_cast<int32_t>(lookup.idx.size())) {
+    const int32_t end = lookup.splits.back() + static_cast<int32_t>(random() % 9);
+    lookup.splits.push_back(std::min(end, static_cast<int32_t>(lookup.idx.size())));
+    lookup.zero.push_back(random() % 5 == 0);
+    for (int64_t c = 0; c < dim; ++c) lookup.upstream.push_back(testing::NumberOfAnySize<T>(&random));
+  }
+  for (size_t i = 0; i < lookup.idx.size(); ++i) lookup.weights.push_back(static_cast<float>(random() % 64) / 16 - 1);
+  for (const bool weighted : {false, true}) {
+    const auto got = OnQueue(lookups, Combiner::kMean, weighted, true, true, kUsual, shift)[0];
+    std::vector<std::vector<T>> terms(distinct * dim);
+    for (size_t row = 0; row + 1 < lookup.splits.size(); ++row) {
+      const int64_t begin = lookup.splits[row], n = lookup.splits[row + 1] - begin;
+      for (int64_t i = begin; i < begin + n; ++i) {
+        for (int64_t c = 0; c < dim; ++c) {
+          const T grad = lookup.zero[row] ? T(0) : lookup.upstream[row * dim + c];
+          T term = grad * (n > 1 ? static_cast<T>(1.0 / static_cast<double>(n)) : T(1));
+          if (weighted) {
+            const T divisor = WeightDivisor<T>(&lookup.weights[begin], n, Combiner::kMean);
+            term = T(0) + (divisor == T(0) ? T(0) : grad / divisor) * static_cast<T>(lookup.weights[i]);
+          }
+          terms[lookup.idx[i] * dim + c].push_back(term);
+        }
+      }
+    }
+    bool same = true;
+    for (size_t at = 0; at < terms.size(); ++at) {
+      const T want = testing::SumInPieces(terms[at]);
+      same &= std::memcmp(&want, &got[at], sizeof(T)) == 0;
+    }
+    EXPECT_TRUE(same);
+  }
+}
+TEST(GradientsOfPacksAndColumnsHaveOneOrder) {
+  for (size_t first = 0; first < testing::ManyDuplicates().size(); ++first) {
+#if defined(__CUDACC__)
+    if (first % 4 != 2) continue;  // The PTX machine is slow.
+#endif
+    for (const int64_t dim : {1, 4, 6}) {
+      for (const Shift shift : {Shift{0, 0}, Shift{1, 0}, Shift{0, 1}}) {
+        CheckGradientSums<float>(dim, shift, first);
+        CheckGradientSums<double>(dim, shift, first);
+      }
+    }
+  }
+}
 
 template <class T>
 void CheckFrequent(bool weighted, T error) {
