@@ -170,11 +170,13 @@ struct FindFirst : PrepareBody {
     const int32_t mine = static_cast<int32_t>(i + 1);
     int64_t slot = static_cast<int64_t>(Mix64(static_cast<uint64_t>(id))) & units.set_mask;
     for (;; slot = (slot + 1) & units.set_mask) {
-      const int32_t found = AtomicCompareExchange(&units.set[slot], 0, mine);
+      // As EnterValue of unique_body.h: a load before an atomic operation, which decides.
+      int32_t found = LoadRelaxed(&units.set[slot]);
+      if (found == 0) found = AtomicCompareExchange(&units.set[slot], 0, mine);
       if (found == 0) break;
       // Whoever is found, it is a place of the slot's id: that never changes.
       if (all.filled[begin + found - 1] == id) {
-        AtomicMin(&units.set[slot], mine);
+        if (mine < found) AtomicMin(&units.set[slot], mine);
         break;
       }
     }

@@ -55,11 +55,16 @@ struct EnterValue {
     const int32_t mine = static_cast<int32_t>(i + 1);
     int64_t slot = static_cast<int64_t>(HashKey(static_cast<int64_t>(value), field)) & all.set_mask;
     for (;; slot = (slot + 1) & all.set_mask) {
-      const int32_t found = AtomicCompareExchange(&all.set[slot], 0, mine);
+      // Most places find a word that is taken, by their own value or another: a load tells that cheaper than an atomic
+      // operation, and what looks empty the atomic one decides. Words are taken once and only fall from then on.
+      int32_t found = LoadRelaxed(&all.set[slot]);
+      if (found == 0) found = AtomicCompareExchange(&all.set[slot], 0, mine);
       if (found == 0) break;
       // Whoever is found, it is a place of the slot's value: that never changes.
-      if (all.values[found - 1] == value && all.fields[found - 1] == field) {
-        AtomicMin(&all.set[slot], mine);
+      const T other = all.values[found - 1];
+      const uint32_t other_field = all.fields[found - 1];  // Both are under way before either is looked at.
+      if (other == value && other_field == field) {
+        if (mine < found) AtomicMin(&all.set[slot], mine);
         break;
       }
     }
