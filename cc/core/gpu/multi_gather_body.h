@@ -6,6 +6,7 @@
 
 #include "cc/core/gpu/launch.h"
 #include "cc/core/gpu/multi_gather_gpu.h"
+#include "cc/core/gpu/pack.h"
 
 namespace tf_booster {
 namespace gpu {
@@ -17,12 +18,12 @@ struct alignas(16) Word16 {
 struct GatherWord {
   template <class Word>
   TFB_HOST_DEVICE static void Copy(const char* from, char* to) {
-    *reinterpret_cast<Word*>(to) = from == nullptr ? Word() : *reinterpret_cast<const Word*>(from);
+    StorePack(reinterpret_cast<Word*>(to), from == nullptr ? Word() : *reinterpret_cast<const Word*>(from));
   }
 
   template <class Index>
   TFB_HOST_DEVICE void operator()(const GatherJob<Index>& job, int64_t unit) const {
-    const int64_t words = job.row_bytes / job.word, place = unit / words, offset = (unit - place * words) * job.word;
+    const int64_t place = unit / job.words, offset = (unit - place * job.words) * job.word;
     const int64_t row = static_cast<int64_t>(job.indices[place]);
     const bool inside = row >= 0 && row < job.rows;
     const char* from = inside ? job.params + row * job.row_bytes + offset : nullptr;
@@ -49,7 +50,8 @@ void MultiGather(Queue& queue, std::vector<GatherJob<Index>> jobs) {
                           reinterpret_cast<uintptr_t>(job.out);
     job.word = 16;
     while (all % static_cast<uintptr_t>(job.word) != 0) job.word /= 2;
-    job.units = job.size * (job.row_bytes / job.word);
+    job.words = job.row_bytes / job.word;
+    job.units = job.size * job.words;
   }
   ForEachUnit(queue, jobs, GatherWord());
 }

@@ -18,7 +18,8 @@ struct GatherJob {
   int64_t row_bytes = 0;
   char* out = nullptr;
   int word = 1;       // Set by the gather itself: bytes that a thread copies at a time,
-  int64_t units = 0;  // and how many such words there are.
+  int64_t words = 0;  // how many of them a row has,
+  int64_t units = 0;  // and how many there are.
 };
 
 // Starts on `stream` and does not wait. An index outside gives a row of zeros, as TensorFlow's own gather on the GPU.

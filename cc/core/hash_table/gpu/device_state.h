@@ -217,10 +217,8 @@ struct FloatCopy {
 
   template <class Word>
   TFB_HOST_DEVICE void By(const Group& group, const float* from, float* to) const {
-    const Word* source = reinterpret_cast<const Word*>(from);
-    Word* target = reinterpret_cast<Word*>(to);
-    group.ForEach(columns * static_cast<int64_t>(sizeof(float)) / static_cast<int64_t>(sizeof(Word)),
-                  [&](int64_t w) { target[w] = source[w]; });
+    group.Copy(columns * static_cast<int64_t>(sizeof(float)) / static_cast<int64_t>(sizeof(Word)),
+               reinterpret_cast<const Word*>(from), reinterpret_cast<Word*>(to));
   }
   TFB_HOST_DEVICE void operator()(const Group& group, const float* from, float* to) const {
     if (word_bytes == 16) return By<Word16>(group, from, to);
@@ -229,15 +227,38 @@ struct FloatCopy {
   }
 };
 
+// Whether `columns` floats from there on are packs.
+TFB_HOST_DEVICE bool ArePacks(int64_t columns, const float* at) {
+  return columns % Pack<float>::kSize == 0 && reinterpret_cast<uintptr_t>(at) % kPackBytes == 0;
+}
+
+// As FloatCopy, of addresses that the host does not know.
+TFB_HOST_DEVICE void CopyFloats(const Group& group, int64_t columns, const float* from, float* to) {
+  if (ArePacks(columns, from) && ArePacks(columns, to)) {
+    group.Copy(columns / Pack<float>::kSize, reinterpret_cast<const Pack<float>*>(from),
+               reinterpret_cast<Pack<float>*>(to));
+  } else {
+    group.Copy(columns, from, to);
+  }
+}
+
 TFB_HOST_DEVICE void FillWith(const Group& group, float value, int64_t columns, float* to) {
-  group.ForEach(columns, [&](int64_t c) { to[c] = value; });
+  if (ArePacks(columns, to)) {
+    const Pack<float> pack = {{value, value, value, value}};
+    group.ForEach(columns / Pack<float>::kSize,
+                  [&](int64_t p) { StorePack(reinterpret_cast<Pack<float>*>(to) + p, pack); });
+  } else {
+    group.ForEach(columns, [&](int64_t c) { StorePack(to + c, value); });
+  }
 }
 
 // The initial value of a key's row: a lane makes four columns at a time.
 TFB_HOST_DEVICE void InitialRowBy(const Group& group, const RowInitializer& init, int64_t key, int64_t dim, float* to) {
   if (init.kind == InitializerKind::kConstant) return FillWith(group, init.a, dim, to);
+  const bool packed = ArePacks(dim, to);
   group.ForEach(CeilDiv(dim, 4), [&](int64_t block) {
-    float values[4];
+    Pack<float> pack;
+    float* const values = pack.at;
     if (init.kind == InitializerKind::kUniform) {
       InitialColumns<InitializerKind::kUniform, 4>(init, key, 4 * block, values);
     } else if (init.kind == InitializerKind::kNormal) {
@@ -245,8 +266,10 @@ TFB_HOST_DEVICE void InitialRowBy(const Group& group, const RowInitializer& init
     } else {
       InitialColumns<InitializerKind::kTruncatedNormal, 4>(init, key, 4 * block, values);
     }
+    if (packed) return StorePack(reinterpret_cast<Pack<float>*>(to) + block, pack);
+    TFB_UNROLL
     for (int64_t c = 0; c < 4; ++c) {
-      if (4 * block + c < dim) to[4 * block + c] = values[c];
+      if (4 * block + c < dim) StorePack(to + 4 * block + c, values[c]);
     }
   });
 }

@@ -50,7 +50,7 @@ struct ExportRows {
       out.last_steps[i] = counts.last_step;
     });
     const float* values = state.rows.Values(row);
-    if (out.values != nullptr) group.ForEach(width, [&](int64_t c) { out.values[i * width + c] = values[c]; });
+    if (out.values != nullptr) CopyFloats(group, width, values, out.values + i * width);
   }
 };
 
@@ -82,13 +82,7 @@ struct CopyWholeRows {
     const int64_t width = (1 + state.rows.num_slots) * state.rows.dim;
     float* row = state.rows.Values(rows[i]);
     float* array = values + i * width;
-    group.ForEach(width, [&](int64_t c) {
-      if (back) {
-        row[c] = array[c];
-      } else {
-        array[c] = row[c];
-      }
-    });
+    back ? CopyFloats(group, width, array, row) : CopyFloats(group, width, row, array);
   }
 };
 

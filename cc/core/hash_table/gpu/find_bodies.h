@@ -63,13 +63,16 @@ struct GatherRows {
   TFB_HOST_DEVICE void operator()(const GatherJobOfCodes& job, int64_t i) const {
     const Group group;
     const int64_t place = static_cast<int64_t>(static_cast<uint64_t>(job.codes[i]) & kPlaceMask) - 1;
-    float* out = job.out + i * state.rows.dim;
-    if (place < 0 || place >= keys.size) {
-      if (place >= 0) group.Once([&] { RaiseTo(&state.counters->bad_code, static_cast<uint64_t>(place) + 1); });
-      return FillWith(group, 0.0f, state.rows.dim, out);
+    uint32_t row = 0, id = kNoField;
+    int64_t key = 0;
+    if (place >= 0 && place < keys.size) {
+      row = RowOf(group, state, keys, handles, place);
+      id = keys.IdOf(state, place);
+      key = keys.keys[place];
+    } else if (place >= 0) {
+      group.Once([&] { RaiseTo(&state.counters->bad_code, static_cast<uint64_t>(place) + 1); });
     }
-    const uint32_t row = RowOf(group, state, keys, handles, place);
-    WriteEmbedding(group, state, job.copy, row, keys.keys[place], keys.IdOf(state, place), out);
+    WriteEmbedding(group, state, job.copy, row, key, id, job.out + i * state.rows.dim);
   }
 };
 

@@ -232,7 +232,7 @@ struct FillNewRows : InsertBody {
     const int64_t dim = state.rows.dim;
     float* row = state.rows.Values(batch.rows[i]);
     if (source.values != nullptr) {
-      group.ForEach(dim, [&](int64_t c) { row[c] = source.values[i * dim + c]; });
+      CopyFloats(group, dim, source.values + i * dim, row);
     } else {
       InitialRowBy(group, state.fields[keys.IdOf(state, i)].initializer, keys.keys[i], dim, row);
     }
@@ -242,7 +242,7 @@ struct FillNewRows : InsertBody {
       if (from == nullptr) {
         FillWith(group, state.slot_initial_values[s], dim, slot);
       } else {
-        group.ForEach(dim, [&](int64_t c) { slot[c] = from[i * dim + c]; });
+        CopyFloats(group, dim, from + i * dim, slot);
       }
     }
   }
