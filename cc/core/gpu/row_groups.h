@@ -5,9 +5,6 @@
 // after another, then the sums of each further 64. Up to 64 duplicates that is the CPU's order, bit for bit; beyond,
 // the pieces let many threads work on a row that half the batch has. TensorFlow's own GPU kernels add with atomics, in
 // any order, so nothing is lost by it.
-//
-// Terms are asked for four at a time and then added in that order: a thread that asked for the next one when it had
-// added the last would wait for the card's memory as often as a row has terms.
 #ifndef TF_BOOSTER_CC_CORE_GPU_ROW_GROUPS_H_
 #define TF_BOOSTER_CC_CORE_GPU_ROW_GROUPS_H_
 
@@ -15,7 +12,6 @@
 #include <vector>
 
 #include "cc/core/gpu/launch.h"
-#include "cc/core/gpu/pack.h"
 #include "cc/core/gpu/scratch.h"
 
 namespace tf_booster {
@@ -61,63 +57,6 @@ inline constexpr int64_t kPiece = 64;
 // How many columns of partial sums SumOfRow wants for a job: one a whole piece.
 inline int64_t NumPieces(int64_t size) { return size / kPiece + 1; }
 
-// How many terms a thread asks for at once.
-inline constexpr int kTermsAtOnce = 4;
-
-// Terms of one key, at positions k, k + step, …: those from the first position on that is not the key's, or not below
-// `end`, are none and are not loaded. load(position, what stands there): T. Of Groups is wanted: size, and At(position)
-// with a member `key`.
-template <class T>
-struct NextTerms {
-  T terms[kTermsAtOnce] = {};
-  bool has[kTermsAtOnce];
-
-  template <class Groups, class Key, class Load>
-  TFB_HOST_DEVICE NextTerms(const Groups& groups, Key key, int64_t k, int64_t step, int64_t end, const Load& load) {
-    decltype(groups.At(k)) at[kTermsAtOnce];
-    TFB_UNROLL
-    for (int j = 0; j < kTermsAtOnce; ++j) at[j] = groups.At(Min(k + j * step, groups.size - 1));
-    TFB_UNROLL
-    for (int j = 0; j < kTermsAtOnce; ++j) has[j] = k + j * step < end && at[j].key == key;
-    TFB_UNROLL
-    for (int j = 0; j < kTermsAtOnce; ++j) {
-      if (has[j]) terms[j] = load(k + j * step, at[j]);
-    }
-  }
-
-  // Adds terms first, first + 1, … to the sum, in this order.
-  TFB_HOST_DEVICE void AddTo(T* sum, int first = 0) const {
-    TFB_UNROLL
-    for (int j = 0; j < kTermsAtOnce; ++j) {
-      if (j >= first && has[j]) *sum += terms[j];
-    }
-  }
-  TFB_HOST_DEVICE bool all() const { return has[kTermsAtOnce - 1]; }
-};
-
-// The sum of the terms at positions [k, k + 64) that belong to the row of position k. term(what stands there): T.
-// whole: whether all 64 do, so that there may be more.
-template <class T, class Groups, class Term>
-TFB_HOST_DEVICE T SumOfPiece(const Groups& groups, int64_t k, const Term& term, bool* whole) {
-  const auto key = groups.At(k).key;
-  const int64_t end = Min(k + kPiece, groups.size);
-  const auto load = [&](int64_t, const auto& at) { return term(at); };
-  NextTerms<T> next(groups, key, k, 1, end, load);
-  T sum = next.terms[0];
-  next.AddTo(&sum, 1);
-  while (next.all() && (k += kTermsAtOnce) < end) {
-    next = NextTerms<T>(groups, key, k, 1, end, load);
-    next.AddTo(&sum);
-  }
-  *whole = next.all();
-  return sum;
-}
-template <class T, class Groups, class Term>
-TFB_HOST_DEVICE T SumOfPiece(const Groups& groups, int64_t k, const Term& term) {
-  bool whole;
-  return SumOfPiece<T>(groups, k, term, &whole);
-}
-
 // Where in block `block` of 64 positions a piece begins that is not the first of its row; -1 for nowhere. There is at
 // most one: it is a multiple of 64 behind the row's head, which stands in an earlier block.
 TFB_HOST_DEVICE int64_t LaterPiece(const RowGroups& groups, int64_t block) {
@@ -135,30 +74,6 @@ TFB_HOST_DEVICE int64_t LaterPiece(const RowGroups& groups, int64_t block) {
   }
   const int64_t piece = low + CeilDiv(begin - low, kPiece) * kPiece;
   return groups.has(piece, key) && groups.row(piece) < groups.rows ? piece : -1;
-}
-
-// A column of partial sums [NumPieces, columns], by LaterPiece's blocks. T: what a thread takes at once, as columns are
-// counted.
-template <class T>
-struct PartialAt {
-  const T* column;
-  int64_t columns;
-  TFB_HOST_DEVICE T operator()(int64_t block) const { return column[block * columns]; }
-};
-
-// The sum of all terms of the row whose head is at k. partial(block): the sum of the piece that begins in that block.
-template <class T, class Groups, class Term, class Partial>
-TFB_HOST_DEVICE T SumOfRow(const Groups& groups, int64_t k, const Term& term, const Partial& partial) {
-  bool more = false;
-  T sum = SumOfPiece<T>(groups, k, term, &more);
-  const auto key = groups.At(k).key;
-  const auto load = [&](int64_t piece, const auto&) { return partial(piece / kPiece); };
-  for (k += kPiece; more && k < groups.size; k += kTermsAtOnce * kPiece) {
-    const NextTerms<T> next(groups, key, k, kPiece, groups.size, load);
-    next.AddTo(&sum);
-    more = next.all();
-  }
-  return sum;
 }
 
 template <class Index>

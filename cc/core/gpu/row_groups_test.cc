@@ -1,6 +1,6 @@
-// The order of additions of row_groups.h, which results are bit for bit the CPU's by; and that no term is asked for
-// that is not the row's.
-#include "cc/core/gpu/row_groups.h"
+// The order of additions of row_sums.h over row_groups.h, which results are bit for bit the CPU's by; and that no term
+// is asked for that is not the row's.
+#include "cc/core/gpu/row_sums.h"
 
 #include <cstring>
 #include <map>

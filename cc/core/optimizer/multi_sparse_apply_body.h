@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cc/core/gpu/row_sums.h"
 #include "cc/core/optimizer/multi_apply_body.h"
 #include "cc/core/optimizer/multi_sparse_apply_gpu.h"
 

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "cc/core/gpu/row_groups.h"
+#include "cc/core/gpu/row_sums.h"
 #include "cc/core/hash_table/gpu/gpu_table_state.h"
 #include "cc/core/optimizer/multi_apply_body.h"
 #include "cc/core/optimizer/sparse_apply.h"

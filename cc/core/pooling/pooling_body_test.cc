@@ -1,5 +1,5 @@
 // The bodies of the GPU's pooling, run on the host, against the CPU's pooling: the same bits.
-#include "cc/core/pooling/pooling_body.h"
+#include "cc/core/pooling/pooling_gradient_body.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,7 +1,7 @@
 #include "cc/core/pooling/pooling_gpu.h"
 
 #include "cc/core/gpu/cuda_queue.cuh"
-#include "cc/core/pooling/pooling_body.h"
+#include "cc/core/pooling/pooling_gradient_body.h"
 
 namespace tf_booster {
 namespace gpu {
