@@ -11,7 +11,7 @@ namespace tf_booster {
 namespace testing {
 
 // Around the four terms that are asked for at once and the 64 of a piece, up to several pieces.
-inline std::vector<int64_t> ManyDuplicates() { return {1, 3, 200, 4, 0, 5, 63, 2, 64, 65, 320, 8}; }
+inline std::vector<int64_t> ManyDuplicates() { return {1, 3, 200, 4, 0, 5, 63, 2, 64, 65, 450, 8}; }
 
 // The same from `first` on and round to there: each number is once that of the last row, whose terms are at the very
 // end of what is sorted.
