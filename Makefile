@@ -10,7 +10,7 @@ NATIVE_MAKE = $(MAKE) --no-print-directory -f cc/native.mk PYTHON=$(PYTHON) $(if
 NATIVE = +@mkdir -p build && flock build/.lock$(SANITIZE) $(NATIVE_MAKE)
 IN_VENV = +@$(MAKE) --no-print-directory PYTHON=$(VENV)
 
-.PHONY: help venv build lib test test-cc test-py test-asan test-tsan fuzz demo bench bench-cc cuda test-cuda lint format clean
+.PHONY: help venv build lib test test-cc test-py test-asan test-tsan fuzz demo bench bench-cc cuda test-cuda gpu-estimates lint format clean
 help:
 	@sed -n 's/^## //p' Makefile
 
@@ -44,8 +44,11 @@ test-cc:
 
 ## make bench-cc    builds the C++ benchmarks, build/native/cc/**/*_bench
 ## make cuda        compiles the CUDA sources; test-cuda: runs the CUDA tests, on a card; test-ptx: without one, slowly
+## make gpu-estimates   what kernels would take on a card, by a model: build/gpu_estimates.md; needs nvcc, no card
 bench-cc:
 	$(NATIVE) benches
+gpu-estimates:
+	@$(PYTHON) tools/gpu_estimates.py $(ARGS)
 cuda test-cuda test-ptx:
 	$(NATIVE) $@
 

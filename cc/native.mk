@@ -81,11 +81,12 @@ BENCHES := $(BENCH_SOURCES:%.cc=$(BUILD)/%)
 # The CUDA tests without a card: their PTX, run by cc/ptx_machine.
 PTX_OBJECTS := $(CUDA_SOURCES:%=$(BUILD)/ptx/%.o)
 PTX_TESTS := $(patsubst %.cu,$(BUILD)/ptx/%,$(filter %_test.cu,$(ALL_CUDA)))
+PTX_BENCHES := $(patsubst %.cu,$(BUILD)/ptx/%,$(filter %_bench.cu,$(ALL_CUDA)))
 PTX_MACHINE_OBJECTS := $(PTX_MACHINE_SOURCES:%=$(BUILD)/%.o)
 PTX_RUNTIME_OBJECTS := $(PTX_RUNTIME_SOURCES:%=$(BUILD)/%.o)
 KEEP_GOING := $(findstring k,$(firstword -$(MAKEFLAGS)))
 
-.PHONY: lib tests test benches cuda cuda-programs test-cuda ptx-programs test-ptx force
+.PHONY: lib tests test benches cuda cuda-programs test-cuda ptx-programs ptx-benches test-ptx force
 lib: $(LIB)
 	$(if $(KEEP_GOING),@test ! -s $(BUILD)/failed || { echo "not compiled:"; sort -u $(BUILD)/failed; exit 1; })
 tests: $(TESTS)
@@ -95,6 +96,7 @@ cuda-programs: $(CUDA_TESTS) $(CUDA_BENCHES)
 test-cuda: $(CUDA_TESTS)
 	@cc/run_tests.sh $^
 ptx-programs: $(PTX_TESTS)
+ptx-benches: $(PTX_BENCHES)
 test-ptx: $(PTX_TESTS)
 	@cc/run_tests.sh $^
 
@@ -126,12 +128,12 @@ $(CUDA_TESTS) $(CUDA_BENCHES): $(BUILD)/%_cuda: $(BUILD)/%.cu.o $(CUDA_OBJECTS) 
 
 # PTX for the oldest of the cards, in plain text. CUDA's runtime is cc/ptx_machine/cuda.
 $(BUILD)/ptx/%.cu.o: private NVCCFLAGS := $(filter-out $(CUDA_TARGETS),$(NVCCFLAGS)) -gencode=arch=compute_80,code=compute_80 --no-compress
-$(PTX_TESTS:%=%.cu.o) $(PTX_OBJECTS): $(BUILD)/ptx/%.o: % $(BUILD)/flags
+$(PTX_TESTS:%=%.cu.o) $(PTX_BENCHES:%=%.cu.o) $(PTX_OBJECTS): $(BUILD)/ptx/%.o: % $(BUILD)/flags
 	$(call compile,$(CCACHE) $(NVCC) $(NVCCFLAGS) $(CUDA_DEFINES) -I. -MMD -MP -MF $@.d -MT $@)
 $(PTX_RUNTIME_OBJECTS): private CXXFLAGS += -isystem $(abspath $(dir $(realpath $(NVCC)))/../include)
 $(PTX_MACHINE_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
-$(PTX_TESTS): %: %.cu.o $(PTX_OBJECTS) $(CORE_OBJECTS) $(PTX_MACHINE_OBJECTS)
+$(PTX_TESTS) $(PTX_BENCHES): %: %.cu.o $(PTX_OBJECTS) $(CORE_OBJECTS) $(PTX_MACHINE_OBJECTS)
 	@$(CXX) $(CXXFLAGS) $(TEST_LINKER) $^ -o $@
 
 # What the library was built for, as text inside it: tf_booster/_native.py reads it before it loads the library.

@@ -13,16 +13,10 @@ char* Window(Thread& thread, const Instruction& instruction, uint64_t offset, in
               " of " + std::to_string(size) + " bytes of " + name);
 }
 
-uint64_t Address(const Thread& thread, const Instruction& i) {
-  const uint64_t address = thread.registers[i.from[0]] + static_cast<uint64_t>(i.offset);
-  // Other spaces than these have addresses of 32 bits.
-  return i.space == Space::kGlobal || i.space == Space::kGeneric ? address : static_cast<uint32_t>(address);
-}
-
 template <class T>
 char* Reached(Thread& thread, const Instruction& i) {
   const int64_t bytes = static_cast<int64_t>(sizeof(T)) * i.elements;
-  return At(thread, i, Address(thread, i), bytes, bytes);
+  return At(thread, i, AddressOf(thread, i), bytes, bytes);
 }
 
 template <class T>
@@ -106,29 +100,28 @@ void Unpack(const Instruction& i, Thread& thread) {
 
 }  // namespace
 
+Space SpaceOf(const Instruction& instruction, uint64_t address) {
+  if (instruction.space != Space::kGeneric) return instruction.space;
+  switch (address >> 56) {
+    case kSharedWindow >> 56:
+      return Space::kShared;
+    case kLocalWindow >> 56:
+      return Space::kLocal;
+    case kParameterWindow >> 56:
+      return Space::kParameters;
+    default:
+      return Space::kGlobal;
+  }
+}
+
 char* At(Thread& thread, const Instruction& instruction, uint64_t address, int64_t bytes, int64_t alignment) {
   if (address % alignment != 0) {
     throw Fault(Place(thread, instruction) + ": " + std::to_string(bytes) +
                 " bytes at an address that is no multiple of " + std::to_string(alignment));
   }
   Block& block = *thread.block;
-  Space space = instruction.space;
-  if (space == Space::kGeneric) {
-    switch (address >> 56) {
-      case kSharedWindow >> 56:
-        space = Space::kShared;
-        break;
-      case kLocalWindow >> 56:
-        space = Space::kLocal;
-        break;
-      case kParameterWindow >> 56:
-        space = Space::kParameters;
-        break;
-      default:
-        space = Space::kGlobal;
-    }
-    if (space != Space::kGlobal) address = static_cast<uint32_t>(address);
-  }
+  const Space space = SpaceOf(instruction, address);
+  if (instruction.space == Space::kGeneric && space != Space::kGlobal) address = static_cast<uint32_t>(address);
   switch (space) {
     case Space::kShared:
       return Window(thread, instruction, address, bytes, block.shared.data(), static_cast<int64_t>(block.shared.size()),

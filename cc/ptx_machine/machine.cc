@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cc/ptx_machine/lockstep.h"
 #include "cc/ptx_machine/registers.h"
 
 namespace tf_booster::ptx {
@@ -86,7 +87,9 @@ void Meet(Block& block, int warp, uint32_t lanes, const Instruction& i) {
   }
 }
 
-[[noreturn]] void Stuck(const Block& block) {
+}  // namespace
+
+void Stuck(const Block& block) {
   std::string what = "nobody can go on";
   int told = 0;
   for (const Thread& thread : block.threads) {
@@ -102,8 +105,6 @@ void Meet(Block& block, int warp, uint32_t lanes, const Instruction& i) {
   }
   throw Fault(what);
 }
-
-}  // namespace
 
 std::string Place(const Thread& thread, const Instruction& instruction) {
   return "PTX of " + FunctionOf(thread).name + ": block " + Triple(thread.block->place) + " thread " +
@@ -348,6 +349,10 @@ void Machine::RunSome(Block& block) {
 
 void Machine::Launch(const Function& kernel, Size3 blocks, Size3 threads, int64_t dynamic_shared_bytes,
                      const std::vector<char>& parameters) {
+  if (counter_ != nullptr) {
+    Lockstep(this, counter_).Launch(kernel, blocks, threads, dynamic_shared_bytes, parameters);
+    return;
+  }
   std::vector<std::unique_ptr<Block>> resident;
   const int64_t all = blocks.all();
   for (int64_t next = 0; next < all || !resident.empty();) {

@@ -25,6 +25,7 @@ struct Size3 {
 };
 
 struct Block;
+class Counter;
 class Machine;
 
 // What a thread that called a function goes back to.
@@ -85,7 +86,9 @@ class Random {
 
 class Machine {
  public:
-  Machine(Memory* memory, uint64_t seed) : memory_(memory), random_(seed) {}
+  // With a counter, warps run in lockstep.
+  Machine(Memory* memory, uint64_t seed, Counter* counter = nullptr)
+      : memory_(memory), random_(seed), counter_(counter) {}
 
   // Runs a kernel to its end. Throws Fault where it does something that it must not.
   void Launch(const Function& kernel, Size3 blocks, Size3 threads, int64_t dynamic_shared_bytes,
@@ -95,6 +98,7 @@ class Machine {
   uint64_t instructions() const { return instructions_; }
 
  private:
+  friend class Lockstep;
   std::unique_ptr<Block> NewBlock(const Function& kernel, Size3 place, Size3 blocks, Size3 threads,
                                   int64_t dynamic_shared_bytes, const std::vector<char>& parameters);
   void RunSome(Block& block);
@@ -105,8 +109,12 @@ class Machine {
 
   Memory* memory_;
   Random random_;
+  Counter* counter_;
   uint64_t instructions_ = 0;
 };
+
+// Of a block in which nobody can go on: says who waits for what.
+[[noreturn]] void Stuck(const Block& block);
 
 // The function that a thread is in.
 inline const Function& FunctionOf(const Thread& thread) {
@@ -115,6 +123,15 @@ inline const Function& FunctionOf(const Thread& thread) {
 
 // Says where a thread is, for messages.
 std::string Place(const Thread& thread, const Instruction& instruction);
+
+// The address that an instruction reaches memory at, in its own space or among generic ones.
+inline uint64_t AddressOf(const Thread& thread, const Instruction& i) {
+  const uint64_t address = thread.registers[i.from[0]] + static_cast<uint64_t>(i.offset);
+  // Other spaces than these have addresses of 32 bits.
+  return i.space == Space::kGlobal || i.space == Space::kGeneric ? address : static_cast<uint32_t>(address);
+}
+// The space in which that is.
+Space SpaceOf(const Instruction& instruction, uint64_t address);
 
 // The memory of `bytes` at an address, checked; throws Fault.
 char* At(Thread& thread, const Instruction& instruction, uint64_t address, int64_t bytes, int64_t alignment);

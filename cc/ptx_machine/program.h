@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cc/ptx_machine/costs.h"
+
 namespace tf_booster::ptx {
 
 struct Thread;
@@ -63,6 +65,9 @@ struct Instruction {
   Space space = Space::kGeneric;
   uint8_t elements = 1;  // Of a vector.
   uint8_t mode = 0;      // Which of several: a Meeting, an Atomic.
+  Kind kind = Kind::kFree;
+  uint8_t bytes = 0;       // That a thread reaches in memory.
+  bool passes_l1 = false;  // What others have written must be seen.
   int32_t to[4] = {kSink, kSink, kSink, kSink};
   int32_t from[5] = {kSink, kSink, kSink, kSink, kSink};  // An address comes first, the mask of a warp's lanes last.
   int64_t offset = 0;                                     // Of an address: beside the register from[0].

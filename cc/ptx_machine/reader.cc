@@ -132,6 +132,7 @@ class FunctionReader {
     }
     Instruction end;
     end.run = RunReturn;
+    end.kind = Kind::kBranch;
     end.text = "(end)";
     function_->instructions.push_back(end);
     PlaceRegisters();
@@ -409,6 +410,7 @@ class FunctionReader {
     const Words parts = SplitAt(name, '.');
     Words arguments = operands.empty() ? Words() : SplitAt(operands, ',');
     Complete(&i, name, parts, arguments);
+    i.kind = KindOf(name);
     function_->instructions.push_back(i);
   }
 
@@ -530,6 +532,10 @@ class FunctionReader {
       i->run = FindAtomic(type);
     }
     if (i->run == nullptr) Refuse("type '" + type + "' is not known");
+    i->bytes = static_cast<uint8_t>(BytesOfType(type) * i->elements);
+    for (const char* word : {"volatile", "relaxed", "acquire", "cg", "cv"}) {
+      i->passes_l1 = i->passes_l1 || std::find(parts.begin(), parts.end(), word) != parts.end();
+    }
   }
 
   void CompleteMeeting(Instruction* i, const std::string& name, const Words& arguments) {

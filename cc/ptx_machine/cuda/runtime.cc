@@ -6,6 +6,9 @@
 //
 // PTX_MACHINE_SEED: another order of threads and of what a stream does. A fault is printed and ends the program.
 // PTX_MACHINE_KERNELS: a file to which the names of kernels are appended that ran.
+// PTX_MACHINE_COUNTS: a file for counts, a line of JSON a kernel and phase (counter.h); beside it FILE.<n>.ptx, the
+// modules that were read. Kernels run in lockstep then, on a card with as many multiprocessors as an H200.
+// PTX_MACHINE_L2: bytes of the cache for that, 50 MiB if it is not said.
 #include <cuda_runtime_api.h>
 #include <malloc.h>
 
@@ -22,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/ptx_machine/counter.h"
 #include "cc/ptx_machine/machine.h"
 
 namespace tf_booster::ptx {
@@ -113,7 +117,9 @@ class Card {
   const Function& Find(const Kernel& kernel) {
     std::unique_ptr<Module>& module = modules_[kernel.module];
     if (module == nullptr) {
-      module = std::make_unique<Module>(PtxOf(*binaries_[kernel.module]));
+      const std::string ptx = PtxOf(*binaries_[kernel.module]);
+      if (counts()) std::ofstream(counts_file_ + "." + std::to_string(kernel.module) + ".ptx") << ptx;
+      module = std::make_unique<Module>(ptx);
       for (const auto& [data, bytes] : module->Variables()) memory.Lend(data, bytes);
     }
     const Function* function = module->Find(kernel.name);
@@ -168,17 +174,29 @@ class Card {
       std::ofstream out(file, std::ios::app);
       for (const std::string& name : ran_) out << name << "\n";
     }
+    if (counts()) {
+      std::ofstream out(counts_file_);
+      counter.Write(out);
+    }
   }
 
+  bool counts() const { return !counts_file_.empty(); }
+
+ private:
+  static const char* Environment(const char* name, const char* otherwise) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? otherwise : value;
+  }
+  const std::string counts_file_ = Environment("PTX_MACHINE_COUNTS", "");
+
+ public:
   Memory memory{kCardBytes};
-  Machine machine{&memory, Seed()};
+  Counter counter{std::atoll(Environment("PTX_MACHINE_L2", "52428800"))};
+  Machine machine{&memory, Seed(), counts() ? &counter : nullptr};
   std::vector<Configuration> configurations;  // Of launches that have begun to be called.
 
  private:
-  static uint64_t Seed() {
-    const char* seed = std::getenv("PTX_MACHINE_SEED");
-    return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 0);
-  }
+  static uint64_t Seed() { return std::strtoull(Environment("PTX_MACHINE_SEED", "1"), nullptr, 0); }
 
   void Step() {
     const std::function<void()> what = std::move(stream_.front());
@@ -227,8 +245,10 @@ char* Side(Card& card, const void* pointer, size_t bytes, bool card_side) {
 cudaError_t Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, bool wait) {
   return WithCard([=](Card& card) {
     const auto copy = [=, &card] {
-      std::memmove(Side(card, to, bytes, kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice),
-                   Side(card, from, bytes, kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice), bytes);
+      const bool within = kind == cudaMemcpyDeviceToDevice;
+      if (within) card.counter.Stream("memcpy", to, from, static_cast<int64_t>(bytes));
+      std::memmove(Side(card, to, bytes, kind == cudaMemcpyHostToDevice || within),
+                   Side(card, from, bytes, kind == cudaMemcpyDeviceToHost || within), bytes);
     };
     if (kind == cudaMemcpyDefault) throw Fault("a copy that does not say its direction");
     if (bytes == 0) return cudaSuccess;
@@ -333,7 +353,11 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
   return WithCard([=](Card& card) {
-    if (bytes > 0) card.Later([=, &card] { std::memset(Side(card, to, bytes, true), value, bytes); });
+    if (bytes == 0) return cudaSuccess;
+    card.Later([=, &card] {
+      card.counter.Stream("memset", to, nullptr, static_cast<int64_t>(bytes));
+      std::memset(Side(card, to, bytes, true), value, bytes);
+    });
     return cudaSuccess;
   });
 }
@@ -349,6 +373,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaDeviceSynchronize()
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = reinterpret_cast<cudaEvent_t>(new Event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+// There is no time here.
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) {
+  *ms = 1;
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -371,6 +401,18 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     card.Wait(reinterpret_cast<Event*>(event)->ticket);
     return cudaSuccess;
   });
+}
+
+// Called by benchmarks (cc/core/gpu/bench.cuh): what follows is counted as a phase, anew; null: nothing is.
+int ptx_machine_phase(const char* name, double units, double bytes) {
+  int counted = 0;
+  WithCard([&](Card& card) {
+    card.Wait();
+    counted = card.counts() ? 1 : 0;
+    if (counted != 0) card.counter.SetPhase(name, units, bytes);
+    return cudaSuccess;
+  });
+  return counted;
 }
 
 cudaError_t cudaGetLastError() { return Card::Get().TakeError(); }
@@ -398,10 +440,10 @@ cudaError_t cudaGetDevice(int* device) {
 }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  return WithCard([=](Card&) {
+  return WithCard([=](Card& card) {
     switch (attribute) {
       case cudaDevAttrMultiProcessorCount:
-        *value = 4;
+        *value = card.counts() ? 132 : 4;
         return cudaSuccess;
       case cudaDevAttrMaxSharedMemoryPerBlock:
         *value = 48 << 10;
