@@ -52,6 +52,11 @@ TEST(SectorsOfAnAccess) {
   EXPECT_EQ(Sectors("v4.u32 {%r1, %r2, %r3, %r4}", 16, 0), 16);
   EXPECT_EQ(Sectors("u64 %rd6", 8, 0), 8);
   EXPECT_EQ(Sectors("u32 %r1", 4, 0, 40), 5);  // A warp and a quarter of one.
+  // Neighbours that take turns between two sectors.
+  EXPECT_EQ(
+      Count("and.b32 %r1, %r0, 1; mul.wide.u32 %rd4, %r1, 64; add.s64 %rd5, %rd1, %rd4; ld.global.u32 %r2, [%rd5];")
+          .counts.read_sectors,
+      2);
   const Counts stores = Count("st.global.u32 [%rd3], %r0;").counts;
   EXPECT_EQ(stores.written_sectors, 4);
   EXPECT_EQ(stores.read_sectors, 0);
@@ -137,6 +142,17 @@ TEST(LoadsThatWaitForEachOther) {
   EXPECT_TRUE(branch.cycles > 2 * kMemoryLatency);
 }
 
+// A register has the longest chain of its lanes, of which others may have written it since.
+TEST(ChainsOfPartOfAWarp) {
+  const Counts counts =
+      Count(
+          "ld.volatile.global.u64 %rd6, [%rd1]; setp.lt.u32 %p1, %r0, 16; add.s64 %rd7, %rd6, %rd1;\n"
+          "@%p1 ld.volatile.global.u64 %rd8, [%rd7]; @!%p1 mov.u64 %rd8, 0; add.s64 %rd9, %rd8, %rd1;\n"
+          "ld.volatile.global.u64 %rd10, [%rd9];")
+          .counts;
+  EXPECT_EQ(counts.chain, 3);
+}
+
 TEST(AtomicsAreCountedAndComputed) {
   const Counted one = Count("atom.global.add.u32 %r1, [%rd1], 3;", 96);
   EXPECT_EQ(one.outcome.data[0], 288u);
@@ -176,6 +192,13 @@ TEST(LanesThatPartedMeet) {
   EXPECT_EQ(Of(run.counts, Kind::kMatch), 1);
 }
 
+TEST(WhoHasEndedIsNotWaitedFor) {
+  const Counted run = Count(
+      "setp.gt.u32 %p1, %r0, 9; @%p1 bra LATER; vote.sync.ballot.b32 %r1, 1, -1; st.global.u32 [%rd3], %r1; ret;\n"
+      "LATER:\nst.global.u32 [%rd3], 7;");
+  for (uint32_t lane = 0; lane < 32; ++lane) EXPECT_EQ(run.outcome.data[lane], lane > 9 ? 7u : 0x3ffu);
+}
+
 TEST(WhoSpinsLetsOthersGoOn) {
   // All but one wait at a lower place for what that one writes behind them; then each in turn takes a lock.
   const Counted flag = Count(
@@ -201,6 +224,13 @@ TEST(BlocksMeetAtBarriersInLockstep) {
   for (uint32_t rank = 0; rank < 96; ++rank) EXPECT_EQ(run.outcome.data[rank], 95 - rank);
   EXPECT_EQ(run.counts.warps, 3);
   EXPECT_EQ(Of(run.counts, Kind::kBarrier), 3);
+  // A warp without a load waits for the one that has it.
+  const Counts late = Count(
+                          "setp.gt.u32 %p1, %r0, 31; @%p1 bra BAR; ld.global.u32 %r1, [%rd3]; add.s32 %r1, %r1, 1;\n"
+                          "st.global.u32 [%rd3], %r1;\nBAR:\nbar.sync 0;",
+                          64)
+                          .counts;
+  EXPECT_TRUE(late.cycles > 2 * kMemoryLatency);
   // Who waits for nobody is found here, too.
   Counter counter(kL2);
   const Outcome stuck = Run(KernelText(kPlace + "setp.lt.u32 %p1, %r0, 16; @%p1 bra LOW; bar.sync 0; bra DONE;\n"
@@ -211,8 +241,8 @@ TEST(BlocksMeetAtBarriersInLockstep) {
 
 TEST(FunctionsAreCalledByPartOfAWarp) {
   const std::string square =
-      ".func (.param .b32 out) square(\n .param .b32 in\n)\n{\n.reg .b32 %r<90>;\nld.param.b32 %r80, [in];\n"
-      "mul.lo.u32 %r81, %r80, %r80;\nst.param.b32 [out+0], %r81;\nret;\n}\n";
+      ".func (.param .b32 out) square(\n .param .b32 in\n)\n{\n.reg .b32 %r<9000>;\nld.param.b32 %r8990, [in];\n"
+      "mul.lo.u32 %r8991, %r8990, %r8990;\nst.param.b32 [out+0], %r8991;\nret;\n}\n";
   const std::string body = kPlace +
                            "mov.u32 %r2, 7; and.b32 %r1, %r0, 1; setp.eq.s32 %p1, %r1, 0; @%p1 bra DONE;\n"
                            "{\n.param .b32 param0;\nst.param.b32 [param0+0], %r0;\n.param .b32 retval0;\n"
@@ -246,6 +276,22 @@ TEST(PhasesBeginAtNothing) {
   counter.SetPhase(nullptr, 0, 0);
   run();
   EXPECT_EQ(counter.all()[0].launches, 1);
+}
+
+TEST(WrittenSectorsBelongToTheirPhase) {
+  const auto written = [](const char* second) {
+    Counter counter(16 * kLineSectors * kSectorBytes);  // One set.
+    const auto run = [&](const std::string& body) {
+      Run(KernelText(kPlace + body), std::vector<uint32_t>(4096), {}, {64}, 1, &counter);
+    };
+    counter.SetPhase("first", 0, 0);
+    run("st.global.u32 [%rd3], %r0;");
+    if (second != nullptr) counter.SetPhase(second, 0, 0);
+    run("mul.wide.u32 %rd4, %r0, 128; add.s64 %rd5, %rd1, %rd4; ld.global.u32 %r1, [%rd5+8192];");
+    return counter.all()[0].memory_written;
+  };
+  EXPECT_EQ(written(nullptr), 8);
+  EXPECT_EQ(written("second"), 0);
 }
 
 TEST(InstructionsHaveTheirKinds) {
