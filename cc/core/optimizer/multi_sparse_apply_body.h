@@ -19,8 +19,10 @@ struct GradientTerm {
   const typename V::Type* column;  // Of the first gradient.
   int64_t dim;
   TFB_HOST_DEVICE V operator()(const RowGroups::Position& at) const {
+    // A copy first: from a reference nvcc loads element by element, whatever the type's alignment.
+    const V grad = *reinterpret_cast<const V*>(column + at.place * dim);
     V sum = {};
-    return sum += *reinterpret_cast<const V*>(column + at.place * dim);
+    return sum += grad;
   }
 };
 
