@@ -53,10 +53,8 @@ TEST(SectorsOfAnAccess) {
   EXPECT_EQ(Sectors("u64 %rd6", 8, 0), 8);
   EXPECT_EQ(Sectors("u32 %r1", 4, 0, 40), 5);  // A warp and a quarter of one.
   // Neighbours that take turns between two sectors.
-  EXPECT_EQ(
-      Count("and.b32 %r1, %r0, 1; mul.wide.u32 %rd4, %r1, 64; add.s64 %rd5, %rd1, %rd4; ld.global.u32 %r2, [%rd5];")
-          .counts.read_sectors,
-      2);
+  const std::string turns = "and.b32 %r1, %r0, 1; mul.wide.u32 %rd4, %r1, 64; add.s64 %rd5, %rd1, %rd4;\n";
+  EXPECT_EQ(Count(turns + "st.global.u32 [%rd5], %r0;").counts.written_sectors, 2);
   const Counts stores = Count("st.global.u32 [%rd3], %r0;").counts;
   EXPECT_EQ(stores.written_sectors, 4);
   EXPECT_EQ(stores.read_sectors, 0);
@@ -255,6 +253,11 @@ TEST(FunctionsAreCalledByPartOfAWarp) {
   EXPECT_EQ(outcome.fault, "");
   for (uint32_t lane = 0; lane < 32; ++lane) EXPECT_EQ(outcome.data[lane], lane % 2 == 0 ? 7 : lane * lane);
   EXPECT_EQ(Of(counter.all()[0], Kind::kStore), 1);
+  // The callee has more registers than the kernel.
+  Clock clock;
+  clock.values.resize(kSpecials);
+  clock.Change(9000);
+  EXPECT_EQ(clock.values.size(), 9000u);
 }
 
 TEST(PhasesBeginAtNothing) {

@@ -1,7 +1,7 @@
 // What a training step does with a table on the card, phase by phase and of any size, so that cc/ptx_machine can count
 // it (tools/gpu_estimates.py); on a card it tells times. gpu_table_bench.cu measures more, of sizes too large for that.
 //
-//   table_phases_bench dim ids rows      rows: a power of two, some 8 times as many as ids
+//   table_phases_bench [dim = 64 [ids = 1048576 [rows = 8 * ids]]]      rows: a power of two
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -146,17 +146,26 @@ class Phases {
   StepInputs<float> inputs_ = {};
 };
 
+// What the others are told beside.
+void Copy(int64_t floats) {
+  float *const from = OnCard<float>(floats), *const to = OnCard<float>(floats);
+  Report("copy", 8.0 * static_cast<double>(floats), [&] {
+    const cudaError_t error = cudaMemcpyAsync(to, from, floats * sizeof(float), cudaMemcpyDeviceToDevice);
+    return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+  });
+  cudaFree(from);
+  cudaFree(to);
+}
+
 }  // namespace
 }  // namespace gpu
 }  // namespace tf_booster
 
 int main(int argc, char** argv) {
   using namespace tf_booster::gpu;  // NOLINT: a program of one file.
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: %s dim ids rows\n", argv[0]);
-    return 1;
-  }
-  const int64_t dim = std::atoll(argv[1]), ids = std::atoll(argv[2]), rows = std::atoll(argv[3]);
+  const int64_t dim = argc > 1 ? std::atoll(argv[1]) : 64, ids = argc > 2 ? std::atoll(argv[2]) : 1 << 20;
+  const int64_t rows = argc > 3 ? std::atoll(argv[3]) : 8 * ids;
+  Copy(ids * 64);
   {
     Phases adagrad(dim, ids, rows, {0.1f});
     adagrad.Apply<table_step::Adagrad>("Adagrad", 5 * adagrad.RowBytes());
