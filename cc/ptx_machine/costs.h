@@ -51,12 +51,11 @@ struct Cost {
 // Instructions" in the CUDA C++ Programming Guide: fp32 128; 32-bit integer, shift, logic, compare and most conversions
 // 64; fp64 64; clz, popc, brev, reciprocals and conversions of 64-bit types 16; shuffle 32; vote 64. Integers of 64
 // bits are "multiple instructions": two for what goes by halves, four IMADs for a product's lower half, eight for the
-// upper. Divisions are subroutines: their slots are about what cuobjdump shows of them without their rare branches.
-// Match is not in the table; assumed. Latencies: 4 cycles of an ordinary instruction, others from "Benchmarking and
-// Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking" (arXiv:2402.13499) and what was published of
-// Volta and Ampere. An access takes the memory pipe one cycle of the multiprocessor, 4 of a share, for each piece it
-// comes in
-// (`wavefronts`), which is added where they are counted.
+// upper. Assumed: slots of divisions, which are subroutines, and all of match. Latencies: 4 cycles of an ordinary
+// instruction, others after "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture" (arXiv:2402.13499) and
+// what was published of Volta and Ampere. No card has confirmed any of them. An access takes the memory pipe one cycle
+// of the multiprocessor, 4 of a share, for each piece it comes in (`wavefronts`), which is added where they are
+// counted.
 inline constexpr std::array<Cost, static_cast<size_t>(Kind::kKinds)> kCosts = {{
     {Kind::kFree, "free", 0, Pipe::kNone, 0, 0},  // Moves, casts, parameters: registers and operands of others.
     {Kind::kFloat, "fp32", 1, Pipe::kFloat, 1, 4},
