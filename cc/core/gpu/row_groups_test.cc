@@ -119,25 +119,24 @@ TEST(TermsAreAddedInTheirOrder) {
   CheckSums<Pack<float>>({1, 4096}, true, 6);
 }
 
-// What the test above stands on.
+// What the test above stands on: sums of shuffled terms differ, and so do those without pieces where there is more than
+// one, for a piece of one term is the term.
 TEST(AnotherOrderHasOtherBits) {
   const Rows<One<float>> rows({4, 65, 320}, true, 1);
   std::mt19937 random(5);
   for (const int64_t row : {0, 1, 2}) {
     auto terms = rows.TermsOf(row);
     const One<float> sum = Sum(terms);
-    int others = 0;
+    int others = 0, pieces = 0;
     for (int i = 0; i < 100; ++i) {
       std::shuffle(terms.begin(), terms.end(), random);
+      One<float> without_pieces = terms[0];
+      for (size_t j = 1; j < terms.size(); ++j) without_pieces += terms[j];
       others += !SameBits(sum, Sum(terms));
+      pieces += !SameBits(without_pieces, Sum(terms));
     }
-    EXPECT_TRUE(others >= 30);
-  }
-  for (const int64_t row : {1, 2}) {
-    const auto terms = rows.TermsOf(row);
-    One<float> without_pieces = terms[0];
-    for (size_t i = 1; i < terms.size(); ++i) without_pieces += terms[i];
-    EXPECT_EQ(SameBits(without_pieces, Sum(terms)), row == 1);  // A piece of one term is the term.
+    EXPECT_TRUE(others >= 10);
+    EXPECT_EQ(pieces >= 10, row == 2);
   }
 }
 

@@ -44,8 +44,10 @@ T SumInPieces(const std::vector<T>& terms) {
 // Numbers of both signs and many sizes, whose sums have other bits in another order.
 template <class T>
 T NumberOfAnySize(std::mt19937* random) {
-  const T size = static_cast<T>((*random)() % 100000 + 1) / T(1 << 16) / T(3) * static_cast<T>(1 << (*random)() % 8);
-  return (*random)() % 2 == 0 ? size : -size;
+  // Drawn one after another: in one expression the compiler may choose the order.
+  const T fraction = static_cast<T>((*random)() % 100000 + 1) / T(1 << 16) / T(3);
+  const T size = static_cast<T>(1 << (*random)() % 8);
+  return (*random)() % 2 == 0 ? fraction * size : -fraction * size;
 }
 
 }  // namespace testing
