@@ -146,17 +146,6 @@ class Phases {
   StepInputs<float> inputs_ = {};
 };
 
-// What the others are told beside.
-void Copy(int64_t floats) {
-  float *const from = OnCard<float>(floats), *const to = OnCard<float>(floats);
-  Report("copy", 8.0 * static_cast<double>(floats), [&] {
-    const cudaError_t error = cudaMemcpyAsync(to, from, floats * sizeof(float), cudaMemcpyDeviceToDevice);
-    return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
-  });
-  cudaFree(from);
-  cudaFree(to);
-}
-
 }  // namespace
 }  // namespace gpu
 }  // namespace tf_booster
@@ -165,7 +154,7 @@ int main(int argc, char** argv) {
   using namespace tf_booster::gpu;  // NOLINT: a program of one file.
   const int64_t dim = argc > 1 ? std::atoll(argv[1]) : 64, ids = argc > 2 ? std::atoll(argv[2]) : 1 << 20;
   const int64_t rows = argc > 3 ? std::atoll(argv[3]) : 8 * ids;
-  Copy(ids * 64);
+  ReportCopy(ids * 64);  // What the others are told beside.
   {
     Phases adagrad(dim, ids, rows, {0.1f});
     adagrad.Apply<table_step::Adagrad>("Adagrad", 5 * adagrad.RowBytes());

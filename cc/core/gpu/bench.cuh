@@ -86,6 +86,17 @@ void Report(const char* name, double bytes, const Run& run) {
   std::printf("%-28s %8.0f GB/s %5.2f of the copy\n", name, rate, rate / copy_rate);
 }
 
+// A copy of so many floats within the card's memory.
+inline void ReportCopy(int64_t floats) {
+  float *const from = OnCard<float>(floats), *const to = OnCard<float>(floats);
+  Report("copy", 2.0 * sizeof(float) * static_cast<double>(floats), [&] {
+    const cudaError_t error = cudaMemcpyAsync(to, from, floats * sizeof(float), cudaMemcpyDeviceToDevice);
+    return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+  });
+  cudaFree(from);
+  cudaFree(to);
+}
+
 // The same of what works on keys, as others report it.
 template <class Run>
 void ReportKeys(const char* name, double keys, double bytes_per_key, const Run& run) {

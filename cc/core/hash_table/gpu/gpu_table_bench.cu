@@ -202,23 +202,12 @@ void Benchmarks(int64_t rows, int64_t dim) {
   }
 }
 
-void Copy() {
-  constexpr int64_t kFloats = int64_t{1} << 28;
-  float *from = OnCard<float>(kFloats), *to = OnCard<float>(kFloats);
-  Report("copy", 2.0 * kFloats * sizeof(float), [&] {
-    const cudaError_t error = cudaMemcpyAsync(to, from, kFloats * sizeof(float), cudaMemcpyDeviceToDevice);
-    return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
-  });
-  cudaFree(from);
-  cudaFree(to);
-}
-
 }  // namespace
 }  // namespace gpu
 }  // namespace tf_booster
 
 int main(int argc, char** argv) {
-  tf_booster::gpu::Copy();
+  tf_booster::gpu::ReportCopy(int64_t{1} << 28);
   int64_t rows = argc > 1 ? std::atoll(argv[1]) : int64_t{1} << 23;
   size_t left = 0, all = 0;
   if (cudaMemGetInfo(&left, &all) != cudaSuccess) return 1;
