@@ -14,7 +14,7 @@ import tensorflow as tf
 from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.matching import integer_value
+from tf_booster.passes.matching import integer_value, skip_identity
 
 FEWEST = 4  # Parts. Fewer are copied by TensorFlow as fast.
 WIDEST = 64  # Columns of a part, on average; the call to copy a wider one costs nothing beside the copying.
@@ -93,10 +93,11 @@ class Columns(Pass):
 
 
 def _joins(view: GraphView) -> List[tf.Operation]:
-    return [op for op in view.ops("ConcatV2") if _is_live(op) and _joins_columns(op) and _is_ours(view, op)]
+    return [op for op in view.ops("ConcatV2") if _is_live(op) and joins_columns(op) and _is_ours(view, op)]
 
 
-def _joins_columns(op: tf.Operation) -> bool:
+def joins_columns(op: tf.Operation) -> bool:
+    """Whether the ConcatV2 `op` puts narrow tensors beside each other along the last axis, several of them."""
     values = op.inputs[:-1]
     return _are_narrow([_columns(value) for value in values]) and _is_last(op.inputs[-1], values[0].shape.rank)
 
@@ -167,6 +168,22 @@ def _widths_of(sizes: tf.Tensor) -> Optional[List[int]]:
         return None
     widths = [_last_of(shape) for shape in shapes.inputs]
     return None if None in widths else widths  # type: ignore[return-value]
+
+
+def part_of_join(tensor: tf.Tensor) -> Optional[Tuple[tf.Tensor, int]]:
+    """The gradient of a join of matrices, and the column in it from which on `tensor` is that of one of them; None where it is no such part."""
+    op = skip_identity(tensor).op
+    begin = op.inputs[1] if op.type == "Slice" else None
+    if begin is None or begin.op.type != "ConcatOffset" or op.inputs[0].shape.rank != 2:
+        return None
+    widths = [_last_of(sizes) for sizes in begin.op.inputs[1:]]
+    if (
+        None in widths
+        or op.inputs[2] is not begin.op.inputs[1 + begin.value_index]
+        or not _is_last(begin.op.inputs[0], 2)
+    ):
+        return None
+    return op.inputs[0], sum(widths[: begin.value_index])
 
 
 def _last_of(sizes: tf.Tensor) -> Optional[int]:

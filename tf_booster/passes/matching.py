@@ -8,7 +8,7 @@ gives the bound tensors by name, or None. A name that is bound twice must be the
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, Optional, Union
+from typing import Dict, List, Optional, Union
 
 import numpy as np
 import tensorflow as tf
@@ -55,6 +55,19 @@ def skip_identity(tensor: tf.Tensor) -> tf.Tensor:
     while tensor.op.type == "Identity":
         tensor = tensor.op.inputs[0]
     return tensor
+
+
+def readers(tensor: tf.Tensor) -> List[tf.Operation]:
+    """What reads `tensor` or an Identity of it, such as those that tf.gradients puts behind several gradients of one op."""
+    found: Dict[tf.Operation, None] = {}
+    work = [tensor]
+    while work:
+        for op in dict.fromkeys(work.pop().consumers()):
+            if op.type == "Identity":
+                work.append(op.outputs[0])
+            else:
+                found[op] = None
+    return list(found)
 
 
 def same(a: tf.Tensor, b: tf.Tensor) -> bool:

@@ -17,6 +17,7 @@ from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, check_read
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import integer_value, same, skip_identity
+from tf_booster.passes.shape_tricks import without_reduction
 from tf_booster.passes.static_integers import static_integers
 from tf_booster.passes.swallowed import swallowed
 
@@ -113,7 +114,7 @@ def _match_gradient(view: GraphView, dots: _Dots) -> Optional[_Gradient]:
             if not same(left.inputs[0], right.inputs[0]) or not all(_is_ours(view, op) for op in (left, right)):
                 continue
             upstream = _scattered(left.inputs[0], dots)
-            ends = [_not_broadcast(op.outputs[0], dots.x) for op in (left, right)]
+            ends = [without_reduction(op.outputs[0], dots.x) for op in (left, right)]
             totals = [op for op in _readers(ends[0]) if op.type == "AddN" and op in _readers(ends[1])]
             if upstream is not None and len(totals) == 1 and _is_ours(view, totals[0]):
                 return _Gradient(upstream, (ends[0], ends[1]), totals[0])
@@ -169,37 +170,6 @@ def _places(ids: tf.Tensor) -> Optional[np.ndarray]:
 def _swaps(op: tf.Operation) -> bool:
     """Whether `op` transposes a matrix."""
     return op.type == "Transpose" and static_integers(op.inputs[1]) == [1, 0]
-
-
-def _not_broadcast(tensor: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
-    """What the gradient of a product makes of `tensor`, which has the shape of `x`: a sum over no dimension, where the batch is not known."""
-    readers = [op for op in tensor.consumers() if op.type == "Sum"]
-    if len(readers) != 1 or len(tensor.consumers()) != 1:
-        return tensor
-    axes = skip_identity(readers[0].inputs[1]).op
-    if axes.type != "BroadcastGradientArgs" or not all(_is_shape_of(shape, x) for shape in axes.inputs):
-        return tensor
-    if not np.array_equal(*(_slice_of(shape) for shape in axes.inputs)):
-        return tensor
-    reshapes = [op for op in readers[0].outputs[0].consumers() if op.type == "Reshape" and _is_shape(op.inputs[1], x)]
-    if len(reshapes) != 1 or len(readers[0].outputs[0].consumers()) != 1:
-        return tensor
-    return reshapes[0].outputs[0]
-
-
-def _is_shape(tensor: tf.Tensor, x: tf.Tensor) -> bool:
-    return tensor.op.type == "Shape" and same(tensor.op.inputs[0], x)
-
-
-def _is_shape_of(sliced: tf.Tensor, x: tf.Tensor) -> bool:
-    return sliced.op.type == "StridedSlice" and _is_shape(sliced.op.inputs[0], x)
-
-
-def _slice_of(sliced: tf.Tensor) -> List:
-    """Which part of a shape a StridedSlice takes."""
-    op = sliced.op
-    masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-    return [static_integers(t) for t in op.inputs[1:]] + [[op.get_attr(mask)] for mask in masks]
 
 
 def _turned(matmul: tf.Operation) -> Tuple[bool, bool]:

@@ -12,13 +12,14 @@
 8. xla: because it marks what the others leave of the dense part.
 9. small_matmuls: of the dense part what XLA does not compile.
 10. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-11. columns: what is joined and split between the ops that the passes before made.
-12. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-13. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-14. input_pipeline: the datasets of the graph, which no other pass looks at.
-15. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-16. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-17. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+11. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+12. columns: what is joined and split between the ops that the passes before made.
+13. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+14. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+15. input_pipeline: the datasets of the graph, which no other pass looks at.
+16. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+17. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+18. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from tf_booster.passes.columns import Columns
 from tf_booster.passes.dense_collectives import DenseCollectives
 from tf_booster.passes.embedding_pipeline import EmbeddingPipeline, step_fetches
 from tf_booster.passes.fetches import executed, fetches_of
+from tf_booster.passes.field_sums import FieldSums
 from tf_booster.passes.graph_summary import GraphSummary, summarize
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.hash_tables import HashTables
@@ -88,6 +90,7 @@ def passes(options: Options) -> List[Pass]:
         (options.xla == "auto", Xla()),
         (True, SmallMatMuls()),
         (True, PairDots()),
+        (True, FieldSums()),
         (True, Columns()),
         (True, JoinedLayers()),
         (True, JoinedLookups()),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import List
 
+import numpy as np
 import tensorflow as tf
 
-from tf_booster.passes.matching import skip_identity
+from tf_booster.passes.matching import same, skip_identity
+from tf_booster.passes.static_integers import static_integers
 
 
 def keeps_shape(reshape: tf.Operation) -> bool:
@@ -50,3 +52,40 @@ def copies_of(tensor: tf.Tensor) -> List[tf.Tensor]:
                 if op.type == "Identity" or keeps_shape(op):
                     work.append(op.outputs[0])
     return found
+
+
+def without_reduction(tensor: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+    """What the gradient of a product makes of `tensor`, which has the shape of `x`: a sum over no dimension, where the batch is not known.
+
+    `tensor` itself where tf.gradients made no such sum.
+    """
+    readers = [op for op in tensor.consumers() if op.type == "Sum"]
+    if len(readers) != 1 or len(tensor.consumers()) != 1:
+        return tensor
+    axes = skip_identity(readers[0].inputs[1]).op
+    if axes.type != "BroadcastGradientArgs" or not all(_is_shape_of(shape, x) for shape in axes.inputs):
+        return tensor
+    if not np.array_equal(*(_slice_of(shape) for shape in axes.inputs)):
+        return tensor
+    reshapes = [op for op in readers[0].outputs[0].consumers() if op.type == "Reshape" and _is_shape(op.inputs[1], x)]
+    if len(reshapes) != 1 or len(readers[0].outputs[0].consumers()) != 1:
+        return tensor
+    return reshapes[0].outputs[0]
+
+
+def _is_shape(tensor: tf.Tensor, x: tf.Tensor) -> bool:
+    return tensor.op.type == "Shape" and same(tensor.op.inputs[0], x)
+
+
+def _is_shape_of(shape: tf.Tensor, x: tf.Tensor) -> bool:
+    """Whether `shape` is that of `x` or a part of it, as a batched product has it."""
+    return _is_shape(shape.op.inputs[0] if shape.op.type == "StridedSlice" else shape, x)
+
+
+def _slice_of(shape: tf.Tensor) -> List:
+    """Which part of a shape a StridedSlice takes; [] for the whole."""
+    op = shape.op
+    if op.type != "StridedSlice":
+        return []
+    masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    return [static_integers(t) for t in op.inputs[1:]] + [[op.get_attr(mask)] for mask in masks]
