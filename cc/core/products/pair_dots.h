@@ -3,12 +3,15 @@
 // From ops that is a batched product of all vectors with all, [rows, fields, fields], of which a gather keeps less than
 // half; its gradient scatters that back between two transposes and multiplies twice. Here an example's vectors are read
 // once, from wherever they lie, and what is between them and the dots stays in the first-level cache.
+// pair_dots_loops.h has the algorithm.
 #ifndef TF_BOOSTER_CC_CORE_PRODUCTS_PAIR_DOTS_H_
 #define TF_BOOSTER_CC_CORE_PRODUCTS_PAIR_DOTS_H_
 
 #include <cstdint>
 #include <vector>
 
+#include "cc/core/base/cpu_features.h"
+#include "cc/core/base/function_ref.h"
 #include "cc/core/base/parallel_for.h"
 
 namespace tf_booster {
@@ -18,6 +21,14 @@ template <class Float>
 struct FieldPart {
   Float* data = nullptr;
   int64_t fields = 0;
+};
+
+// The dots of all examples: [rows, pairs], a row's beside each other, `step` floats from one row's to the next's. They
+// may be columns of a wider matrix.
+template <class Float>
+struct DotColumns {
+  Float* data = nullptr;
+  int64_t step = 0;
 };
 
 // Which pairs, in which order.
@@ -32,35 +43,37 @@ class PairPlan {
   };
 
   int64_t fields() const { return fields_; }
-  int64_t padded() const { return padded_; }  // fields, rounded up to whole vectors.
   int64_t size() const { return size_; }
   const std::vector<Run>& runs() const { return runs_; }  // By place.
   const std::vector<Run>& runs_by_row() const { return runs_by_row_; }
-  // Columns that rows [4 * g, 4 * g + 4) need, as whole vectors: [begin, end) in floats.
+  // Columns that rows [4 * g, 4 * g + 4) need: [begin, end).
   const std::vector<int64_t>& begins() const { return begins_; }
   const std::vector<int64_t>& ends() const { return ends_; }
+  // Where the run of each row begins, if they are all pairs (i, j < i), each row's in the order of j; or empty.
+  const std::vector<int64_t>& lower() const { return lower_; }
 
  private:
-  int64_t fields_, padded_, size_;
+  int64_t fields_, size_;
   std::vector<Run> runs_, runs_by_row_;
-  std::vector<int64_t> begins_, ends_;
+  std::vector<int64_t> begins_, ends_, lower_;
 };
 
-// dots: [rows, plan.size()]. Each is one sum in the order of the vectors' elements, whatever the number of threads.
+// The highest level that has loops of its own and that this machine runs: kScalar, kAvx2 (and FMA) or kAvx512. The last
+// two give the same bits; kScalar rounds products before it adds them.
+SimdLevel PairDotsLevel();
+
+// Writes nothing but the dots. Each is one sum in the order of the vectors' elements, whatever the number of threads.
+// Calls also(begin, end) on the same rows, some at a time. level: one that this machine runs.
 void DotPairs(const PairPlan& plan, int64_t rows, int64_t dim, const std::vector<FieldPart<const float>>& parts,
-              float* dots, ParallelFor& pf);
+              DotColumns<float> dots, ParallelFor& pf, FunctionRef<void(int64_t, int64_t)> also,
+              SimdLevel level = PairDotsLevel());
+void DotPairs(const PairPlan& plan, int64_t rows, int64_t dim, const std::vector<FieldPart<const float>>& parts,
+              DotColumns<float> dots, ParallelFor& pf, SimdLevel level = PairDotsLevel());
 
-// The gradients of `parts`, written to `gradients`, from that of the dots, [rows, plan.size()].
-void DotPairsGradient(const PairPlan& plan, int64_t rows, int64_t dim, const float* gradient,
+// The gradients of `parts`, written to `gradients`, from that of the dots. Each is one sum in the order of the fields.
+void DotPairsGradient(const PairPlan& plan, int64_t rows, int64_t dim, DotColumns<const float> gradient,
                       const std::vector<FieldPart<const float>>& parts, const std::vector<FieldPart<float>>& gradients,
-                      ParallelFor& pf);
-
-// The same by loops that any processor runs: what these do without FMA. For tests.
-void DotPairsPlainly(const PairPlan& plan, int64_t rows, int64_t dim, const std::vector<FieldPart<const float>>& parts,
-                     float* dots);
-void DotPairsGradientPlainly(const PairPlan& plan, int64_t rows, int64_t dim, const float* gradient,
-                             const std::vector<FieldPart<const float>>& parts,
-                             const std::vector<FieldPart<float>>& gradients);
+                      ParallelFor& pf, SimdLevel level = PairDotsLevel());
 
 }  // namespace tf_booster
 

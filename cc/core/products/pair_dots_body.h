@@ -26,7 +26,7 @@ struct PairDotsBody {
   const int32_t* pairs;
   int32_t num_fields, num_pairs;
   int64_t dim;
-  float* dots;
+  DotColumns<float> dots;
 
   TFB_HOST_DEVICE const float* Vector(int32_t field, int64_t row) const {
     return fields[field].in + row * fields[field].stride;
@@ -48,7 +48,7 @@ struct DotPair : PairDotsBody {
       TFB_UNROLL
       for (int c = 0; c < V::kSize; ++c) sum += x.at[c] * y.at[c];
     }
-    dots[unit] = sum;
+    dots.data[row * dots.step + unit - row * num_pairs] = sum;
   }
 };
 
@@ -60,7 +60,7 @@ struct PairGradient : PairDotsBody {
 
   TFB_HOST_DEVICE float GradientOf(int32_t i, int32_t j, int64_t row) const {
     const int32_t place = places[i * num_fields + j];
-    return place < 0 ? 0.0f : dots[row * num_pairs + place];
+    return place < 0 ? 0.0f : dots.data[row * dots.step + place];
   }
   TFB_HOST_DEVICE void operator()(int64_t unit) const {
     const int64_t vector = unit / dim, column = unit - vector * dim, row = vector / num_fields;

@@ -54,7 +54,7 @@ void ExpectHostsBits(const gpu::PairDotsJob& job, const std::vector<Array<float>
   }
 }
 
-// shift: how far the vectors are from a multiple of 16 bytes.
+// shift: how far the vectors are from a multiple of 16 bytes, and how many columns stand before the dots, and behind.
 void Compare(int64_t rows, int64_t dim, const std::vector<int64_t>& widths, const std::vector<int64_t>& pairs,
              int64_t shift) {
   std::vector<Array<float>> values, gradients;
@@ -73,11 +73,12 @@ void Compare(int64_t rows, int64_t dim, const std::vector<int64_t>& widths, cons
     }
   }
   const int64_t fields = static_cast<int64_t>(field_of.size()), size = static_cast<int64_t>(pairs.size());
-  Array<float> dots(rows * size + 1, -7.0f);
+  const int64_t step = size + 2 * shift;
+  Array<float> dots(rows * step + 1, -7.0f);
   job.pairs = &pairs;
   job.rows = rows;
   job.dim = dim;
-  job.dots = dots.data();
+  job.dots = {dots.data() + shift, step};
   Run(job);
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t p = 0; p < size; ++p) {
@@ -85,14 +86,20 @@ void Compare(int64_t rows, int64_t dim, const std::vector<int64_t>& widths, cons
       double want = 0;
       for (int64_t c = 0; c < dim; ++c)
         want += double{field_of[i][r * stride_of[i] + c]} * field_of[j][r * stride_of[j] + c];
-      EXPECT_TRUE(std::abs(dots[r * size + p] - want) < 1e-5 * static_cast<double>(dim));
+      EXPECT_TRUE(std::abs(dots[r * step + shift + p] - want) < 1e-5 * static_cast<double>(dim));
+    }
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t s = 0; s < shift; ++s) {
+      EXPECT_EQ(dots[r * step + s], -7.0f);
+      EXPECT_EQ(dots[r * step + shift + size + s], -7.0f);
     }
   }
   EXPECT_EQ(dots.back(), -7.0f);
   ExpectHostsBits(job, {&dots});
 
-  Array<float> upstream = Numbers(rows * size, 99);
-  job.dots = upstream.data();
+  Array<float> upstream = Numbers(rows * step, 99);
+  job.dots = {upstream.data() + shift, step};
   for (size_t p = 0; p < widths.size(); ++p) job.gradients.push_back({gradients[p].data(), widths[p]});
   Run(job);
   int64_t field = 0;
@@ -103,7 +110,7 @@ void Compare(int64_t rows, int64_t dim, const std::vector<int64_t>& widths, cons
           double want = 0;
           for (int64_t k = 0; k < size; ++k) {
             const int64_t i = pairs[k] / fields, j = pairs[k] % fields;
-            const double g = upstream[r * size + k];
+            const double g = upstream[r * step + shift + k];
             if (i == field) want += g * field_of[j][r * stride_of[j] + c];
             if (j == field) want += g * field_of[i][r * stride_of[i] + c];
           }

@@ -14,7 +14,7 @@ struct PairDotsJob {
   const std::vector<int64_t>* pairs = nullptr;  // As PairPlan's.
   int64_t rows = 0, dim = 0;
   std::vector<FieldPart<const float>> parts;
-  float* dots = nullptr;  // [rows, pairs]. Written, or where gradients are wanted, the gradient of the dots.
+  DotColumns<float> dots;                   // Written, or where gradients are wanted, the gradient of the dots.
   std::vector<FieldPart<float>> gradients;  // Of parts, written; empty: the dots are.
 };
 

@@ -20,12 +20,13 @@ class PairDotsGpuOp final : public PairOp {
     OP_REQUIRES_OK(ctx, ReadVectors(ctx, &in));
     gpu::PairDotsJob job;
     if (kGradient) {
-      OP_REQUIRES_OK(ctx, ReadGradient(ctx, in, &job.gradients));
-      job.dots = const_cast<float*>(ctx->input(0).flat<float>().data());
+      DotColumns<const float> gradient;
+      OP_REQUIRES_OK(ctx, ReadGradient(ctx, in, &gradient, &job.gradients));
+      job.dots = {const_cast<float*>(gradient.data), gradient.step};
     } else {
       tensorflow::Tensor* dots = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {in.rows, size()}, &dots));
-      job.dots = dots->flat<float>().data();
+      job.dots = {dots->flat<float>().data(), size()};
     }
     job.pairs = &pairs();
     job.rows = in.rows;

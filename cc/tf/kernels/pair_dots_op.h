@@ -1,4 +1,4 @@
-// What TfBoosterPairDots and TfBoosterPairDotsGrad have in common on CPU and GPU: their inputs.
+// What the ops of pairs have in common on CPU and GPU: their inputs.
 #ifndef TF_BOOSTER_CC_TF_KERNELS_PAIR_DOTS_OP_H_
 #define TF_BOOSTER_CC_TF_KERNELS_PAIR_DOTS_OP_H_
 
@@ -17,6 +17,7 @@ class PairOp : public tensorflow::OpKernel {
   explicit PairOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dim", &dim_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("pairs", &pairs_));
+    if (ctx->HasAttr("column")) OP_REQUIRES_OK(ctx, ctx->GetAttr("column", &column_));
   }
 
  protected:
@@ -56,15 +57,20 @@ class PairOp : public tensorflow::OpKernel {
     return tensorflow::OkStatus();
   }
 
-  // InvalidArgument: the gradient of the dots has another shape than they. The outputs are made, as parts.
-  tensorflow::Status ReadGradient(tensorflow::OpKernelContext* ctx, const Vectors& in,
+  // InvalidArgument: the gradient of the dots has another shape than they, or not these columns. The outputs are made,
+  // as parts.
+  tensorflow::Status ReadGradient(tensorflow::OpKernelContext* ctx, const Vectors& in, DotColumns<const float>* dots,
                                   std::vector<FieldPart<float>>* gradients) const {
     const tensorflow::Tensor& gradient = ctx->input(0);
-    if (gradient.shape() != tensorflow::TensorShape({in.rows, size()})) {
+    const bool is_wide = column_ >= 0;
+    const int64_t end = is_wide ? column_ + size() : size();
+    const bool has_rows = gradient.dims() == 2 && gradient.dim_size(0) == in.rows;
+    if (!has_rows || (is_wide ? gradient.dim_size(1) < end : gradient.dim_size(1) != end)) {
       return tensorflow::errors::InvalidArgument(type_string(), " '", name(), "': gradient has shape ",
-                                                 gradient.shape().DebugString(), ", wanted [", in.rows, ",", size(),
-                                                 "]");
+                                                 gradient.shape().DebugString(), ", wanted [", in.rows, ",", end, "]",
+                                                 is_wide ? " or more columns" : "");
     }
+    *dots = {gradient.flat<float>().data() + (is_wide ? column_ : 0), gradient.dim_size(1)};
     for (size_t i = 0; i < in.parts.size(); ++i) {
       tensorflow::Tensor* out = nullptr;
       const int index = static_cast<int>(i);
@@ -81,6 +87,7 @@ class PairOp : public tensorflow::OpKernel {
 
  private:
   std::vector<int64_t> pairs_;
+  int64_t column_ = -1;  // Where the dots' begin in a wider gradient; -1: it has no other columns.
 };
 
 }  // namespace tf_booster
