@@ -43,6 +43,7 @@ PASSES = (
     "xla",
     "small_matmuls",
     "pair_dots",
+    "joined_pair_dots",
     "field_sums",
     "columns",
     "joined_layers",

@@ -212,12 +212,16 @@ def build_model():
             v1.get_variable(f"{n}_{i}", shape, use_resource=True) for n, shape in (("tower", [4, 4]), ("bias", [4]))
         )
         rows.append(tf.nn.relu(tf.nn.bias_add(row @ kernel, bias)))
-    vectors = tf.stack(rows[:3], 1)
-    pairs = tf.gather(tf.reshape(tf.matmul(vectors, vectors, transpose_b=True), [-1, 9]), [3, 6, 7], axis=1)
+    vectors, others = tf.stack(rows[:3], 1), tf.stack(rows[2:5], 1)
+    pairs, more_pairs = (
+        tf.gather(tf.reshape(tf.matmul(x, x, transpose_b=True), [-1, 9]), [3, 6, 7], axis=1) for x in (vectors, others)
+    )
+    interaction = tf.concat([rows[4], more_pairs], 1)
     x = tf.concat([*rows, pairs], 1) @ v1.get_variable("w", [4 * len(rows) + 3, 1], use_resource=True)
     deep = [v1.get_variable(f"deep_{i}", [9, 4], use_resource=True) for i in range(4)]
     joined = tf.concat([v1.nn.safe_embedding_lookup_sparse(bag, bags, combiner="mean") for bag in deep], 1)
-    return v1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(tf.square(x)) + tf.reduce_sum(tf.square(joined)))
+    loss = tf.add_n([tf.reduce_sum(tf.square(end)) for end in (x, joined, interaction)])
+    return v1.train.AdagradOptimizer(0.1).minimize(loss)
 
 
 NAMES = [p.name for p in pipelines.passes(options.Options(fast_parser=False))]  # The model's input is fed.

@@ -7,7 +7,7 @@ op, too.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 import tensorflow as tf
 
@@ -99,7 +99,7 @@ def _joins(view: GraphView) -> List[tf.Operation]:
 def joins_columns(op: tf.Operation) -> bool:
     """Whether the ConcatV2 `op` puts narrow tensors beside each other along the last axis, several of them."""
     values = op.inputs[:-1]
-    return _are_narrow([_columns(value) for value in values]) and _is_last(op.inputs[-1], values[0].shape.rank)
+    return _are_narrow([_columns(value) for value in values]) and is_last(op.inputs[-1], values[0].shape.rank)
 
 
 def _splits(view: GraphView) -> List[tf.Operation]:
@@ -108,7 +108,7 @@ def _splits(view: GraphView) -> List[tf.Operation]:
 
 def _splits_columns(op: tf.Operation) -> bool:
     shape = op.inputs[0].shape
-    if not shape.rank or len(op.outputs) < FEWEST or not _is_last(op.inputs[2], shape.rank):
+    if not shape.rank or len(op.outputs) < FEWEST or not is_last(op.inputs[2], shape.rank):
         return False
     return shape[-1] is not None and shape[-1] <= WIDEST * len(op.outputs)
 
@@ -131,25 +131,29 @@ def _stacks_rows(op: tf.Operation, whole: tf.Tensor) -> bool:
 
 def _slices(view: GraphView) -> List[Tuple[List[tf.Operation], List[int]]]:
     """The Slices that are the gradient of one concat, in the order of its inputs, with their columns."""
+    whole = []
+    for ops, widths in slices_of_joins(view):
+        # One that nothing reads, as of the numbers beside embeddings, is a part, too.
+        live = sum(1 for op in ops.values() if _is_live(op))
+        if len(ops) == len(widths) and live >= FEWEST and _are_narrow(widths):
+            whole.append(([ops[i] for i in range(len(ops))], widths))
+    return whole
+
+
+def slices_of_joins(view: GraphView) -> Iterator[Tuple[Dict[int, tf.Operation], List[Optional[int]]]]:
+    """Of each gradient of a concat along the last axis, as up to 16 parts have it: part -> its Slice, and the columns of all parts."""
     found: Dict[Tuple, Dict[int, tf.Operation]] = {}
     for op in view.ops("Slice"):
         begin = op.inputs[1]
         if begin.op.type != "ConcatOffset":
             continue
-        # One that nothing reads, as of the numbers beside embeddings, is a part, too.
         if op.inputs[2] is begin.op.inputs[1 + begin.value_index] and _is_ours(view, op):
             key = (op.inputs[0].ref(), begin.op, op.device)
             found.setdefault(key, {}).setdefault(begin.value_index, op)
-    whole = []
     for (grad, offsets, _), ops in found.items():
-        widths = [_last_of(sizes) for sizes in offsets.inputs[1:]]
         rank = grad.deref().shape.rank
-        live = sum(1 for op in ops.values() if _is_live(op))
-        if len(ops) < len(widths) or live < FEWEST or not rank:
-            continue
-        if _are_narrow(widths) and _is_last(offsets.inputs[0], rank):
-            whole.append(([ops[i] for i in range(len(ops))], widths))
-    return whole
+        if rank and is_last(offsets.inputs[0], rank):
+            yield ops, [_last_of(sizes) for sizes in offsets.inputs[1:]]
 
 
 def _widths_of(sizes: tf.Tensor) -> Optional[List[int]]:
@@ -180,7 +184,7 @@ def part_of_join(tensor: tf.Tensor) -> Optional[Tuple[tf.Tensor, int]]:
     if (
         None in widths
         or op.inputs[2] is not begin.op.inputs[1 + begin.value_index]
-        or not _is_last(begin.op.inputs[0], 2)
+        or not is_last(begin.op.inputs[0], 2)
     ):
         return None
     return op.inputs[0], sum(widths[: begin.value_index])
@@ -204,7 +208,8 @@ def _are_narrow(widths: List[Optional[int]]) -> bool:
     return sum(widths) <= WIDEST * len(widths)
 
 
-def _is_last(axis: tf.Tensor, rank: int) -> bool:
+def is_last(axis: tf.Tensor, rank: int) -> bool:
+    """Whether a join or a split, or the gradient of one, is along the last axis."""
     # A gradient takes the axis modulo the rank of the first part, which has that of the whole.
     if axis.op.type == "FloorMod" and _rank(axis.op.inputs[1]) == rank:
         axis = axis.op.inputs[0]

@@ -50,7 +50,7 @@ class JoinedLayers(CopiesLeftOut):
     def write_joined(self, view: GraphView, maker: tf.Operation, join: tf.Operation) -> Places:
         """Makes one op of both; returns where the results of the layers lie in its result."""
         count, biases = maker.get_attr("N"), maker.get_attr("num_biases")
-        order, others = order_of(join, maker.outputs)
+        order, others = order_of(join.inputs, maker.outputs)
         waits = [op for op in dict.fromkeys([*maker.control_inputs, *join.control_inputs]) if op is not maker]
         with view.inserting(join.device, waits):
             joined = _native.ops().tf_booster_joined_multi_mat_mul(

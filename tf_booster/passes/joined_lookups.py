@@ -45,7 +45,7 @@ class JoinedLookups(CopiesLeftOut):
 
     def write_joined(self, view: GraphView, maker: tf.Operation, join: tf.Operation) -> Places:
         """Makes one op of both; nobody reads the results that are joined."""
-        order, others = order_of(join, maker.outputs)
+        order, others = order_of(join.inputs, maker.outputs)
         beside = set(order)
         apart = [output for i, output in enumerate(maker.outputs) if i not in beside]
         given = _lists_of(maker)

@@ -12,14 +12,16 @@
 8. xla: because it marks what the others leave of the dense part.
 9. small_matmuls: of the dense part what XLA does not compile.
 10. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-11. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-12. columns: what is joined and split between the ops that the passes before made.
-13. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-14. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-15. input_pipeline: the datasets of the graph, which no other pass looks at.
-16. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-17. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-18. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+11. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+   split the gradient.
+12. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+13. columns: what is joined and split between the ops that the passes before made.
+14. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+15. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+16. input_pipeline: the datasets of the graph, which no other pass looks at.
+17. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+18. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+19. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ from tf_booster.passes.input_over_ranks import InputOverRanks
 from tf_booster.passes.input_pipeline import InputPipeline
 from tf_booster.passes.joined_layers import JoinedLayers
 from tf_booster.passes.joined_lookups import JoinedLookups
+from tf_booster.passes.joined_pair_dots import JoinedPairDots
 from tf_booster.passes.learning_rate import LearningRate
 from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.pair_dots import PairDots
@@ -90,6 +93,7 @@ def passes(options: Options) -> List[Pass]:
         (options.xla == "auto", Xla()),
         (True, SmallMatMuls()),
         (True, PairDots()),
+        (True, JoinedPairDots()),
         (True, FieldSums()),
         (True, Columns()),
         (True, JoinedLayers()),

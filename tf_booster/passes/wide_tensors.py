@@ -88,7 +88,7 @@ def splits_read_by(
     live = set(executed(view, fetches_of(view).names))
     splits = []
     for op in view.ops(SPLIT):
-        readers = {reader for output in op.outputs for reader in _readers(output) if index.number[reader] in live}
+        readers = {reader for output in op.outputs for reader in readers_of(output) if index.number[reader] in live}
         known = op.inputs[0].shape.rank == 2 and None not in widths(op.outputs)
         if readers and known and all(reads(reader, op) for reader in readers):
             splits.append(op)
@@ -100,11 +100,11 @@ def splits_read_by(
     return splits, reached(live - read, before)
 
 
-def _readers(tensor: tf.Tensor) -> Iterator[tf.Operation]:
+def readers_of(tensor: tf.Tensor) -> Iterator[tf.Operation]:
     """The ops that read `tensor`, Identities looked through."""
     for op in dict.fromkeys(tensor.consumers()):
         if op.type == "Identity":
-            yield from _readers(op.outputs[0])
+            yield from readers_of(op.outputs[0])
         else:
             yield op
 
@@ -131,12 +131,12 @@ def joins_of(
     return [group[0].ops for group in merge_groups(view, units)[0]]  # type: ignore[misc]
 
 
-def order_of(join: tf.Operation, made: Sequence[tf.Tensor]) -> Tuple[List[int], List[tf.Tensor]]:
-    """The parts of `join` as numbers, those of `made` first, then the other parts; and these others."""
+def order_of(parts: Sequence[tf.Tensor], made: Sequence[tf.Tensor]) -> Tuple[List[int], List[tf.Tensor]]:
+    """The parts of a join as numbers, those of `made` first, then the other parts; and these others."""
     place = {tensor.ref(): i for i, tensor in enumerate(made)}
-    others = [part for part in join.inputs if part.ref() not in place]
+    others = [part for part in parts if part.ref() not in place]
     next_other = iter(range(len(made), len(made) + len(others)))
-    return [place[part.ref()] if part.ref() in place else next(next_other) for part in join.inputs], others
+    return [place[part.ref()] if part.ref() in place else next(next_other) for part in parts], others
 
 
 def places(parts: Sequence[tf.Tensor], wide: tf.Tensor) -> Places:
