@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cc/core/base/lines_ahead.h"
 #include "cc/core/optimizer/sparse_rows.h"
 #include "cc/tf/kernels/sparse_formulas.h"
 #include "cc/tf/kernels/tf_parallel_for.h"
@@ -71,7 +72,8 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
   using F = Formula<T>;
   using Gradient = SparseGradient<T, Index>;
   static constexpr int kArrays = 1 + F::kSlots;
-  static constexpr int64_t kAhead = 8;                        // Rows whose memory is asked for before it is needed.
+  static constexpr int64_t kAhead = 8;                        // Rows whose memory is asked for before it is needed,
+  static constexpr int64_t kLines = 8, kLineBytes = 64;       // and how much of it in each array.
   static constexpr double kNsPerShare = 100000;               // What a share should cost at least.
   static constexpr double kNsPerRow = 60, kNsPerByte = 0.15;  // Cache misses; reads, sums and writes.
 
@@ -143,7 +145,7 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
     const auto& rows = sums.rows();
     std::vector<T> scratch(gradient.dim);
     for (size_t r = 0; r < rows.size(); ++r) {
-      if (r + kAhead < rows.size()) Prefetch(arrays, rows[r + kAhead].index * gradient.dim);
+      if (r + kAhead < rows.size()) Prefetch(arrays, rows[r + kAhead].index, gradient.dim);
       StepRow(formula, arrays, rows[r].index, WithoutNegativeZeros(rows[r].grad, &scratch), gradient.dim);
     }
   }
@@ -154,7 +156,7 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
     const int64_t end = gradient.size * static_cast<int64_t>(share.hash.number + 1) >> share.hash.bits;
     std::vector<T> scratch(gradient.dim);
     for (int64_t i = begin; i < end; ++i) {
-      if (i + kAhead < end) Prefetch(arrays, static_cast<int64_t>(gradient.indices[i + kAhead]) * gradient.dim);
+      if (i + kAhead < end) Prefetch(arrays, static_cast<int64_t>(gradient.indices[i + kAhead]), gradient.dim);
       const T* grad = WithoutNegativeZeros(gradient.grads + i * gradient.dim, &scratch);
       StepRow(formula, arrays, static_cast<int64_t>(gradient.indices[i]), grad, gradient.dim);
     }
@@ -164,7 +166,7 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
   void StepEach(const F& formula, const Share& share, T* const* arrays, const Gradient& gradient) const {
     for (int64_t i = 0; i < gradient.size; ++i) {
       if (i + kAhead < gradient.size) {
-        Prefetch(arrays, static_cast<int64_t>(gradient.indices[i + kAhead]) * gradient.dim);
+        Prefetch(arrays, static_cast<int64_t>(gradient.indices[i + kAhead]), gradient.dim);
       }
       const int64_t row = static_cast<int64_t>(gradient.indices[i]);
       if (share.hash.Has(row)) StepRow(formula, arrays, row, gradient.grads + i * gradient.dim, gradient.dim);
@@ -211,8 +213,18 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
     return scratch->data();
   }
 
-  static void Prefetch(T* const* arrays, int64_t offset) {
-    for (int k = 0; k < kArrays; ++k) __builtin_prefetch(arrays[k] + offset, 1);
+  // The lines of a row, which need not begin with one: a row of 17 columns lies in two, and a miss for its second one
+  // was half of Adagrad's time. Beyond kLines a processor's own prefetching has seen what is coming.
+  TFB_FETCHES static void Prefetch(T* const* arrays, int64_t row, int64_t dim) {
+    const int64_t bytes = std::min(kLines * kLineBytes, dim * static_cast<int64_t>(sizeof(T)));
+    for (int k = 0; k < kArrays; ++k) {
+      const char* const first = reinterpret_cast<const char*>(arrays[k] + row * dim);
+      for (int64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(first + at, 1);
+      const auto line = [](const char* p) { return reinterpret_cast<uintptr_t>(p) / kLineBytes; };
+      if (line(first + (bytes - 1) / kLineBytes * kLineBytes) != line(first + bytes - 1)) {
+        __builtin_prefetch(first + bytes - 1, 1);
+      }
+    }
   }
 };
 
