@@ -47,9 +47,9 @@ def program(dtype, use_resource):
             tf.float32,
             False,
             {
-                "sparse_lookups": "it reads a reference Variable; lookups of resource Variables (use_resource=True) can be fused",
-                "variable_gathers": "it reads a reference Variable; lookups of resource Variables (use_resource=True) can be fused",
-                "variable_updates": "it is a reference Variable; resource Variables (use_resource=True) can be fused",
+                "sparse_lookups": "it reads a reference Variable; lookups of resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True) can be fused",
+                "variable_gathers": "it reads a reference Variable; lookups of resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True) can be fused",
+                "variable_updates": "it is a reference Variable; resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True) can be fused",
             },
         ),
     ],

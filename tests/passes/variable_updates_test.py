@@ -229,6 +229,40 @@ def test_update_ops_of_batch_norm_run_before():
     assert fused.fused() == ["ApplyAdam"] and "AssignVariableOp" in fused.executed()
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "keras adam", "adagrad", "sgd"])
+def test_sparse_updates_behind_those_of_batch_norm_are_one_op(optimizer):
+    """Made in that scope, the op that gathers a chain of Adam's waits on the scope's ops as well."""
+
+    def build(x, ids):
+        mean = v1.get_variable("mean", [4], trainable=False, use_resource=True, initializer=tf.zeros_initializer())
+        update = mean.assign(0.9 * mean + 0.1 * tf.reduce_mean(x, 0))
+        loss = tf.reduce_mean(tf.square(dense_model(tf.concat([x - mean, embeddings(ids)], 1)) - 0.5))
+        with tf.control_dependencies([update]):
+            return loss, minimize(OPTIMIZERS[optimizer](), loss)
+
+    fused = check_same(build)
+    assert len([name for name in fused.fused() if name.startswith("Sparse")]) == 1
+    assert "AssignVariableOp" in fused.executed()
+    (op,) = [op for op in fused.graph.get_operations() if op.type.startswith("TfBoosterMultiSparse")]
+    upstream = GraphView(fused.graph).index().upstream([op])
+    assert any(fused.graph.get_operations()[number].type == "AssignVariableOp" for number in upstream)
+
+
+def test_what_gathers_a_chain_and_something_else_stays():
+    def build(x, ids):
+        count = v1.get_variable("count", [], trainable=False, use_resource=True, initializer=tf.zeros_initializer())
+        loss = tf.reduce_mean(tf.square(dense_model(tf.concat([x, embeddings(ids)], 1)) - 0.5))
+        train = minimize(OPTIMIZERS["adam"](), loss)
+        (chain,) = [op for op in train.graph.get_operations() if op.name == "Adam/update_table_8/group_deps"]
+        with tf.control_dependencies([*chain.control_inputs, count.assign_add(1.0)]):
+            both = tf.no_op("both")
+        return loss, tf.group(train, both)
+
+    fused = check_same(build)
+    (both,) = [op for op in fused.graph.get_operations() if op.name == "both"]
+    assert "AssignAddVariableOp" in [op.type for op in both.control_inputs]
+
+
 @pytest.mark.parametrize("dtype", [tf.float64, tf.bfloat16], ids=lambda t: t.name)
 def test_dtypes_divide(dtype):
     def build(x, ids):

@@ -80,7 +80,7 @@ def is_of_reference_variable(tensor: tf.Tensor) -> bool:
     return skip_identity(tensor).op.type in ("VariableV2", "Variable")
 
 
-REFERENCE_VARIABLE = "it reads a reference Variable; lookups of resource Variables (use_resource=True) can be fused"
+REFERENCE_VARIABLE = "it reads a reference Variable; lookups of resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True) can be fused"
 
 
 def integer_value(tensor: tf.Tensor) -> Optional[int]:

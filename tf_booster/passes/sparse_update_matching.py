@@ -185,6 +185,8 @@ def _chain(
         if any(consumer not in inside for t in op.outputs for consumer in t.consumers()):
             return None
     gathering = {w for op in replaced for w in GraphView.control_outputs(op) if w.type == "NoOp"}
-    inside.update(w for w in gathering if all(before in inside for before in w.control_inputs))
+    # One that is made in a scope of tf.control_dependencies, as that of batch norm's updates, names the scope's ops once more.
+    ordered = {c for op in (*known, *inside) for c in op.control_inputs}
+    inside.update(w for w in gathering if all(before in inside or before in ordered for before in w.control_inputs))
     waits = dict.fromkeys(c for op in (*known, *inside) for c in op.control_inputs if c not in inside)
     return sorted(inside, key=lambda op: op.name), tuple(sorted(waits, key=lambda op: op.name))

@@ -115,7 +115,7 @@ def _reference(op: tf.Operation) -> Dict[str, Any]:
         "shape": op.inputs[0].shape.as_list() if op.inputs[0].shape.rank is not None else None,
         "optimizer": op.type.split("Apply")[1],
         "fused_into": None,
-        "reason": "it is a reference Variable; resource Variables (use_resource=True) can be fused",
+        "reason": "it is a reference Variable; resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True) can be fused",
     }
 
 
