@@ -16,10 +16,10 @@ from tf_booster.passes.columns import is_last, slices_of_joins
 from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.graph_index import reached
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.matching import skip_identity
+from tf_booster.passes.matching import readers, skip_identity
 from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.swallowed import swallowed
-from tf_booster.passes.wide_tensors import order_of, readers_of
+from tf_booster.passes.wide_tensors import order_of
 
 _DOTS, _GRADIENT, _JOINED = "TfBoosterPairDots", "TfBoosterPairDotsGrad", "TfBoosterJoinedPairDots"
 
@@ -43,9 +43,9 @@ class JoinedPairDots(Pass):
 
     def requires(self, view: GraphView) -> bool:
         """Whether there are dots that are joined, or a gradient of them that is cut out."""
-        readers = [reader for op in view.ops(_DOTS) for reader in op.outputs[0].consumers()]
+        beside = [reader for op in view.ops(_DOTS) for reader in op.outputs[0].consumers()]
         cut = [op for op in view.ops(_GRADIENT) if skip_identity(op.inputs[0]).op.type == "Slice"]
-        return any(op.type == "ConcatV2" and _is_read(op) for op in readers) or any(map(_is_read, cut))
+        return any(op.type == "ConcatV2" and _is_read(op) for op in beside) or any(map(_is_read, cut))
 
     def run(self, view: GraphView) -> PassResult:
         """Leaves dots that a step reads in another way as well, GPUs, what XLA compiles and what is inside of control flow."""
@@ -80,14 +80,14 @@ def _cuts(view: GraphView, live: Set[int]) -> List[_Cut]:
     for slices, widths in slices_of_joins(view):
         if None in widths or slices[min(slices)].inputs[0].shape.rank != 2:
             continue
-        readers: Dict[tf.Operation, int] = {}
+        read_by: Dict[tf.Operation, int] = {}
         for place, op in slices.items():
-            running = {reader for reader in readers_of(op.outputs[0]) if number[reader] in live}
+            running = {reader for reader in readers(op.outputs[0]) if number[reader] in live}
             if running and all(_may_read_columns(view, reader, op) for reader in running):
-                readers.update((reader, place) for reader in running)
-        if readers:
+                read_by.update((reader, place) for reader in running)
+        if read_by:
             firsts = [sum(widths[:place]) for place in range(len(widths))]
-            found.append(_Cut(slices, firsts, widths, readers))
+            found.append(_Cut(slices, firsts, widths, read_by))
     return found
 
 
@@ -121,9 +121,9 @@ def _joins(view: GraphView, live: Set[int]) -> List[Tuple[tf.Operation, tf.Opera
     """Pairs of the op that makes dots and the only op that reads them, a join."""
     units, taken = [], set()
     for maker in view.ops(_DOTS):
-        readers = {reader for reader in maker.outputs[0].consumers() if view.index().number[reader] in live}
-        join = next(iter(readers), maker)
-        if len(readers) == 1 and join not in taken and _may_join(view, maker, join):
+        joins = {reader for reader in maker.outputs[0].consumers() if view.index().number[reader] in live}
+        join = next(iter(joins), maker)
+        if len(joins) == 1 and join not in taken and _may_join(view, maker, join):
             taken.add(join)
             units.append(Unit((maker, join), ("joined", join.name)))
     return [group[0].ops for group in merge_groups(view, units)[0]]  # type: ignore[misc]

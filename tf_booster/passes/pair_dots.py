@@ -8,7 +8,7 @@ step. The new ops read the vectors where they lie before tf.stack or tf.concat p
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, Optional, Tuple
+from typing import Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +16,7 @@ import tensorflow as tf
 from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, check_read
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.matching import integer_value, same, skip_identity
+from tf_booster.passes.matching import integer_value, readers, same, skip_identity
 from tf_booster.passes.shape_tricks import without_reduction
 from tf_booster.passes.static_integers import static_integers
 from tf_booster.passes.swallowed import swallowed
@@ -105,7 +105,7 @@ def _match(view: GraphView, gather: tf.Operation) -> Optional[_Dots]:
 
 def _match_gradient(view: GraphView, dots: _Dots) -> Optional[_Gradient]:
     """The two products whose sum is the gradient of x, as tf.gradients builds it; None if anything about it is not understood."""
-    products = [op for op in _readers(dots.x) if op.type in _PRODUCTS and op is not dots.matmul]
+    products = [op for op in readers(dots.x) if op.type in _PRODUCTS and op is not dots.matmul]
     products = [op for op in products if same(op.inputs[1], dots.x)]
     for left in products:
         for right in products:
@@ -115,23 +115,10 @@ def _match_gradient(view: GraphView, dots: _Dots) -> Optional[_Gradient]:
                 continue
             upstream = _scattered(left.inputs[0], dots)
             ends = [without_reduction(op.outputs[0], dots.x) for op in (left, right)]
-            totals = [op for op in _readers(ends[0]) if op.type == "AddN" and op in _readers(ends[1])]
+            totals = [op for op in readers(ends[0]) if op.type == "AddN" and op in readers(ends[1])]
             if upstream is not None and len(totals) == 1 and _is_ours(view, totals[0]):
                 return _Gradient(upstream, (ends[0], ends[1]), totals[0])
     return None
-
-
-def _readers(tensor: tf.Tensor) -> List[tf.Operation]:
-    """What reads `tensor` or an Identity of it, such as those that tf.gradients puts behind several gradients of one op."""
-    found: Dict[tf.Operation, None] = {}
-    work = [tensor]
-    while work:
-        for op in work.pop().consumers():
-            if op.type == "Identity":
-                work.append(op.outputs[0])
-            else:
-                found[op] = None
-    return list(found)
 
 
 def _scattered(tensor: tf.Tensor, dots: _Dots) -> Optional[tf.Tensor]:
@@ -195,10 +182,10 @@ def _replace(view: GraphView, dots: _Dots) -> None:
 def _replace_gradient(view: GraphView, dots: _Dots, gradient: _Gradient) -> None:
     total = gradient.total
     others = [t for t in total.inputs if not any(same(t, end) for end in gradient.ends)]
-    readers = _readers(total.outputs[0])
+    read_by = readers(total.outputs[0])
     # The gradient of tf.stack takes apart again what need not be put together.
-    apart = len(readers) == 1 and _is_unstack(view, readers[0]) and _stacks_fields(dots.x.op) and not others
-    end = readers[0] if apart else total
+    apart = len(read_by) == 1 and _is_unstack(view, read_by[0]) and _stacks_fields(dots.x.op) and not others
+    end = read_by[0] if apart else total
     parts = list(dots.x.op.inputs) if apart else [dots.x]
     given = [gradient.upstream, dots.x, *parts, *others, dots.matmul.outputs[0], dots.flat]
     with view.inserting(end.device, swallowed([end], given).control_inputs):

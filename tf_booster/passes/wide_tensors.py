@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -10,6 +10,7 @@ from tf_booster.passes.base import Pass, PassResult, check_read
 from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.graph_index import reached
 from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.matching import readers
 from tf_booster.passes.merging import Unit, merge_groups
 
 JOIN, SPLIT = "TfBoosterConcatColumns", "TfBoosterSplitColumns"
@@ -88,9 +89,9 @@ def splits_read_by(
     live = set(executed(view, fetches_of(view).names))
     splits = []
     for op in view.ops(SPLIT):
-        readers = {reader for output in op.outputs for reader in readers_of(output) if index.number[reader] in live}
+        read_by = {reader for output in op.outputs for reader in readers(output) if index.number[reader] in live}
         known = op.inputs[0].shape.rank == 2 and None not in widths(op.outputs)
-        if readers and known and all(reads(reader, op) for reader in readers):
+        if read_by and known and all(reads(reader, op) for reader in read_by):
             splits.append(op)
     # What only tells such a split its sizes is not run either: it may read the shapes of the parts of the join.
     before = list(index.before)
@@ -98,15 +99,6 @@ def splits_read_by(
         before[index.number[op]] = (index.number[op.inputs[0].op],)
     read = {other for number in live for other in index.before[number]}
     return splits, reached(live - read, before)
-
-
-def readers_of(tensor: tf.Tensor) -> Iterator[tf.Operation]:
-    """The ops that read `tensor`, Identities looked through."""
-    for op in dict.fromkeys(tensor.consumers()):
-        if op.type == "Identity":
-            yield from readers_of(op.outputs[0])
-        else:
-            yield op
 
 
 def joins_of(
