@@ -54,6 +54,18 @@ class NegToAbs(Pass):
             raise RewriteError("not what it was meant to be")
 
 
+def test_a_pass_that_finds_nothing_says_what_it_looked_for():
+    with tf.Graph().as_default() as graph:
+        tf.linalg.matmul(v1.placeholder(tf.float32, [None, 4]), tf.ones([4, 4]), name="product")
+        report = pipelines.rewrite(graph, options.Options())
+    assert not report.modified
+    notes = {p.name: p.note for p in report.passes}
+    assert all(note.startswith("found no ") or p.skipped for p, note in zip(report.passes, notes.values())), notes
+    assert "TFRecordDataset" in notes["input_pipeline"] and "pass input_pipeline: found no records" in str(report)
+    # A pass that looked through the graph, and neither changed nor left anything, says the same.
+    assert notes["columns"] == "found no concat or split of many narrow parts"
+
+
 class Later(NegToAbs):
     name = "later"
 

@@ -34,6 +34,8 @@ def computed(serialized):
         "flat": tf.squeeze(tf.reshape(number, [1]), 0),
         "both": tf.stack([number, number // 3], axis=-1),
         "bucket": tf.strings.to_hash_bucket_fast(tf.strings.as_string(number), 7),
+        "roots": tf.sqrt(tf.abs(features["pair"])),
+        "wide_root": tf.sqrt(tf.cast(number, tf.float64)),
         "odd": tf.where(number % 2 > 0, 1.0, 0.0 * tf.cast(number, tf.float32)),
         "clicks": tf.SparseTensor(
             features["clicks"].indices, features["clicks"].values % 100, features["clicks"].dense_shape
@@ -149,6 +151,7 @@ def test_refusals(files):
     refused(lambda s: parse(s, FEATURES), "no fixed length")
     refused(lambda s: parse(s, {"weights": FEATURES["weights"]}), "ragged")
     refused(lambda s: tf.math.log1p(parse(s)["pair"]), "Log1p")
+    refused(lambda s: tf.sqrt(tf.cast(parse(s)["id"], tf.bfloat16)), "Sqrt")
     refused(lambda s: tf.reduce_sum(parse(s)["pair"]), "Sum")
     refused(lambda s: parse(s)["pair"] + tf.ones([3, 2]), "shapes at its AddV2")
     refused(lambda s: (parse(s)["pair"], tf.constant(1.0)), "not made of the record alone")
@@ -162,12 +165,32 @@ def test_refusals(files):
 
     refused(scaled, "shapes at its Mul")
     assert_refused(lambda: Records(files).map(parse).take(1), "batch records first")
+    assert_refused(
+        lambda: Records(files).map(lambda s: tf.sparse.to_dense(parse(s)["clicks"])).padded_batch(4),
+        "batch records first, then parse: tf.sparse.to_dense of a batch's VarLenFeature pads",
+    )
     assert_refused(lambda: Records(files).map(parse).filter(lambda f: f["id"] > 3).batch(4), "FilterDataset")
     assert_refused(lambda: Records(files).map(parse).cache().batch(4), "CacheDataset")
     assert_refused(
         lambda: Records(files).map(parse).batch(4).apply(tf.data.experimental.ignore_errors()), "broken record"
     )
     assert_refused(lambda: Records(files).map(parse).batch(2).batch(2), "SparseTensors apart")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_roots_are_rounded_as_ieee_says_alone_and_in_vectors(dtype):
+    """Which is why row_functions takes them: exponents only move by two, so that [1, 4) tells of all but what is next to 0."""
+    bits = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    first, last = (np.array(x, dtype).view(bits) for x in (1, 4))
+    step = max(1, int(last - first) // (1 << 22))
+    x = np.arange(first, last, step, dtype=bits).view(dtype)
+    assert len(x) > 2000
+    roots = tf.sqrt(x).numpy()
+    np.testing.assert_array_equal(roots, np.sqrt(x))
+    for size in (1, 3, 5, 7):
+        some = x[:: len(x) // 700]
+        pieces = [tf.sqrt(some[i : i + size]).numpy() for i in range(0, len(some), size)]
+        np.testing.assert_array_equal(np.concatenate(pieces), np.sqrt(some))
 
 
 def test_dense_batches_may_be_taken_apart(files):

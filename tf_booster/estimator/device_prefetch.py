@@ -62,6 +62,7 @@ class PrefetchToDevice(Pass):
     """Tells the report what was done when the input was made; the graph is not changed any more."""
 
     name = "prefetch_to_device"
+    seeks = "input function that was called with the booster on"
 
     def requires(self, view: GraphView) -> bool:
         return bool(view.graph.get_collection(_NOTES))

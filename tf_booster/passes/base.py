@@ -12,9 +12,6 @@ class RewriteError(ValueError):
     """A graph cannot be rewritten. The message names the table, the op and the remedy; the graph is as it was."""
 
 
-NOTHING_TO_DO = "nothing to do"
-
-
 @dataclasses.dataclass
 class PassResult:
     """What one pass did.
@@ -39,11 +36,13 @@ class PassResult:
 class Pass:
     """A rewrite of a finished graph. It plans first and edits after; what it edits before it raises is undone.
 
-    A second run on the same graph changes nothing. `name` is what reports and the option disable_passes call it. Where
-    `essential` is True, the graph cannot run without the pass, and what it raises reaches the user.
+    A second run on the same graph changes nothing. `name` is what reports and the option disable_passes call it, `seeks` what
+    it is for, as reports say it of a graph that has none of it. Where `essential` is True, the graph cannot run without the pass,
+    and what it raises reaches the user.
     """
 
     name = ""
+    seeks = ""
     essential = False
 
     def requires(self, view: GraphView) -> bool:
@@ -57,6 +56,11 @@ class Pass:
     def ensures(self, view: GraphView) -> None:
         """Raises RewriteError if the rewritten graph still holds what this pass removes."""
         raise TypeError(f"{type(self).__name__} does not define ensures()")
+
+
+def nothing_found(p: Pass) -> str:
+    """The note of a pass that had nothing to change, nor anything to leave alone."""
+    return f"found no {p.seeks}" if p.seeks else "nothing to do"
 
 
 def check_read(view: GraphView, *op_types: str) -> None:

@@ -26,6 +26,7 @@ class Columns(Pass):
     """Replaces joins and splits along the last axis; the same bits."""
 
     name = "columns"
+    seeks = "concat or split of many narrow parts"
 
     def requires(self, view: GraphView) -> bool:
         """Whether there is one to replace."""

@@ -33,6 +33,7 @@ class DenseCollectives(Pass):
     """
 
     name = "dense_collectives"
+    seeks = "gradient to sum over ranks"
     essential = True  # Ranks that go on without it would each train a model of its own.
 
     def __init__(self, size: int, gradient_reduction: str = AVERAGE):

@@ -32,6 +32,7 @@ class EmbeddingPipeline(Pass):
     """One queue between what may run a step ahead and the rest. `mode`: EXACT or ASYNC."""
 
     name = "embedding_pipeline"
+    seeks = "embedding part to run a step ahead"
 
     def __init__(self, mode: str):
         self._mode = mode

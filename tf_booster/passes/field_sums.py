@@ -75,6 +75,7 @@ class FieldSums(Pass):
     """Replaces the sums over fields, and over their squares, and what is copied of the vectors beside them; and the gradient of all."""
 
     name = "field_sums"
+    seeks = "sums over fields, as a factorization machine has them"
 
     def requires(self, view: GraphView) -> bool:
         """Whether there is a factorization machine."""

@@ -27,6 +27,7 @@ class HashTables(Pass):
     """
 
     name = "hash_tables"
+    seeks = "lookup in a hash table"
     essential = True  # What stands in for a table raises when it runs.
 
     def __init__(

@@ -17,6 +17,7 @@ class InputOverRanks(Pass):
     """All ranks learn in each step whether one of them has another batch."""
 
     name = "input_over_ranks"
+    seeks = "input that ranks must end together"
     essential = True  # Without it a rank that has run dry would go on for ever.
 
     def requires(self, view: GraphView) -> bool:

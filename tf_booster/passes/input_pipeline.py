@@ -27,6 +27,7 @@ class InputPipeline(Pass):
     """One op from files to parsed batches, in place of a dataset for each step."""
 
     name = "input_pipeline"
+    seeks = "records of tf.train.Example that a map parses (TFRecordDataset and tf.io.parse_example); other inputs are left as they are"
 
     def requires(self, view: GraphView) -> bool:
         return bool(_maps(view) or one_shot_iterators.iterators(view) or _parses_inside(view))

@@ -25,6 +25,7 @@ class JoinedLayers(CopiesLeftOut):
     """Leaves out the copies between small layers and the tensor in which they are joined, both ways; the same bits."""
 
     name = "joined_layers"
+    seeks = "merged layers that are joined or split"
     who, makers, readers, made = "layers", _LAYERS, _BIASES, "TfBoosterJoinedMultiMatMul"
 
     def reads_parts(self, reader: tf.Operation, split: tf.Operation) -> bool:

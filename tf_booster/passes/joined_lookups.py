@@ -24,6 +24,7 @@ class JoinedLookups(CopiesLeftOut):
     """Leaves out the copies between lookups and the tensor in which they are joined, both ways; the same bits."""
 
     name = "joined_lookups"
+    seeks = "merged lookups that are joined or split"
     who, makers, readers, made = "lookups", _LOOKUPS, _GRADIENTS, "TfBoosterJoinedPoolLookups"
 
     def reads_parts(self, reader: tf.Operation, split: tf.Operation) -> bool:

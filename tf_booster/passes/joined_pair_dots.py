@@ -40,6 +40,7 @@ class JoinedPairDots(Pass):
     """Leaves out the copies between dots of pairs and the tensor in which they are joined, both ways; the same bits."""
 
     name = "joined_pair_dots"
+    seeks = "pairs of pass pair_dots beside other columns"
 
     def requires(self, view: GraphView) -> bool:
         """Whether there are dots that are joined, or a gradient of them that is cut out."""

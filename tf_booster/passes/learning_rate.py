@@ -30,6 +30,7 @@ class LearningRate(Pass):
     """
 
     name = "learning_rate"
+    seeks = "update with a learning rate"
     essential = True  # Training at another rate than was asked for would look like any other.
 
     def __init__(self, size: int, warmup_steps: int = 0):

@@ -16,6 +16,7 @@ class OrderFreeUnique(Pass):
     """Replaces Unique and UniqueWithCounts, and their second versions without an axis, of int32 and int64."""
 
     name = "unique"
+    seeks = "tf.unique of integers whose order nobody sees"
 
     def requires(self, view: GraphView) -> bool:
         """Whether something reads distinct values."""

@@ -54,6 +54,7 @@ class PairDots(Pass):
     """Replaces products of vectors with each other of which pairs are picked, and their gradients."""
 
     name = "pair_dots"
+    seeks = "dot products of pairs of vectors, as DLRM picks them"
 
     def requires(self, view: GraphView) -> bool:
         """Whether there is one."""

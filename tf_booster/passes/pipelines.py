@@ -39,7 +39,7 @@ from tf_booster.estimator.device_prefetch import PrefetchToDevice
 from tf_booster.options import Options
 from tf_booster.parallel import ranks
 from tf_booster.parallel.collectives import count_by_kind
-from tf_booster.passes.base import NOTHING_TO_DO, Pass, PassResult, RewriteError
+from tf_booster.passes.base import Pass, PassResult, RewriteError, nothing_found
 from tf_booster.passes.columns import Columns
 from tf_booster.passes.dense_collectives import DenseCollectives
 from tf_booster.passes.embedding_pipeline import EmbeddingPipeline, step_fetches
@@ -129,7 +129,7 @@ def rewrite(graph: tf.Graph, options: Options, only: Optional[Sequence[Pass]] = 
             log.once(f"a graph is left as it is: {obstacle}")
         return report_of(graph) or _published(graph, [PassResult(p.name) for p in chosen], obstacle)
     if not any(_is_wanted(p, view) for p in chosen):
-        results = [PassResult(p.name, note=NOTHING_TO_DO) for p in chosen]
+        results = [PassResult(p.name, note=nothing_found(p)) for p in chosen]
         return report_of(graph) or _published(graph, results, _AS_IT_WAS)
     with _no_garbage_collection():
         return _rewrite(view, chosen)
@@ -194,10 +194,12 @@ def _run(p: Pass, view: GraphView) -> PassResult:
     view.commit()
     try:
         if not p.requires(view):
-            return PassResult(p.name, note=NOTHING_TO_DO)
+            return PassResult(p.name, note=nothing_found(p))
         result = p.run(view)
         p.ensures(view)
         view.commit()
+        if not (result.modified or result.skipped or result.note):
+            result.note = nothing_found(p)
         return result
     except BaseException as error:
         view.rollback()

@@ -29,6 +29,7 @@ class SmallMatMuls(Pass):
     """Merges products of small matrices, with the biases and Relus behind them, and the gradients of these."""
 
     name = "small_matmuls"
+    seeks = "group of layers that are small and alike"
 
     def requires(self, view: GraphView) -> bool:
         """Whether there are enough products to merge."""

@@ -62,6 +62,7 @@ class SparseLookups(Pass):
     """Merges what stands in front of and behind the gathers of sparse lookups."""
 
     name = "sparse_lookups"
+    seeks = "sparse lookup of Variables (embedding columns, tf.nn.embedding_lookup_sparse)"
 
     def requires(self, view: GraphView) -> bool:
         """Whether anything is summed up by segments."""

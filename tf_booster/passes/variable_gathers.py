@@ -25,6 +25,7 @@ class VariableGathers(Pass):
     """Merges ResourceGathers of Variables."""
 
     name = "variable_gathers"
+    seeks = "lookups of several Variables (tf.nn.embedding_lookup, tf.gather)"
 
     def requires(self, view: GraphView) -> bool:
         """Whether rows of Variables are looked up."""

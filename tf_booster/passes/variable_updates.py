@@ -42,6 +42,7 @@ class VariableUpdates(Pass):
     """
 
     name = "variable_updates"
+    seeks = "updates of several Variables by one optimizer"
 
     def __init__(self, fuse_sparse: bool = False, lazy_adam: bool = False):
         self._fuse_sparse, self._lazy_adam = fuse_sparse, lazy_adam

@@ -26,6 +26,7 @@ class Xla(Pass):
     """Clusters of static shape get the attributes _XlaCompile and _XlaScope."""
 
     name = "xla"
+    seeks = "cluster of static shape"
 
     def requires(self, view: GraphView) -> bool:
         return any(kind in COMPILED for kind in view.index().types())

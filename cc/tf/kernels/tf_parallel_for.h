@@ -1,4 +1,5 @@
-// cc/core's loops on the worker threads of a kernel's device.
+// cc/core's loops on the worker threads of a kernel's device: short ones with the caller's help, long ones by
+// TensorFlow's own loop, which leaves the caller's processor to the pool's threads.
 #ifndef TF_BOOSTER_CC_TF_KERNELS_TF_PARALLEL_FOR_H_
 #define TF_BOOSTER_CC_TF_KERNELS_TF_PARALLEL_FOR_H_
 
@@ -6,6 +7,7 @@
 #include <cstdint>
 
 #include "cc/core/base/parallel_for.h"
+#include "cc/tf/kernels/helped_parallel_for.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/threadpool.h"
@@ -21,12 +23,10 @@ class TfParallelFor final : public ParallelFor {
   int num_threads() const override { return std::max(1, workers_->NumThreads()); }
 
   void Run(int64_t total, int64_t cost_ns, FunctionRef<void(int64_t, int64_t)> body) override {
-    if (total <= 0) return;
     const int64_t cost = std::max<int64_t>(1, cost_ns);
-    if (num_threads() == 1 || total / 2 < kShardNs / cost) return body(0, total);
-    // Twice as many shards as threads, so that one late thread costs half a share; but none shorter than kShardNs.
-    const int64_t share = (total + 2 * num_threads() - 1) / (2 * num_threads());
-    const int64_t block = std::min(total, std::max(share, kShardNs / cost));
+    if (num_threads() == 1 || total < kLongNs / cost) return HelpedParallelFor(workers_).Run(total, cost, body);
+    // Twice as many shards as threads, so that one late thread costs half a share.
+    const int64_t block = (total + 2 * num_threads() - 1) / (2 * num_threads());
     using tensorflow::thread::ThreadPool;
     workers_->ParallelFor(total,
                           ThreadPool::SchedulingParams(ThreadPool::SchedulingStrategy::kFixedBlockSize, {}, block),
@@ -34,8 +34,10 @@ class TfParallelFor final : public ParallelFor {
   }
 
  private:
-  // Handing a closure to another thread and waiting for it costs 5 to 10 us; a shard must be well above that.
-  static constexpr int64_t kShardNs = 50000;
+  // Steps of WDL, DeepFM and DLRM on two threads of a virtual machine (Granite Rapids, turns of 20 steps): with help for
+  // all loops 8 to 12 % less time at batch 512, up to 8 % more at 2,048, where the next op of TensorFlow's found one
+  // thread awake in place of two; with help up to 1 ms 1 to 9 % less and 1 % more to 2 % less.
+  static constexpr int64_t kLongNs = 1000000;
 
   tensorflow::thread::ThreadPool* const workers_;
 };
