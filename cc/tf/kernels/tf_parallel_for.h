@@ -34,9 +34,9 @@ class TfParallelFor final : public ParallelFor {
   }
 
  private:
-  // Steps of WDL, DeepFM and DLRM on two threads of a virtual machine (Granite Rapids, turns of 20 steps): with help for
-  // all loops 8 to 12 % less time at batch 512, up to 8 % more at 2,048, where the next op of TensorFlow's found one
-  // thread awake in place of two; with help up to 1 ms 1 to 9 % less and 1 % more to 2 % less.
+  // Steps of WDL, DeepFM and DLRM on two threads of a virtual machine (Granite Rapids, turns of 20 steps): with help
+  // for all loops 8 to 12 % less time at batch 512, up to 8 % more at 2,048, where the next op of TensorFlow's found
+  // one thread awake in place of two; with help up to 1 ms 1 to 9 % less and 1 % more to 2 % less.
   static constexpr int64_t kLongNs = 1000000;
 
   tensorflow::thread::ThreadPool* const workers_;
