@@ -38,8 +38,20 @@ def draw(seed: int) -> Dict[str, Any]:
             "max_norm": r.choice([None, None, None, 0.5]),
         }
 
+    # By itself, so that what is drawn above and below stays what it was.
+    of = random.Random(f"interaction {seed}")
+    interaction = {
+        "columns": of.choice([2, 3, 4, 8, 17]),
+        "first_order": of.choice(["none", "in front", "behind"]),
+        "laid": of.choice(["stack", "concat"]),
+        "written": of.choice(["square", "product", "keepdims"]),
+        "sums_up": of.random() < 0.6,
+        "in_tower": of.random() < 0.6,
+    }
+
     return {
         "seed": seed,
+        "interaction": of.choice([None, interaction, interaction]),
         "features": [feature(i) for i in range(r.randint(1, 7))],
         "numbers": r.choice([0, 1, 3]),
         "records": r.choice([40, 97, 200]),

@@ -70,12 +70,46 @@ def embedded(f: Dict[str, Any], features: Dict[str, Any], first: str) -> tf.Tens
     return tf.keras.layers.DenseFeatures([column])(features) if use == "v2 column" else in_row(column)
 
 
+def interaction(case: Dict[str, Any], features: Dict[str, Any]) -> Any:
+    """A factorization machine over vectors of all features: what its logit is made of, and what the tower reads."""
+    how, columns = case["interaction"], case["interaction"]["columns"]
+    width = columns + (how["first_order"] != "none")
+    with v1.variable_scope("interaction"):
+        rows = [
+            v1.feature_column.input_layer(features, [fc.embedding_column(categorical(f), width, f["combiner"])])
+            for f in case["features"]
+        ]
+    if how["laid"] == "stack":
+        vectors = tf.stack(rows, 1)
+    else:
+        vectors = tf.reshape(tf.concat(rows, 1), [-1, len(rows), width])
+    logits = []
+    if how["first_order"] == "in front":
+        first, vectors = tf.split(vectors, [1, columns], axis=2)
+        logits.append(tf.reduce_sum(first, 1))
+    elif how["first_order"] == "behind":
+        vectors, first = tf.split(vectors, [columns, 1], axis=-1)
+        logits.append(tf.reduce_sum(first, [1, 2])[:, tf.newaxis])
+    keep = how["written"] == "keepdims"
+    total = tf.reduce_sum(vectors, 1, keepdims=keep)
+    squares = vectors * vectors if how["written"] == "product" else tf.square(vectors)
+    pairs = 0.5 * tf.subtract(tf.square(total), tf.reduce_sum(squares, 1, keepdims=keep))
+    pairs = tf.squeeze(pairs, 1) if keep else pairs
+    if how["sums_up"]:
+        logits.append(tf.reduce_sum(pairs, 1, keepdims=True))
+    tower = [] if how["sums_up"] else [pairs]
+    if how["in_tower"]:
+        tower.append(tf.reshape(vectors, [-1, len(rows) * columns]))
+    return logits, tower
+
+
 def logits_of(case: Dict[str, Any], features: Dict[str, Any], training: bool) -> Any:
     """(logits, a penalty)"""
     inputs = [embedded(f, features, case["features"][0]["name"]) for f in case["features"]]
     if case["numbers"]:
         inputs.append(features["numbers"])
-    hidden = tf.concat(inputs, 1)
+    interacting, tower = interaction(case, features) if case["interaction"] else ([], [])
+    hidden = tf.concat([*tower, *inputs], 1)
     for i, width in enumerate(case["layers"]):
         hidden = v1.layers.dense(hidden, width, getattr(tf.nn, case["activation"]))
         if case["normalized"]:
@@ -83,6 +117,8 @@ def logits_of(case: Dict[str, Any], features: Dict[str, Any], training: bool) ->
         if case["dropout"] and training:
             hidden = tf.nn.dropout(hidden, 0.3, seed=11 + i)
     logits = v1.layers.dense(hidden, case["classes"])
+    for part in interacting:
+        logits += part
     if case["wide"]:
         f = case["features"][-1]
         ids = fc.categorical_column_with_hash_bucket(f["name"], 40, tf.string if f["kind"] == "words" else tf.int64)
