@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -52,6 +53,26 @@ TEST(ShortLoopsStayOnTheCallersThread) {
   const Shards shards = RunShards(4, 9, 10000);
   EXPECT_EQ(shards.sizes.size(), 1u);
   EXPECT_EQ(*shards.threads.begin(), std::this_thread::get_id());
+}
+
+TEST(AShortLoopBeginsOnTheCallersThread) {
+  ThreadPool pool(tensorflow::Env::Default(), "test", 4);
+  TfParallelFor parallel_for(&pool);
+  const auto caller = std::this_thread::get_id();
+  std::atomic<bool> begun{false};
+  std::atomic<int> missed{0};
+  parallel_for.Run(8, 100000, [&](int64_t, int64_t) {
+    if (std::this_thread::get_id() == caller) {
+      begun = true;
+      return;
+    }
+    // A thread of the pool keeps its block until the caller has one, too, of more blocks than the pool has threads.
+    const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!begun && std::chrono::steady_clock::now() < enough) std::this_thread::yield();
+    if (!begun) ++missed;
+  });
+  EXPECT_TRUE(begun.load());
+  EXPECT_EQ(missed.load(), 0);
 }
 
 TEST(LongLoopsAreSharded) {
