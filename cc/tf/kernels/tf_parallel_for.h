@@ -23,6 +23,7 @@ class TfParallelFor final : public ParallelFor {
   int num_threads() const override { return std::max(1, workers_->NumThreads()); }
 
   void Run(int64_t total, int64_t cost_ns, FunctionRef<void(int64_t, int64_t)> body) override {
+    if (total <= 0) return;
     const int64_t cost = std::max<int64_t>(1, cost_ns);
     if (num_threads() == 1 || total < kLongNs / cost) return HelpedParallelFor(workers_).Run(total, cost, body);
     // Twice as many shards as threads, so that one late thread costs half a share.

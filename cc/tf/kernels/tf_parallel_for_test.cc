@@ -44,6 +44,7 @@ TEST(EveryUnitRunsOnce) {
         const Shards shards = RunShards(num_threads, total, cost_ns);
         EXPECT_EQ(std::count(shards.visits.begin(), shards.visits.end(), 1), total);
         EXPECT_TRUE(static_cast<int>(shards.sizes.size()) <= 2 * num_threads);
+        EXPECT_EQ(shards.sizes.empty(), total == 0);
       }
     }
   }
