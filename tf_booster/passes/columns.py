@@ -145,10 +145,8 @@ def slices_of_joins(view: GraphView) -> Iterator[Tuple[Dict[int, tf.Operation], 
     """Of each gradient of a concat along the last axis, as up to 16 parts have it: part -> its Slice, and the columns of all parts."""
     found: Dict[Tuple, Dict[int, tf.Operation]] = {}
     for op in view.ops("Slice"):
-        begin = op.inputs[1]
-        if begin.op.type != "ConcatOffset":
-            continue
-        if op.inputs[2] is begin.op.inputs[1 + begin.value_index] and _is_ours(view, op):
+        begin = _begin_of_part(op)
+        if begin is not None and _is_ours(view, op):
             key = (op.inputs[0].ref(), begin.op, op.device)
             found.setdefault(key, {}).setdefault(begin.value_index, op)
     for (grad, offsets, _), ops in found.items():
@@ -178,17 +176,21 @@ def _widths_of(sizes: tf.Tensor) -> Optional[List[int]]:
 def part_of_join(tensor: tf.Tensor) -> Optional[Tuple[tf.Tensor, int]]:
     """The gradient of a join of matrices, and the column in it from which on `tensor` is that of one of them; None where it is no such part."""
     op = skip_identity(tensor).op
-    begin = op.inputs[1] if op.type == "Slice" else None
-    if begin is None or begin.op.type != "ConcatOffset" or op.inputs[0].shape.rank != 2:
+    begin = _begin_of_part(op)
+    if begin is None or op.inputs[0].shape.rank != 2 or not is_last(begin.op.inputs[0], 2):
         return None
     widths = [_last_of(sizes) for sizes in begin.op.inputs[1:]]
-    if (
-        None in widths
-        or op.inputs[2] is not begin.op.inputs[1 + begin.value_index]
-        or not is_last(begin.op.inputs[0], 2)
-    ):
+    if None in widths:
         return None
     return op.inputs[0], sum(widths[: begin.value_index])
+
+
+def _begin_of_part(op: tf.Operation) -> Optional[tf.Tensor]:
+    """The ConcatOffset's output at which `op`, a Slice of a concat's gradient, begins to take a whole part; None for other ops."""
+    begin = op.inputs[1] if op.type == "Slice" else None
+    if begin is None or begin.op.type != "ConcatOffset" or op.inputs[2] is not begin.op.inputs[1 + begin.value_index]:
+        return None
+    return begin
 
 
 def _last_of(sizes: tf.Tensor) -> Optional[int]:
