@@ -84,9 +84,13 @@ PTX_TESTS := $(patsubst %.cu,$(BUILD)/ptx/%,$(filter %_test.cu,$(ALL_CUDA)))
 PTX_BENCHES := $(patsubst %.cu,$(BUILD)/ptx/%,$(filter %_bench.cu,$(ALL_CUDA)))
 PTX_MACHINE_OBJECTS := $(PTX_MACHINE_SOURCES:%=$(BUILD)/%.o)
 PTX_RUNTIME_OBJECTS := $(PTX_RUNTIME_SOURCES:%=$(BUILD)/%.o)
+# A GPU of the PTX machine for TensorFlow (cc/ptx_card), and the library with the PTX of its kernels.
+CARD := $(BUILD)/card
+CARD_SOURCES := $(filter-out $(NOT_LIB),$(call find,cc/ptx_card,*.cc))
+CARD_OBJECTS := $(CARD_SOURCES:%=$(BUILD)/%.o)
 KEEP_GOING := $(findstring k,$(firstword -$(MAKEFLAGS)))
 
-.PHONY: lib tests test benches cuda cuda-programs test-cuda ptx-programs ptx-benches test-ptx force
+.PHONY: lib tests test benches cuda cuda-programs test-cuda ptx-programs ptx-benches test-ptx card force
 lib: $(LIB)
 	$(if $(KEEP_GOING),@test ! -s $(BUILD)/failed || { echo "not compiled:"; sort -u $(BUILD)/failed; exit 1; })
 tests: $(TESTS)
@@ -99,6 +103,8 @@ ptx-programs: $(PTX_TESTS)
 ptx-benches: $(PTX_BENCHES)
 test-ptx: $(PTX_TESTS)
 	@cc/run_tests.sh $^
+
+card: $(CARD)/libtf_booster_ops.so
 
 # Objects depend on what they were built with, the library on which objects there are.
 kept = mkdir -p $(@D) && printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' > $@
@@ -135,6 +141,14 @@ $(PTX_MACHINE_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 $(PTX_TESTS) $(PTX_BENCHES): %: %.cu.o $(PTX_OBJECTS) $(CORE_OBJECTS) $(PTX_MACHINE_OBJECTS)
 	@$(CXX) $(CXXFLAGS) $(TEST_LINKER) $^ -o $@
+
+$(CARD_OBJECTS): private CXXFLAGS += -isystem $(abspath $(dir $(realpath $(NVCC)))/../include)
+$(CARD_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
+	$(call compile,$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
+$(CARD)/libptx_card.so: $(CARD_OBJECTS) $(PTX_MACHINE_OBJECTS)
+	@mkdir -p $(@D) && $(CXX) -shared -pthread -o $@ $^ $(TF_LDFLAGS) -Wl,-soname,$(@F),--no-undefined
+$(CARD)/libtf_booster_ops.so: $(filter-out $(CUDA_OBJECTS),$(OBJECTS)) $(PTX_OBJECTS) $(CARD)/libptx_card.so
+	@$(CXX) -shared -pthread -o $@ $^ $(TF_LDFLAGS) '-Wl,-rpath,$$ORIGIN,--as-needed,--no-undefined'
 
 # What the library was built for, as text inside it: tf_booster/_native.py reads it before it loads the library.
 $(BUILD)/build_info.o: $(BUILD)/flags $(BUILD)/objects

@@ -17,8 +17,11 @@ _MARK = rb"tf_booster_build_info:([ -~]*)"
 
 
 def shared_object() -> str:
-    """Where the native library belongs; serving processes may load it with `tf.load_op_library` alone."""
-    return os.path.join(_PACKAGE, "libtf_booster_ops.so")
+    """Where the native library is; serving processes may load it with `tf.load_op_library` alone.
+
+    $TF_BOOSTER_LIBRARY names another build of it, for tests.
+    """
+    return os.environ.get("TF_BOOSTER_LIBRARY") or os.path.join(_PACKAGE, "libtf_booster_ops.so")
 
 
 def build_info(path: str) -> Dict[str, str]:

@@ -213,7 +213,7 @@ class Card {
   std::deque<std::function<void()>> stream_;
   uint64_t asked_ = 0, done_ = 0;
   Random random_{Seed()};
-  cudaError_t last_error_ = cudaSuccess;
+  inline static thread_local cudaError_t last_error_ = cudaSuccess;  // Each host thread has its own, as in CUDA.
 };
 
 // Does `what` with the card alone. No fault is survived: what a program does behind it says nothing.
@@ -337,6 +337,14 @@ cudaError_t cudaFree(void* pointer) {
   });
 }
 cudaError_t cudaFreeHost(void* pointer) { return cudaFree(pointer); }
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) {
+  return WithCard([=](Card& card) {
+    card.Later([=, &card] {
+      if (!card.memory.Free(pointer)) throw Fault("memory is given back that was not allocated, or twice");
+    });
+    return cudaSuccess;
+  });
+}
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return WithCard([=](Card& card) {
     *total = card.memory.limit();
