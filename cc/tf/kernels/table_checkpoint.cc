@@ -106,6 +106,13 @@ TfStatus TableCheckpoint::ReadOptional(const std::string& suffix, DataType dtype
   return ReadTensor(suffix, dtype, shape, keys, tensor);
 }
 
+// The op may be one of a GPU, which would give the card's memory.
+TfStatus TableCheckpoint::AllocateOnHost(DataType dtype, const TensorShape& shape, Tensor* tensor) {
+  tensorflow::AllocatorAttributes attributes;
+  attributes.set_on_host(true);
+  return ctx_->allocate_temp(dtype, shape, tensor, attributes);
+}
+
 TfStatus TableCheckpoint::ReadTensor(const std::string& suffix, DataType dtype, const std::vector<int64_t>& shape,
                                      const Keys* keys, Tensor* tensor) {
   const std::string full_name = FullName(suffix);
@@ -114,10 +121,10 @@ TfStatus TableCheckpoint::ReadTensor(const std::string& suffix, DataType dtype, 
   if (keys != nullptr && part_.size > 1) {
     TensorShape own = found;
     own.set_dim(0, keys->rows.size());
-    TF_RETURN_IF_ERROR(ctx_->allocate_temp(dtype, own, tensor));
+    TF_RETURN_IF_ERROR(AllocateOnHost(dtype, own, tensor));
     return Corrupt(full_name, ReadRowsOfPart(full_name, found, *keys, tensor));
   }
-  TF_RETURN_IF_ERROR(ctx_->allocate_temp(dtype, found, tensor));
+  TF_RETURN_IF_ERROR(AllocateOnHost(dtype, found, tensor));
   return Corrupt(full_name, reader_.Lookup(full_name, tensor));
 }
 
@@ -144,7 +151,7 @@ TfStatus TableCheckpoint::ReadKeysOfPart(const std::string& full_name, const Ten
                                      keys->rows.push_back(first + i);
                                    }
                                  }));
-  TF_RETURN_IF_ERROR(ctx_->allocate_temp(DT_INT64, {static_cast<int64_t>(own.size())}, tensor));
+  TF_RETURN_IF_ERROR(AllocateOnHost(DT_INT64, {static_cast<int64_t>(own.size())}, tensor));
   std::copy(own.begin(), own.end(), tensor->flat<int64_t>().data());
   return tensorflow::OkStatus();
 }

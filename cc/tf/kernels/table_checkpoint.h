@@ -59,6 +59,8 @@ class TableCheckpoint {
   tensorflow::Status ReadOptional(const std::string& suffix, tensorflow::DataType dtype,
                                   const std::vector<int64_t>& shape, const Keys* keys, tensorflow::Tensor* tensor);
   // Reads a tensor of keys, and fills in `keys`.
+  tensorflow::Status AllocateOnHost(tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
+                                    tensorflow::Tensor* tensor);
   tensorflow::Status ReadKeys(const std::string& suffix, Keys* keys, tensorflow::Tensor* tensor);
   tensorflow::Status ReadRowsOfPart(const std::string& full_name, const tensorflow::TensorShape& shape,
                                     const Keys& keys, tensorflow::Tensor* tensor);
