@@ -10,7 +10,7 @@ NATIVE_MAKE = $(MAKE) --no-print-directory -f cc/native.mk PYTHON=$(PYTHON) $(if
 NATIVE = +@mkdir -p build && flock build/.lock$(SANITIZE) $(NATIVE_MAKE)
 IN_VENV = +@$(MAKE) --no-print-directory PYTHON=$(VENV)
 
-.PHONY: help venv build lib test test-cc test-py test-asan test-tsan fuzz demo bench bench-cc cuda test-cuda gpu-estimates lint format clean
+.PHONY: help venv build lib test test-cc test-py test-asan test-tsan fuzz demo bench bench-cc cuda test-cuda card test-card gpu-estimates lint format clean
 help:
 	@sed -n 's/^## //p' Makefile
 
@@ -49,8 +49,12 @@ bench-cc:
 	$(NATIVE) benches
 gpu-estimates:
 	@$(PYTHON) tools/gpu_estimates.py $(ARGS)
-cuda test-cuda test-ptx:
+cuda test-cuda test-ptx card:
 	$(NATIVE) $@
+
+## make card        a GPU for TensorFlow where there is none, for tools/with_ptx_card.sh COMMAND; needs nvcc. test-card: tests/gpu on it
+test-card: card
+	@tools/with_ptx_card.sh $(PYTHON) -m pytest -o addopts= -o python_files='*_card.py' -m gpu -n 2 $(or $(ARGS),tests/gpu)
 
 ## make test-py     runs the Python tests, all of them in parallel; ARGS="-k name" chooses
 # xdist itself would leave files of few tests for the end, and they are the long ones; tests/conftest.py has an order. Of a process that

@@ -146,9 +146,9 @@ $(CARD_OBJECTS): private CXXFLAGS += -isystem $(abspath $(dir $(realpath $(NVCC)
 $(CARD_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 $(CARD)/libptx_card.so: $(CARD_OBJECTS) $(PTX_MACHINE_OBJECTS)
-	@mkdir -p $(@D) && $(CXX) -shared -pthread -o $@ $^ $(TF_LDFLAGS) -Wl,-soname,$(@F),--no-undefined
+	@mkdir -p $(@D) && $(CXX) -shared -pthread -o $@.new $^ $(TF_LDFLAGS) -Wl,-soname,$(@F),--no-undefined && mv -f $@.new $@
 $(CARD)/libtf_booster_ops.so: $(filter-out $(CUDA_OBJECTS),$(OBJECTS)) $(PTX_OBJECTS) $(CARD)/libptx_card.so
-	@$(CXX) -shared -pthread -o $@ $^ $(TF_LDFLAGS) '-Wl,-rpath,$$ORIGIN,--as-needed,--no-undefined'
+	@$(CXX) -shared -pthread -o $@.new $^ $(TF_LDFLAGS) '-Wl,-rpath,$$ORIGIN,--as-needed,--no-undefined' && mv -f $@.new $@
 
 # What the library was built for, as text inside it: tf_booster/_native.py reads it before it loads the library.
 $(BUILD)/build_info.o: $(BUILD)/flags $(BUILD)/objects

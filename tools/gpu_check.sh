@@ -98,7 +98,7 @@ if [ "${1:-}" = python ]; then
   report=python_report
   # Each process of the demo would take the whole card.
   export TF_FORCE_GPU_ALLOW_GROWTH=true
-  check 1200 "tests gpu" "$PYTHON" -m pytest -o addopts= -m gpu tests/gpu/*.py "${@:2}"
+  check 1200 "tests gpu" "$PYTHON" -m pytest -o addopts= -o python_files='*_card.py' -m gpu tests/gpu "${@:2}"
   check 900 demo bash -c '"$0" examples/demo.py --out "$1" 2> "$1.err"' "$PYTHON" "$OUT/demo" || tail -n 20 "$OUT/demo.err"
   cat "$OUT/python.md"
   exit $((failed > 0))

@@ -22,7 +22,8 @@ struct SP_Timer_st {};
 namespace {
 
 void Say(cudaError_t error, TF_Status* status) {
-  TF_SetStatus(status, error == cudaSuccess ? TF_OK : TF_INTERNAL, error == cudaSuccess ? "" : cudaGetErrorString(error));
+  TF_SetStatus(status, error == cudaSuccess ? TF_OK : TF_INTERNAL,
+               error == cudaSuccess ? "" : cudaGetErrorString(error));
 }
 
 // --- Memory ---
@@ -233,8 +234,5 @@ void SE_InitPlugin(SE_PlatformRegistrationParams* params, TF_Status* status) {
   params->destroy_platform_fns = DestroyPlatformFns;
   Say(cudaSuccess, status);
 }
-
-// TensorFlow wants one of a device's library. TensorFlow's own kernels for it: host_kernels.cc.
-void TF_InitKernel() {}
 
 }  // extern "C"

@@ -1,5 +1,8 @@
 #include "cc/ptx_machine/machine.h"
 
+#include <pmmintrin.h>
+#include <xmmintrin.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -347,8 +350,25 @@ void Machine::RunSome(Block& block) {
   }
 }
 
+namespace {
+
+// A card keeps denormal numbers, whatever the thread that runs it here does with them: TensorFlow's flush them to zero.
+class KeepsDenormals {
+ public:
+  KeepsDenormals() { _mm_setcsr(saved_ & ~(_MM_FLUSH_ZERO_MASK | _MM_DENORMALS_ZERO_MASK)); }
+  ~KeepsDenormals() { _mm_setcsr(saved_); }
+  KeepsDenormals(const KeepsDenormals&) = delete;
+  KeepsDenormals& operator=(const KeepsDenormals&) = delete;
+
+ private:
+  const unsigned saved_ = _mm_getcsr();
+};
+
+}  // namespace
+
 void Machine::Launch(const Function& kernel, Size3 blocks, Size3 threads, int64_t dynamic_shared_bytes,
                      const std::vector<char>& parameters) {
+  const KeepsDenormals keeps_denormals;
   if (counter_ != nullptr) {
     Lockstep(this, counter_).Launch(kernel, blocks, threads, dynamic_shared_bytes, parameters);
     return;

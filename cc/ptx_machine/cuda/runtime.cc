@@ -9,6 +9,7 @@
 // PTX_MACHINE_COUNTS: a file for counts, a line of JSON a kernel and phase (counter.h); beside it FILE.<n>.ptx, the
 // modules that were read. Kernels run in lockstep then, on a card with as many multiprocessors as an H200.
 // PTX_MACHINE_L2: bytes of the cache for that, 50 MiB if it is not said.
+// PTX_MACHINE_BYTES: of the card's memory, 2 GiB if it is not said.
 #include <cuda_runtime_api.h>
 #include <malloc.h>
 
@@ -30,8 +31,6 @@
 
 namespace tf_booster::ptx {
 namespace {
-
-constexpr uint64_t kCardBytes = uint64_t{2} << 30;
 
 // A file with PTX in it, as nvcc makes it: a head, then pieces, each with a head of its own.
 struct FatBinaryHead {
@@ -190,7 +189,7 @@ class Card {
   const std::string counts_file_ = Environment("PTX_MACHINE_COUNTS", "");
 
  public:
-  Memory memory{kCardBytes};
+  Memory memory{std::strtoull(Environment("PTX_MACHINE_BYTES", "2147483648"), nullptr, 0)};
   Counter counter{std::atoll(Environment("PTX_MACHINE_L2", "52428800"))};
   Machine machine{&memory, Seed(), counts() ? &counter : nullptr};
   std::vector<Configuration> configurations;  // Of launches that have begun to be called.

@@ -1,6 +1,6 @@
 """TensorFlow's own GPU kernels, as its package with them registers them, for cc/ptx_card: a line for each op, types and places.
 
-    python tests/gpu/tensorflow_kernels.py > tests/gpu/data/tensorflow_kernels.txt
+    python tools/tensorflow_gpu_kernels.py > tests/gpu/tensorflow_kernels.txt
 
 with a Python whose TensorFlow is the package `tensorflow`, not `tensorflow-cpu`; no card is needed.
 """
