@@ -21,7 +21,14 @@ struct SP_Timer_st {};
 
 namespace {
 
+// TensorFlow asks the driver, whose answers are no errors of the runtime's: the next launch must not report them.
+bool Fine(cudaError_t error) {
+  if (error != cudaSuccess) cudaGetLastError();
+  return error == cudaSuccess;
+}
+
 void Say(cudaError_t error, TF_Status* status) {
+  Fine(error);
   TF_SetStatus(status, error == cudaSuccess ? TF_OK : TF_INTERNAL,
                error == cudaSuccess ? "" : cudaGetErrorString(error));
 }
@@ -33,7 +40,7 @@ void Allocate(const SP_Device*, uint64_t size, int64_t, SP_DeviceMemoryBase* mem
   memory->ext = nullptr;
   memory->payload = 0;
   memory->size = size;
-  if (cudaMalloc(&memory->opaque, size) != cudaSuccess) memory->opaque = nullptr;
+  if (!Fine(cudaMalloc(&memory->opaque, size))) memory->opaque = nullptr;
 }
 // After what was asked so far, as TensorFlow gives memory back while its last user still waits in the stream.
 void Deallocate(const SP_Device*, SP_DeviceMemoryBase* memory) {
@@ -42,7 +49,7 @@ void Deallocate(const SP_Device*, SP_DeviceMemoryBase* memory) {
 }
 void* AllocateHost(const SP_Device*, uint64_t size) {
   void* memory = nullptr;
-  return cudaMallocHost(&memory, size) == cudaSuccess ? memory : nullptr;
+  return Fine(cudaMallocHost(&memory, size)) ? memory : nullptr;
 }
 void DeallocateHost(const SP_Device*, void* memory) { cudaFreeHost(memory); }
 TF_Bool AllocatorStats(const SP_Device*, SP_AllocatorStats*) { return false; }
@@ -73,9 +80,7 @@ void DestroyEvent(const SP_Device*, SP_Event event) {
   delete event;
 }
 SE_EventStatus EventStatus(const SP_Device*, SP_Event event) {
-  if (cudaEventQuery(event->event) == cudaSuccess) return SE_EVENT_COMPLETE;
-  cudaGetLastError();  // TensorFlow asks the driver, whose answer is no error of the runtime's.
-  return SE_EVENT_PENDING;
+  return Fine(cudaEventQuery(event->event)) ? SE_EVENT_COMPLETE : SE_EVENT_PENDING;
 }
 void RecordEvent(const SP_Device*, SP_Stream, SP_Event event, TF_Status* status) {
   Say(cudaEventRecord(event->event, nullptr), status);

@@ -263,14 +263,12 @@ class GradientExchange:
         self._view.redirect(old, weighed)
 
     def _add_up(self, ops: List[tf.Operation]) -> None:
+        own = [self._view.current(op.outputs[0]) for op in ops]
+        readers = [set(tensor.consumers()) for tensor in own]  # Without what is made here to add them up.
         with self._view.inserting(HOST):
-            own = [self._view.current(op.outputs[0]) for op in ops]
             summed = collectives.all_reduce_packed(own, "other", "sums_over_table_gradients")
-        packs = {
-            consumer for tensor in own for consumer in tensor.consumers() if consumer.type == "TfBoosterPackTensors"
-        }
-        for tensor, total in zip(own, summed):
-            self._view.redirect(tensor, total, lambda op: op not in packs)
+        for tensor, total, of_tensor in zip(own, summed, readers):
+            self._view.redirect(tensor, total, of_tensor.__contains__)
 
     def _codes(self, table: TablePlan, indices: tf.Tensor) -> tf.Tensor:
         """A lookup's indices, which may be its codes themselves."""
