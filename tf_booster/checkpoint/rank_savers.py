@@ -224,10 +224,12 @@ class RankSaveError(RuntimeError):
 
 def _brief(error: BaseException) -> str:
     """One line: of a session's error the kernel's message, without the places in Python that TensorFlow puts around it."""
-    lines = str(getattr(error, "message", error)).splitlines()
+    lines = [line.strip() for line in str(getattr(error, "message", error)).splitlines()]
     places = [i for i, line in enumerate(lines) if line.startswith("Node: '")]
-    line = lines[places[-1] + 1] if places and places[-1] + 1 < len(lines) else "".join(lines[:1])
-    return f"{type(error).__name__}: {line}"
+    lines = lines[places[-1] + 1 :] if places else lines
+    if lines and lines[0].endswith("root error(s) found."):  # Beside a card: of the op, and of who waited for its output.
+        del lines[0]
+    return f"{type(error).__name__}: {''.join(lines[:1])}"
 
 
 def _save_ops(saver: Any, graph: tf.Graph) -> List[tf.Operation]:
