@@ -121,3 +121,20 @@ def test_a_graph_that_is_not_shared_has_whole_tables(monkeypatch):
     with tf.Graph().as_default() as exported:
         lookup("t")
         assert rewrite(exported)["tables"] == 0
+
+
+@pytest.mark.parametrize("on_card", [False, True])
+def test_what_adds_the_sums_over_gradients_up_does_not_read_its_own_result(graph, on_card, monkeypatch):
+    """Numbers on a card are packed by TensorFlow's ops, others by one of tf_booster's."""
+    monkeypatch.setattr(_compat, "is_in_gpu_memory", lambda tensor: on_card)
+    monkeypatch.setattr(collectives, "all_reduce_vector", lambda vector, kind, name: tf.identity(vector, "added_up"))
+    optimizer = v1.train.AdagradOptimizer(0.1)
+    loss = tf.add_n([tf.reduce_sum(lookup(f"t{i}")) for i in range(2)])
+    gradients, tables = zip(*optimizer.compute_gradients(loss))
+    clipped, norm = tf.clip_by_global_norm(gradients, 1.0)
+    train = optimizer.apply_gradients(zip(clipped, tables))
+    rewrite(graph)
+    index = GraphView(graph).index()
+    (added_up,) = (index.number[op] for op in graph.get_operations() if op.name.endswith("added_up"))
+    assert added_up not in index.upstream([graph.get_operations()[added_up].inputs[0].op])
+    assert added_up in index.upstream([norm.op]) and added_up in index.upstream([train])

@@ -20,12 +20,15 @@ class ScarceMemory final : public MemoryProbe, public Allocator {
     limit -= bytes;
     return true;
   }
-  void* Allocate(size_t bytes) override { return --allocations < 0 ? nullptr : source->Allocate(bytes); }
+  void* Allocate(size_t bytes) override {
+    return --allocations < 0 || static_cast<int64_t>(bytes) > largest ? nullptr : source->Allocate(bytes);
+  }
   void Free(void* memory, size_t bytes) override { source->Free(memory, bytes); }
 
   Allocator* source = HostAllocator();
   int64_t limit = INT64_MAX;
   std::atomic<int64_t> allocations{INT64_MAX};  // That still succeed.
+  int64_t largest = INT64_MAX;                  // Allocation, in bytes.
 };
 
 using ScarceTableMaker = std::function<std::unique_ptr<HashTable>(const TableOptions&, ScarceMemory*)>;

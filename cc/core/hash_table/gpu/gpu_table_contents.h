@@ -16,7 +16,7 @@ namespace gpu {
 // Rows that travel at a time: some 32 MiB, so that a copy takes a millisecond and its buffer is no burden.
 template <class Queue>
 int64_t GpuTableOn<Queue>::RowsOfPiece() const {
-  return std::max<int64_t>(1024, (int64_t{32} << 20) / (state_->layout.values() * 4 + 32));
+  return std::max(kLeastRowsOfPiece, (int64_t{32} << 20) / (state_->layout.values() * 4 + 32));
 }
 
 template <class Queue>
@@ -56,16 +56,31 @@ Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, uint32_t id, bool 
   return Done();
 }
 
+// A card that a table fills must still give it away, to a checkpoint: where there is no memory for a piece, for half of
+// it.
+template <class Queue>
+Status GpuTableOn<Queue>::ReadPieceThatFits(int64_t* first, int64_t end, int64_t most, uint32_t id, bool with_values,
+                                            Piece* piece) const {
+  int64_t n = std::min(most, end - *first);
+  Status status = ReadPiece(*first, n, id, with_values, piece);
+  while (status.code() == StatusCode::kResourceExhausted && n > kLeastRowsOfPiece) {
+    n = std::max(kLeastRowsOfPiece, n / 2);
+    status = ReadPiece(*first, n, id, with_values, piece);
+  }
+  if (status.ok()) *first += n;
+  return status;
+}
+
 // In the order of row numbers, which is that of insertion while no row is freed.
 template <class Queue>
 Status GpuTableOn<Queue>::ExportField(uint32_t id, int64_t end, const ContentsOut& out) const {
-  const int64_t dim = options_.dim, width = state_->layout.values(), per_piece = RowsOfPiece();
+  const int64_t dim = options_.dim, width = state_->layout.values();
   bool with_values = out.values != nullptr;
   for (const float* slot : out.slots) with_values |= slot != nullptr;
   int64_t done = 0;
-  for (int64_t first = kFirstRow; first < end; first += per_piece) {
+  for (int64_t first = kFirstRow; first < end;) {
     Piece piece;
-    TFB_RETURN_IF_ERROR(ReadPiece(first, std::min(per_piece, end - first), id, with_values, &piece));
+    TFB_RETURN_IF_ERROR(ReadPieceThatFits(&first, end, RowsOfPiece(), id, with_values, &piece));
     const int64_t n = static_cast<int64_t>(piece.keys.size());
     if (out.keys != nullptr) std::copy(piece.keys.begin(), piece.keys.end(), out.keys + done);
     if (out.frequencies != nullptr) {
@@ -153,9 +168,7 @@ Status GpuTableOn<Queue>::ExportBatch(int64_t* cursor, int64_t limit, TableRows*
     Piece piece;
     int64_t next = kFirstRow + *cursor;
     while (next < end && piece.keys.empty()) {  // A stretch of free rows is no end.
-      const int64_t n = std::min({limit, RowsOfPiece(), end - next});
-      TFB_RETURN_IF_ERROR(ReadPiece(next, n, kNoField, true, &piece));
-      next += n;
+      TFB_RETURN_IF_ERROR(ReadPieceThatFits(&next, end, std::min(limit, RowsOfPiece()), kNoField, true, &piece));
     }
     *out = TableRows();
     out->slots.resize(slots);

@@ -139,6 +139,10 @@ class GpuTableOn final : public GpuTable {
     std::vector<float> values;  // Rows with their slots.
   };
   Status ReadPiece(int64_t first, int64_t n, uint32_t id, bool with_values, Piece* piece) const;
+  static constexpr int64_t kLeastRowsOfPiece = 1024;
+  // Rows from *first on, `most` at a time or fewer; *first becomes the next one.
+  Status ReadPieceThatFits(int64_t* first, int64_t end, int64_t most, uint32_t id, bool with_values,
+                           Piece* piece) const;
   Status ExportField(uint32_t id, int64_t end, const ContentsOut& out) const;
   Status ExportPending(uint32_t id, const ContentsOut& out) const;
   int64_t RowsOfPiece() const;

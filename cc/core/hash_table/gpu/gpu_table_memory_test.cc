@@ -59,6 +59,31 @@ TEST(AStepThatEvictsStopsAtAnyAllocation) {
   EXPECT_TRUE(most >= 4);  // And an index, and a slab.
 }
 
+// What is left of a card that a table fills: it can be saved all the same, in smaller pieces.
+TEST(AFullCardGivesItsTableAway) {
+  ScarceMemory memory;
+  GpuTableConfig config;
+  config.allocator = &memory;
+  std::unique_ptr<GpuTable> table;
+  EXPECT_OK(NewHostStandInTable(OneField(64, 1), &table, config, 1));
+  EXPECT_OK(StepOn(table.get(), 0, 5000));
+  SerialFor pf;
+  const TableContents before = ExportAll(*table, pf);
+  EXPECT_EQ(before.keys.size(), size_t{5000});
+  const auto batches = [&](TableRows* first) {
+    int64_t cursor = 0;
+    return table->ExportBatch(&cursor, 5000, first);
+  };
+  TableRows whole, part;
+  EXPECT_OK(batches(&whole));
+  memory.largest = 1 << 20;  // Of 5,000 rows 2.7 MB.
+  EXPECT_TRUE(Same(ExportAll(*table, pf), before));
+  EXPECT_OK(batches(&part));
+  EXPECT_TRUE(!part.keys.empty() && part.keys.size() < whole.keys.size());
+  memory.largest = 1 << 16;
+  EXPECT_TRUE(IsExhausted(batches(&part), "bytes"));
+}
+
 std::unique_ptr<GpuTable> StandIn(const TableOptions& options) {
   GpuTableConfig config;
   config.allocator = HostAllocator();
