@@ -87,7 +87,7 @@ def canned(api, model, kind, categorical, model_dir):
         arguments["head"] = v1_head() if api == "v1" else tf.estimator.BinaryClassHead()
         if model == "Linear":
             arguments["optimizer"] = "Ftrl"
-    config = tf.estimator.RunConfig(str(model_dir), tf_random_seed=3, save_summary_steps=None)
+    config = tf.estimator.RunConfig(str(model_dir), tf_random_seed=3, save_summary_steps=2)
     return getattr(APIS[api], model + kind)(config=config, **arguments)
 
 

@@ -384,6 +384,21 @@ def test_a_summary_of_the_whole_table_shows_nan_and_is_reported(graph):
     assert node == "whole_table" and "'t'" in reason and "NaN" in reason
 
 
+def test_a_summary_of_several_tables_shows_nan(graph):
+    """As canned linear models make one: a number, of all weights."""
+    tables = [tf_booster.get_hash_table(f"t{i}", 1) for i in range(3)]
+    minimize(tf.concat([lookup(table) for table in tables], 1))
+    weights = tf.concat([tf.reshape(table.variable, [-1]) for table in tables], 0)
+    zeros = v1.summary.scalar("zeros", tf.math.zero_fraction(weights))
+    unknown = v1.placeholder_with_default(tf.reduce_mean(weights), None)
+    average = v1.summary.scalar("average", unknown)
+    report = tf_booster.rewrite_graph(graph)
+    with v1.Session(graph=graph) as session:
+        for summary in session.run([zeros, average]):
+            assert str(v1.Summary.FromString(summary).value[0].simple_value) == "nan"
+    assert sorted(node for node, _ in report.passes[0].skipped) == ["average"] * 3 + ["zeros"] * 3
+
+
 def test_summaries_of_gradients_as_people_write_them(graph):
     optimizer = v1.train.AdagradOptimizer(0.1)
     pairs = optimizer.compute_gradients(tf.reduce_sum(lookup(tf_booster.get_hash_table("t", 4)) ** 2))

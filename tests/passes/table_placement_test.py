@@ -30,7 +30,7 @@ def simulated_gpu(monkeypatch):
 class Model:
     """Two tables that are alike, trained by Adam, and what else a program may ask of one."""
 
-    def __init__(self, device, saver_first=True, disable_passes=()):
+    def __init__(self, device, saver_first=True, disable_passes=(), sharded=False):
         with tf.Graph().as_default() as self.graph:
             v1.set_random_seed(3)
             self.ids = v1.placeholder(tf.int64, [None, 2])
@@ -45,10 +45,10 @@ class Model:
             with tf.device("/device:CPU:0"):  # What a program may say that knows of no table on a card.
                 self.size, self.exported = self.tables[0].size(), self.tables[0].export()
             if saver_first:
-                self.saver = v1.train.Saver()
+                self.saver = v1.train.Saver(sharded=sharded)
             self.report = pipelines.rewrite(self.graph, Options(device=device, disable_passes=disable_passes))
             if not saver_first:
-                self.saver = v1.train.Saver()
+                self.saver = v1.train.Saver(sharded=sharded)
             with tf.device("/device:CPU:0"):
                 self.found = self.tables[1].find(IDS[0]).values
 
@@ -104,10 +104,11 @@ def test_the_options_say_where(gpu):
         assert not model.report.passes[0].skipped
 
 
+@pytest.mark.parametrize("sharded", [False, True])
 @pytest.mark.parametrize("saver_first", [True, False])
-def test_what_is_on_the_card_has_kernels_there(gpu, saver_first):
-    """Types too, and strings and handles, which no card can hold, in host memory."""
-    model = Model("gpu", saver_first)
+def test_what_is_on_the_card_has_kernels_there(gpu, saver_first, sharded):
+    """Types too, and strings and handles, which no card can hold, in host memory. Estimator's Saver is sharded: it names devices."""
+    model = Model("gpu", saver_first, sharded=sharded)
     types = {op.type[len("TfBooster") :] for op in model.table_ops()}
     assert types >= {
         *("HashTable", "TableField", "TableProbe", "TableGather", "TableApplyAdam", "TableExport", "TableRestore"),

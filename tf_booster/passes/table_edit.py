@@ -23,6 +23,8 @@ from tf_booster.passes.table_probes import Probes, scope
 from tf_booster.passes.table_uses import TablePlan
 from tf_booster.passes.variable_uses import SummaryInput
 
+_NAN = "tf_booster/nan_for_summary"
+
 AnyProbes = Union[Probes, ExchangedProbes]
 
 
@@ -322,12 +324,18 @@ def _answer_nan(view: GraphView, place: SummaryInput, what: str, result: PassRes
     """NaN in the shape that the summary wants; a histogram fails on NaN, and gets no values at all."""
     value = place.op.inputs[place.index]
     is_histogram = "Histogram" in place.op.type
-    shape = [0] if is_histogram else value.shape.as_list() if value.shape.is_fully_defined() else [1]
-    with view.inserting(None):
-        nan = tf.fill(shape, tf.constant(float("nan"), value.dtype), name="tf_booster/nan_for_summary")
-        # Hides the static shape: an edge moves only to a tensor of a shape that is compatible with the old one's.
-        nan = tf.compat.v1.placeholder_with_default(nan, None)
-    update_input(place.op, place.index, nan)
+    if _NAN not in value.op.name:  # Else another table has it already that the summary is of, too.
+        with view.inserting(None):
+            if is_histogram:
+                shape = [0]
+            elif value.shape.is_fully_defined():
+                shape = value.shape.as_list()
+            else:  # A number for each tag.
+                shape = tf.shape(place.op.inputs[0]) if place.op.type == "ScalarSummary" else []
+            nan = tf.fill(shape, tf.constant(float("nan"), value.dtype))
+            # Hides the static shape: an edge moves only to a tensor of a shape that is compatible with the old one's.
+            nan = tf.compat.v1.placeholder_with_default(nan, None, name=_NAN)
+        update_input(place.op, place.index, nan)
     shows = "is empty" if is_histogram else "shows NaN"
     result.skipped.append((place.op.name, f"a summary of {what} {shows}: a table has no fixed rows to summarise"))
 

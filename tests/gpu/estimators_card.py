@@ -1,0 +1,65 @@
+"""Estimators on a card, from training to an export that is served, where nothing is placed elsewhere by itself."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tables_card import input_fn, model_fn
+
+import tf_booster
+
+pytestmark = pytest.mark.gpu
+
+v1 = tf.compat.v1
+STRICT = v1.ConfigProto(allow_soft_placement=False)
+
+
+@pytest.fixture(autouse=True)
+def off():
+    yield
+    tf_booster.disable_gpu_booster()
+
+
+def estimator(folder, session_config=STRICT):
+    config = tf.estimator.RunConfig(str(folder), tf_random_seed=3, session_config=session_config)
+    return tf.estimator.Estimator(model_fn, config=config)
+
+
+def serving_input():
+    features = {name: v1.placeholder(tf.int64, [None, 3], name) for name in ("user", "item")}
+    return tf.estimator.export.ServingInputReceiver(features, features)
+
+
+@pytest.mark.parametrize("options", [{}, {"pipeline": "async"}])
+def test_training_goes_on_and_is_exported(options, tmp_path):
+    """Trained, trained on from the checkpoint, evaluated, exported; the export is asked on the card and in host memory."""
+    tf.enable_gpu_booster(device="gpu", **options)
+    trained = estimator(tmp_path)
+    trained.train(lambda: input_fn(1), steps=20)
+    trained.train(lambda: input_fn(1), steps=12)
+    assert {table["device"] for table in tf_booster.report().tables} == {"gpu"}
+    assert trained.evaluate(input_fn)["global_step"] == 32
+    want = np.array([next(trained.predict(input_fn)) for _ in range(1)])
+    features, _ = next(iter(input_fn()))
+    exported = tf.saved_model.load(trained.export_saved_model(str(tmp_path / "export"), serving_input))
+    serve = exported.signatures["serving_default"]
+    (got,) = serve(**{name: tensor[:1] for name, tensor in features.items()}).values()
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_a_head_without_logits_of_its_own(tmp_path):
+    """A canned Estimator, whose linear part and tower have tables on the card beside Variables."""
+    names = ("user", "item")
+    keys = [tf_booster.feature_column.categorical_column_with_hash_table(name) for name in names]
+    tf.enable_gpu_booster(device="gpu")
+    canned = v1.estimator.DNNLinearCombinedClassifier(
+        linear_feature_columns=keys,
+        dnn_feature_columns=[tf.feature_column.embedding_column(key, 8) for key in keys],
+        dnn_hidden_units=[16],
+        linear_optimizer=v1.train.FtrlOptimizer(0.1),
+        dnn_optimizer=v1.train.AdagradOptimizer(0.1),
+        model_dir=str(tmp_path),
+    )
+    canned.train(lambda: input_fn(1), steps=20)
+    assert {table["device"] for table in tf_booster.report().tables} == {"gpu"}
+    metrics = canned.evaluate(input_fn)
+    assert metrics["global_step"] == 20 and np.isfinite(metrics["loss"])
