@@ -16,7 +16,17 @@ from tensorflow.core.framework import kernel_def_pb2
 from tensorflow.python.framework import kernels
 
 # Lists and arrays of tensors, which keep what is on the card within host objects; and what has no CPU kernel to stand for it.
-_WITHOUT = ("TensorList", "TensorArray", "EmptyTensorList", "Nccl", "_Nccl", "TRT", "CudnnRNN", "CSRSparse", "SparseMatrix")
+_WITHOUT = (
+    "TensorList",
+    "TensorArray",
+    "EmptyTensorList",
+    "Nccl",
+    "_Nccl",
+    "TRT",
+    "CudnnRNN",
+    "CSRSparse",
+    "SparseMatrix",
+)
 
 
 def _lines(found: List[kernel_def_pb2.KernelDef]) -> Iterator[str]:

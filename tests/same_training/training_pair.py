@@ -72,7 +72,7 @@ def session_config(threads: int = 1) -> Any:
 
 def run_config(model_dir: Any, **kwargs: Any) -> tf.estimator.RunConfig:
     """One seed, one thread, a checkpoint at the end."""
-    settings = {"tf_random_seed": 7, "session_config": session_config(), "save_summary_steps": None}
+    settings = {"tf_random_seed": 7, "session_config": session_config(), "save_summary_steps": 100}
     settings.update(kwargs)
     return tf.estimator.RunConfig(str(model_dir), **settings)
 

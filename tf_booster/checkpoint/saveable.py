@@ -77,7 +77,10 @@ class TableSaveable(_compat.SaveableObject):
         own = {spec.name for spec in self.specs}
         names: List[str] = [tf.compat.as_str(name) for name in tf.get_static_value(reader.inputs[1])]
         seed = layout.seed_name(self.checkpoint_name)
-        with tf.device(None), tf.device(reader.inputs[1].device):  # Not the table's, which may be a card without strings.
+        with (
+            tf.device(None),
+            tf.device(reader.inputs[1].device),
+        ):  # Not the table's, which may be a card without strings.
             little = tf.constant([seed if name in own else name for name in names], name="tensor_names")
         graph_view.update_input(reader, 1, little)
 

@@ -91,6 +91,10 @@ struct FtrlStep {
   static constexpr int kScalars = kNumScalars;
   BasicFtrlOptions<T> options;
 
+  // lr, l1, l2, with five the shrinkage, and the power.
+  TFB_HOST_DEVICE FtrlStep(const T* s, bool by_lr)
+      : options{s[0], s[1], s[2], kNumScalars == 5 ? s[3] : T(0), s[kNumScalars - 1], by_lr} {}
+
   TFB_HOST_DEVICE void Step(T grad, T* v) const {
     if (options.lr_power == T(-0.5)) {
       BasicFtrl<T, true, false>{options}(grad, v[0], v[1], v[2]);
@@ -100,15 +104,21 @@ struct FtrlStep {
   }
 };
 
-template <class T>
-struct Ftrl : FtrlStep<T, 4> {
-  TFB_HOST_DEVICE Ftrl(const T* s, bool by_lr) : FtrlStep<T, 4>{{s[0], s[1], s[2], T(0), s[3], by_lr}} {}
+// TensorFlow's dense kernels give a weight 0 unless its linear slot is above the limit, so also if that is NaN. Those
+// on rows give NaN.
+template <class T, int kNumScalars>
+struct DenseFtrlStep : FtrlStep<T, kNumScalars> {
+  TFB_HOST_DEVICE DenseFtrlStep(const T* s, bool by_lr) : FtrlStep<T, kNumScalars>(s, by_lr) {}
+  TFB_HOST_DEVICE void Step(T grad, T* v) const {
+    FtrlStep<T, kNumScalars>::Step(grad, v);
+    if (!(v[2] == v[2])) v[0] = T(0);
+  }
 };
 
 template <class T>
-struct FtrlV2 : FtrlStep<T, 5> {
-  TFB_HOST_DEVICE FtrlV2(const T* s, bool by_lr) : FtrlStep<T, 5>{{s[0], s[1], s[2], s[3], s[4], by_lr}} {}
-};
+using Ftrl = DenseFtrlStep<T, 4>;
+template <class T>
+using FtrlV2 = DenseFtrlStep<T, 5>;
 
 // What the proximal steps do behind the gradient: shrinks towards zero by rate * l1, and scales by rate * l2.
 template <class T>
@@ -174,7 +184,7 @@ struct AdamWithAmsgrad {
   TFB_HOST_DEVICE void Step(T grad, T* v) const {
     v[1] += (grad - v[1]) * (T(1) - beta1);
     v[2] += (grad * grad - v[2]) * (T(1) - beta2);
-    v[3] = v[3] > v[2] ? v[3] : v[2];
+    v[3] = v[3] < v[2] ? v[2] : v[3];  // As std::max: NaN changes nothing.
     v[0] -= v[1] * alpha / (Sqrt(v[3]) + epsilon);
   }
 };
@@ -190,7 +200,7 @@ struct AdaMax {
   TFB_HOST_DEVICE void Step(T grad, T* v) const {
     v[1] += (grad - v[1]) * (T(1) - beta1);
     const T decayed = beta2 * v[2], size = Abs(grad);
-    v[2] = decayed > size ? decayed : size;
+    v[2] = decayed < size ? size : decayed;  // As std::max: NaN changes nothing.
     v[0] -= rate * (v[1] / (v[2] + epsilon));
   }
 };

@@ -32,9 +32,9 @@ using AdagradV2 = RowsWithGradient<element::AdagradV2<T>>;
 template <class T>
 using Adadelta = RowsWithGradient<element::Adadelta<T>>;
 template <class T>
-using Ftrl = RowsWithGradient<element::Ftrl<T>>;
+using Ftrl = RowsWithGradient<element::FtrlStep<T, 4>>;
 template <class T>
-using FtrlV2 = RowsWithGradient<element::FtrlV2<T>>;
+using FtrlV2 = RowsWithGradient<element::FtrlStep<T, 5>>;
 template <class T>
 using RMSProp = RowsWithGradient<element::RMSProp<T>>;
 template <class T>

@@ -55,21 +55,24 @@ void ExpectClose(const std::vector<T>& got, const std::vector<T>& want, const ch
   const double tolerance = (sizeof(T) == 2 ? 4 : 32) * Traits<T>::kEpsilon;
   for (int64_t i = 0; i < kSize; ++i) {
     const double g = Double(got[i]), w = Double(want[i]);
-    const bool close = std::abs(g - w) <= tolerance * std::max(1.0, std::abs(w));
+    const bool close =
+        std::isnan(w) ? std::isnan(g) : g == w || std::abs(g - w) <= tolerance * std::max(1.0, std::abs(w));
     if (!close) testing::ExpectEqual(g, w, name, __FILE__, 1000 * array + static_cast<int>(i));
   }
 }
 
-// run: the reference on all elements; run_element: the step on one.
+// run: the reference on all elements; run_element: the step on one; odd: what the first gradients are.
 template <class T, class Step, class Reference, class Run, class RunElement>
-void Compare(const std::vector<T>& scalars, bool flag, const char* name, Run run, RunElement run_element) {
+void Compare(const std::vector<T>& scalars, bool flag, const char* name, Run run, RunElement run_element,
+             const std::vector<double>& odd = {}) {
   constexpr int kArrays = 1 + Step::kSlots;
   static_assert(Step::kSlots == Reference::kSlots, "");
   EXPECT_EQ(static_cast<size_t>(Step::kScalars), Reference::Names().size());
   std::vector<std::vector<T>> got;
   // Slots are positive, and the second above the square of the first, as a mean of squares is.
   for (int k = 0; k < kArrays; ++k) got.push_back(Numbers<T>(k, 0.2, 0.6 * k));
-  const std::vector<T> grad = Numbers<T>(9, 1, 0);
+  std::vector<T> grad = Numbers<T>(9, 1, 0);
+  std::transform(odd.begin(), odd.end(), grad.begin(), [](double number) { return T(number); });
   std::vector<std::vector<T>> want = got;
   using Number = EigenOf<T>;
   Number* p[kArrays];
@@ -106,7 +109,7 @@ void CompareDense(const std::vector<std::vector<T>>& hyperparameters, const char
     for (const bool flag : {false, true}) {
       Compare<T, Step<T>, Reference<EigenOf<T>>>(
           scalars, flag, name, [](const auto& f, EigenOf<T>* const* p, const EigenOf<T>* g) { f.Step(p, g, kSize); },
-          [](const Step<T>& step, T grad, T* v) { step.Step(grad, v); });
+          [](const Step<T>& step, T grad, T* v) { step.Step(grad, v); }, {std::nan(""), 0.0, std::nan("")});
     }
   }
 }

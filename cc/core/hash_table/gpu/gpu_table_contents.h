@@ -61,14 +61,11 @@ Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, uint32_t id, bool 
 template <class Queue>
 Status GpuTableOn<Queue>::ReadPieceThatFits(int64_t* first, int64_t end, int64_t most, uint32_t id, bool with_values,
                                             Piece* piece) const {
-  int64_t n = std::min(most, end - *first);
-  Status status = ReadPiece(*first, n, id, with_values, piece);
-  while (status.code() == StatusCode::kResourceExhausted && n > kLeastRowsOfPiece) {
-    n = std::max(kLeastRowsOfPiece, n / 2);
-    status = ReadPiece(*first, n, id, with_values, piece);
+  for (int64_t n = std::min(most, end - *first);; n = std::max(kLeastRowsOfPiece, n / 2)) {
+    const Status status = ReadPiece(*first, n, id, with_values, piece);
+    if (status.ok()) *first += n;
+    if (status.code() != StatusCode::kResourceExhausted || n <= kLeastRowsOfPiece) return status;
   }
-  if (status.ok()) *first += n;
-  return status;
 }
 
 // In the order of row numbers, which is that of insertion while no row is freed.
