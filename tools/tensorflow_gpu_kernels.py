@@ -31,7 +31,6 @@ _WITHOUT = (
 
 def _lines(found: List[kernel_def_pb2.KernelDef]) -> Iterator[str]:
     on_cpu = {kernel.op for kernel in found if kernel.device_type == "CPU"}
-    # In packages without GPU kernels as well: those for the GPU whatever the build, and the default of every device.
     groups: Dict[Tuple, set] = collections.defaultdict(set)
     for kernel in found:
         if kernel.device_type != "GPU" or kernel.label or kernel.op not in on_cpu or kernel.op.startswith(_WITHOUT):

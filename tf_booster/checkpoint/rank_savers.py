@@ -227,9 +227,8 @@ def _brief(error: BaseException) -> str:
     lines = [line.strip() for line in str(getattr(error, "message", error)).splitlines()]
     places = [i for i, line in enumerate(lines) if line.startswith("Node: '")]
     lines = lines[places[-1] + 1 :] if places else lines
-    if lines and lines[0].endswith(
-        "root error(s) found."
-    ):  # Beside a card: of the op, and of who waited for its output.
+    # Beside a card there may be two: of the op, and of who waited for its output.
+    if lines and lines[0].endswith("root error(s) found."):
         del lines[0]
     return f"{type(error).__name__}: {''.join(lines[:1])}"
 

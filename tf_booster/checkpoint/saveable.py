@@ -77,10 +77,8 @@ class TableSaveable(_compat.SaveableObject):
         own = {spec.name for spec in self.specs}
         names: List[str] = [tf.compat.as_str(name) for name in tf.get_static_value(reader.inputs[1])]
         seed = layout.seed_name(self.checkpoint_name)
-        with (
-            tf.device(None),
-            tf.device(reader.inputs[1].device),
-        ):  # Not the table's, which may be a card without strings.
+        # Not on the table's device, which may be a card: those have no strings.
+        with tf.device(None), tf.device(reader.inputs[1].device):
             little = tf.constant([seed if name in own else name for name in names], name="tensor_names")
         graph_view.update_input(reader, 1, little)
 
