@@ -136,15 +136,12 @@ $(CUDA_TESTS) $(CUDA_BENCHES): $(BUILD)/%_cuda: $(BUILD)/%.cu.o $(CUDA_OBJECTS) 
 $(BUILD)/ptx/%.cu.o: private NVCCFLAGS := $(filter-out $(CUDA_TARGETS),$(NVCCFLAGS)) -gencode=arch=compute_80,code=compute_80 --no-compress
 $(PTX_TESTS:%=%.cu.o) $(PTX_BENCHES:%=%.cu.o) $(PTX_OBJECTS): $(BUILD)/ptx/%.o: % $(BUILD)/flags
 	$(call compile,$(CCACHE) $(NVCC) $(NVCCFLAGS) $(CUDA_DEFINES) -I. -MMD -MP -MF $@.d -MT $@)
-$(PTX_RUNTIME_OBJECTS): private CXXFLAGS += -isystem $(abspath $(dir $(realpath $(NVCC)))/../include)
+$(PTX_RUNTIME_OBJECTS) $(CARD_OBJECTS): private CXXFLAGS += -isystem $(abspath $(dir $(realpath $(NVCC)))/../include)
 $(PTX_MACHINE_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 $(PTX_TESTS) $(PTX_BENCHES): %: %.cu.o $(PTX_OBJECTS) $(CORE_OBJECTS) $(PTX_MACHINE_OBJECTS)
 	@$(CXX) $(CXXFLAGS) $(TEST_LINKER) $^ -o $@
 
-$(CARD_OBJECTS): private CXXFLAGS += -isystem $(abspath $(dir $(realpath $(NVCC)))/../include)
-$(CARD_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
-	$(call compile,$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 $(CARD)/libptx_card.so: $(CARD_OBJECTS) $(PTX_MACHINE_OBJECTS)
 	@mkdir -p $(@D) && $(CXX) -shared -pthread -o $@.new $^ $(TF_LDFLAGS) -Wl,-soname,$(@F),--no-undefined && mv -f $@.new $@
 $(CARD)/libtf_booster_ops.so: $(filter-out $(CUDA_OBJECTS),$(OBJECTS)) $(PTX_OBJECTS) $(CARD)/libptx_card.so
@@ -172,7 +169,7 @@ PTX_MACHINE_TESTS := $(filter $(BUILD)/cc/ptx_machine/%,$(PROGRAMS))
 .SECONDARY: $(PROGRAMS:=.cc.o)
 $(CORE_PROGRAMS:=.cc.o) $(PTX_MACHINE_TESTS:=.cc.o): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
-$(TF_PROGRAMS:=.cc.o): $(BUILD)/%.o: % $(BUILD)/flags
+$(TF_PROGRAMS:=.cc.o) $(CARD_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 # Tests of cc/core link cc/core alone, which proves that it needs no TensorFlow.
 $(CORE_PROGRAMS): %: %.cc.o $(CORE_OBJECTS)

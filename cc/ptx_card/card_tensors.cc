@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cc/ptx_machine/memory.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_booster::card {
@@ -24,7 +25,8 @@ TfStatus Copy(const OpKernel& op, void* to, const void* from, size_t bytes, cuda
 }  // namespace
 
 bool IsOnCard(const Tensor& tensor) {
-  return tensor.IsInitialized() && tensor.NumElements() > 0 && (reinterpret_cast<uint64_t>(tensor.data()) >> 56) != 0;
+  return tensor.IsInitialized() && tensor.NumElements() > 0 &&
+         (reinterpret_cast<uint64_t>(tensor.data()) & ptx::kDeviceMark) != 0;
 }
 
 TfStatus ToHost(const OpKernel& op, const Tensor& on_card, Tensor* host) {

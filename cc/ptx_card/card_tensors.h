@@ -7,7 +7,7 @@
 
 namespace tf_booster::card {
 
-// Told from its address (kDeviceMark in ptx_machine/memory.h). What has no elements is nowhere.
+// Told from its address. What has no elements is nowhere.
 bool IsOnCard(const tensorflow::Tensor& tensor);
 
 // What a GPU's kernels have on the card unless they say otherwise; strings, handles and variants never are.

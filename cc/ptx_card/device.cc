@@ -7,7 +7,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <cstdlib>
 
 #include "tensorflow/c/experimental/stream_executor/stream_executor.h"
 #include "tensorflow/c/tf_status.h"
@@ -28,9 +27,8 @@ bool Fine(cudaError_t error) {
 }
 
 void Say(cudaError_t error, TF_Status* status) {
-  Fine(error);
-  TF_SetStatus(status, error == cudaSuccess ? TF_OK : TF_INTERNAL,
-               error == cudaSuccess ? "" : cudaGetErrorString(error));
+  const bool fine = Fine(error);
+  TF_SetStatus(status, fine ? TF_OK : TF_INTERNAL, fine ? "" : cudaGetErrorString(error));
 }
 
 // --- Memory ---
@@ -55,7 +53,7 @@ void DeallocateHost(const SP_Device*, void* memory) { cudaFreeHost(memory); }
 TF_Bool AllocatorStats(const SP_Device*, SP_AllocatorStats*) { return false; }
 TF_Bool MemoryUsage(const SP_Device*, int64_t* free, int64_t* total) {
   size_t free_bytes = 0, total_bytes = 0;
-  if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) return false;
+  if (!Fine(cudaMemGetInfo(&free_bytes, &total_bytes))) return false;
   *free = static_cast<int64_t>(free_bytes);
   *total = static_cast<int64_t>(total_bytes);
   return true;

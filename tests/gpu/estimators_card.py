@@ -19,8 +19,8 @@ def off():
     tf_booster.disable_gpu_booster()
 
 
-def estimator(folder, session_config=STRICT):
-    config = tf.estimator.RunConfig(str(folder), tf_random_seed=3, session_config=session_config)
+def estimator(folder):
+    config = tf.estimator.RunConfig(str(folder), tf_random_seed=3, session_config=STRICT)
     return tf.estimator.Estimator(model_fn, config=config)
 
 
@@ -31,23 +31,23 @@ def serving_input():
 
 @pytest.mark.parametrize("options", [{}, {"pipeline": "async"}])
 def test_training_goes_on_and_is_exported(options, tmp_path):
-    """Trained, trained on from the checkpoint, evaluated, exported; the export is asked on the card and in host memory."""
+    """Trained, trained on from the checkpoint, evaluated, exported; the export answers as predict does."""
     tf.enable_gpu_booster(device="gpu", **options)
     trained = estimator(tmp_path)
     trained.train(lambda: input_fn(1), steps=20)
     trained.train(lambda: input_fn(1), steps=12)
     assert {table["device"] for table in tf_booster.report().tables} == {"gpu"}
     assert trained.evaluate(input_fn)["global_step"] == 32
-    want = np.array([next(trained.predict(input_fn)) for _ in range(1)])
+    want = next(trained.predict(input_fn))
     features, _ = next(iter(input_fn()))
     exported = tf.saved_model.load(trained.export_saved_model(str(tmp_path / "export"), serving_input))
     serve = exported.signatures["serving_default"]
     (got,) = serve(**{name: tensor[:1] for name, tensor in features.items()}).values()
-    np.testing.assert_allclose(got, want, rtol=1e-5)
+    np.testing.assert_allclose(got, [want], rtol=1e-5)
 
 
-def test_a_head_without_logits_of_its_own(tmp_path):
-    """A canned Estimator, whose linear part and tower have tables on the card beside Variables."""
+def test_a_canned_estimator(tmp_path):
+    """Its linear part and its tower have tables on the card beside Variables."""
     names = ("user", "item")
     keys = [tf_booster.feature_column.categorical_column_with_hash_table(name) for name in names]
     tf.enable_gpu_booster(device="gpu")

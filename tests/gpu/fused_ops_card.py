@@ -1,4 +1,4 @@
-"""The fused ops on a card against the same ops on the CPU. `tools/gpu_check.sh python` runs them; others do not collect them."""
+"""The fused ops on a card against the same ops on the CPU. `tools/gpu_check.sh python` and `make test-card` run them; others do not collect them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tables on a card against the same tables in host memory. `tools/gpu_check.sh python` runs them; others do not collect them."""
+"""Tables on a card against the same tables in host memory. `tools/gpu_check.sh python` and `make test-card` run them; others do not collect them."""
 
 import numpy as np
 import pytest
