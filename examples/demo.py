@@ -231,6 +231,8 @@ def run(args: argparse.Namespace) -> str:
         str(steps),
         "--eval_every",
         str(max(1, -(-steps // args.evaluations))),
+        "--buckets",
+        str(args.buckets),
     ]
     workers: Dict[str, Worker] = {}
     bars: Dict[str, tqdm] = {}
@@ -280,12 +282,16 @@ def parse_args(argv: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--eval", type=int, default=50_000, help="evaluation records (default %(default)s)")
     parser.add_argument("--batch_size", type=int, default=1024)
     parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument(
+        "--buckets", type=int, default=50_000, help="of a field of the plain model (default %(default)s)"
+    )
     parser.add_argument("--evaluations", type=int, default=6, help="evaluations during training (default %(default)s)")
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--quick", action="store_true", help="a few seconds of training, for tests")
     args = parser.parse_args(argv)
     if args.quick:
         args.train, args.eval, args.batch_size, args.evaluations = 20_000, 4_000, 256, 2
+        args.buckets = 5_000  # The plain model's checkpoints are 200 MB otherwise, four of them.
     if args.train < 2 * args.batch_size or args.eval < 100:
         parser.error(
             "--train %d, --eval %d: wanted at least two batches (%d) and 100 records"

@@ -64,9 +64,9 @@ def test_boosted_tables_grow_and_plain_ones_do_not(quick):
     for name in ("plain", "boosted"):
         with open(os.path.join(quick[0], name + ".json")) as f:
             growth[name] = json.load(f)["growth"]
-    assert [g["rows"] for g in growth["plain"]] == [26 * 50_000] * 3
+    assert [g["rows"] for g in growth["plain"]] == [26 * 5_000] * 3
     rows = [g["rows"] for g in growth["boosted"]]
-    assert rows[0] == 0 < rows[1] < rows[2] < 26 * 50_000
+    assert rows[0] == 0 < rows[1] < rows[2] < 26 * 5_000
     assert growth["boosted"][2]["tables"] == growth["plain"][2]["tables"] == 26
 
 

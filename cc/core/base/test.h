@@ -6,6 +6,7 @@
 #ifndef TF_BOOSTER_CC_CORE_BASE_TEST_H_
 #define TF_BOOSTER_CC_CORE_BASE_TEST_H_
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -59,9 +60,13 @@ inline int RunAll(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) chosen = chosen || std::strstr(test.name, argv[i]) != nullptr;
     if (!chosen) continue;
     Failures() = 0;
+    const auto start = std::chrono::steady_clock::now();
     test.run();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     (Failures() == 0 ? passed : failed) += 1;
-    std::printf("%s %s\n", Failures() == 0 ? "ok    " : "FAILED", test.name);
+    std::printf("%s %s", Failures() == 0 ? "ok    " : "FAILED", test.name);
+    if (took.count() >= 1) std::printf(" (%.1f s)", took.count());
+    std::printf("\n");
     std::fflush(stdout);
   }
   std::printf("%d passed, %d failed\n", passed, failed);

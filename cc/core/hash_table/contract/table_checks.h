@@ -19,7 +19,7 @@
 namespace tf_booster::contract {
 
 // So many rounds of a long test, or a fifth of them if the environment has TFB_SHORT_TESTS: for machines on which each
-// takes a hundred times as long.
+// takes a hundred times as long, and where the same test runs at its full length beside.
 inline int Rounds(int rounds) {
   static const bool few = std::getenv("TFB_SHORT_TESTS") != nullptr;
   return few ? (rounds + 4) / 5 : rounds;
