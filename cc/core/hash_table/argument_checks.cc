@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cc/core/hash_table/admission.h"
+#include "cc/core/hash_table/count_pool.h"
 #include "cc/core/hash_table/hash.h"
 
 namespace tf_booster {
@@ -113,11 +114,27 @@ Status CheckStepping(const TableOptions& options, const UpdateBatch& batch) {
   return Status();
 }
 
-Status CheckCounts(const TableOptions& options, const UpdateBatch& batch) {
-  if (batch.counts == nullptr) return Status();
-  uint64_t wrong = 0;  // Four counts at once.
-  for (int64_t i = 0; i < batch.keys.size; ++i) wrong |= uint64_t{batch.counts[i] < 1};
-  if (wrong == 0) return Status();
+Status CheckCounts(const TableOptions& options, const UpdateBatch& batch, int64_t* sightings) {
+  if (batch.counts == nullptr) {
+    if (sightings != nullptr) *sightings = batch.keys.size;
+    return Status();
+  }
+  uint64_t any = 0, any_less_one = 0, sum = 0;  // In one pass, several counts at once.
+  for (int64_t i = 0; i < batch.keys.size; ++i) {
+    const uint64_t count = static_cast<uint64_t>(batch.counts[i]);
+    any |= count;
+    any_less_one |= count - 1;
+    sum += count;
+  }
+  if ((any | any_less_one) <= INT64_MAX) {  // None is negative, or becomes so.
+    if (sightings == nullptr) return Status();
+    if (any >= CountPool::kPooled) {
+      sum = 0;
+      for (int64_t i = 0; i < batch.keys.size; ++i) sum += std::min<int64_t>(batch.counts[i], CountPool::kPooled);
+    }
+    *sightings = static_cast<int64_t>(sum);
+    return Status();
+  }
   for (int64_t i = 0; i < batch.keys.size; ++i) {
     if (batch.counts[i] >= 1) continue;
     return Status(StatusCode::kInvalidArgument, "Table '" + options.name + "': key " +

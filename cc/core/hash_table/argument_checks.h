@@ -24,7 +24,8 @@ Status CheckFields(const TableOptions& options, const KeyBatch& keys);
 Status CheckDistinct(const TableOptions& options, const std::vector<uint32_t>& fields, const char* method);
 // That every key's field steps. After CheckFields.
 Status CheckStepping(const TableOptions& options, const UpdateBatch& batch);
-Status CheckCounts(const TableOptions& options, const UpdateBatch& batch);
+// `sightings`, if not null, gets the sum of the counts, each up to CountPool::kPooled.
+Status CheckCounts(const TableOptions& options, const UpdateBatch& batch, int64_t* sightings = nullptr);
 // Of a field of the table: sizes, and numbers that must not be negative.
 Status CheckContents(const TableOptions& options, const ContentsIn& in);
 

@@ -65,12 +65,23 @@ class CpuTable final : public HashTable {
   // check of its row's key, which would be one more cache miss; with another the key is probed for. An epoch comes back
   // after 2^32 batches that freed rows; handles live for a step or two.
   RowHandle HandleOf(uint32_t row) const { return static_cast<RowHandle>(uint64_t{epoch_} << 31 | row); }
-  // The row, or 0 if the key must be probed for.
-  uint32_t FreshRow(const TableState& state, RowHandle handle) const {
-    const uint32_t row = static_cast<uint32_t>(handle) & kMaxRow;
-    const bool fresh = handle >= 0 && static_cast<uint32_t>(handle >> 31) == epoch_;
-    return fresh && row >= kFirstRow && row < state.readable_end ? row : 0;
-  }
+  // Tells handles of this epoch and of readable rows from others; in a room, or as the writer. What it reads of the
+  // table is kept in registers, where stores that the caller makes between two handles cannot have changed it.
+  class FreshRows {
+   public:
+    FreshRows(const CpuTable& table, const TableState& state)
+        : base_((uint64_t{table.epoch_} << 31) + kFirstRow), rows_(state.readable_end - kFirstRow) {}
+    // The row, or 0 if the key must be probed for.
+    uint32_t operator()(RowHandle handle) const {
+      const uint64_t place =
+          static_cast<uint64_t>(handle) - base_;  // Of another epoch, or kNoRow: far beyond all rows.
+      return place < rows_ ? static_cast<uint32_t>(place) + kFirstRow : 0;
+    }
+
+   private:
+    const uint64_t base_;
+    const uint64_t rows_;
+  };
 
   std::unique_ptr<TableState> NewState() const;
 

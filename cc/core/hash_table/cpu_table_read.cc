@@ -283,6 +283,7 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const st
   std::atomic<int64_t> wrong{0};
   const auto gather_some = [&](auto constant, const TableState& state, const int64_t* codes, int64_t n, float* out) {
     const Ids id(state, keys);
+    const FreshRows fresh_row(*this, state);
     const auto locate = [&](int64_t begin, int64_t count, const float** rows) {
       // Almost always all handles are fresh; the keys of others are probed for together.
       int64_t places[kRowBlock], open_keys[kRowBlock], num_open = 0;
@@ -290,7 +291,7 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const st
       for (int64_t k = 0; k < count; ++k) {
         const int64_t place = (codes[begin + k] & kCodeMask) - 1;
         const bool known = static_cast<uint64_t>(place) < static_cast<uint64_t>(size);
-        const uint32_t row = known && handles != nullptr ? FreshRow(state, handles[place]) : 0;
+        const uint32_t row = known && handles != nullptr ? fresh_row(handles[place]) : 0;
         rows[k] = row == 0 ? nullptr : state.rows.Values(row);
         if (__builtin_expect(row != 0, 1)) continue;
         if (place >= size) wrong = place + 1;

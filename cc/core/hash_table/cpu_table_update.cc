@@ -81,14 +81,6 @@ class AdmittedKeys {
   void* metas_[kRoom];  // RowMeta, as LinesAhead wants them.
 };
 
-// Of a batch, each key's up to CountPool::kPooled.
-int64_t Sightings(const UpdateBatch& batch) {
-  if (batch.counts == nullptr) return batch.keys.size;
-  int64_t sum = 0;
-  for (int64_t i = 0; i < batch.keys.size; ++i) sum += std::min<int64_t>(batch.counts[i], CountPool::kPooled);
-  return sum;
-}
-
 // Whether all keys have a row, as almost always. Without a branch for each.
 bool AllRows(const uint32_t* states, int64_t size) {
   uint32_t others = 0;
@@ -114,7 +106,8 @@ Status CpuTable::NewSteps(const UpdateBatch& batch, std::vector<int64_t>* steps)
 
 Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFor& pf) {
   TFB_RETURN_IF_ERROR(CheckFields(options_, batch.keys));
-  TFB_RETURN_IF_ERROR(CheckCounts(options_, batch));
+  int64_t sightings = 0;
+  TFB_RETURN_IF_ERROR(CheckCounts(options_, batch, &sightings));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
     const KeyBatch& keys = batch.keys;
@@ -124,7 +117,7 @@ Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFo
     // Keys that the lookup did not know are entered without being probed for, and found there if others entered them.
     const bool direct = batch.handles != nullptr && admits_all_;
     Locate(keys, batch.handles, /*probe_unknown=*/!direct, states.get(), pf);
-    state_->rows.ReserveCounts(0, Sightings(batch), *std::max_element(steps.begin(), steps.end()));
+    state_->rows.ReserveCounts(0, sightings, *std::max_element(steps.begin(), steps.end()));
     bool all_rows = AllRows(states.get(), keys.size);
     if (!all_rows && direct) {
       if (InsertWithoutRow(keys, {nullptr, /*frequency=*/0}, /*of_update=*/true, states.get(), pf)) {

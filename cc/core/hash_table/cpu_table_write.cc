@@ -70,11 +70,12 @@ void CpuTable::LocateByHandles(const KeyBatch& keys, const RowHandle* handles, b
   constexpr int64_t kChunk = 512;
   int64_t places[kChunk], stale_keys[kChunk];
   uint32_t stale_fields[kChunk], stale_states[kChunk];
+  const FreshRows fresh_row(*this, *state_);
   for (; begin < end; begin += kChunk) {
     const int64_t chunk_end = std::min(end, begin + kChunk);
     uint32_t any_stale = 0;  // Almost always there is none, and keys need not be looked at.
     for (int64_t i = begin; i < chunk_end; ++i) {
-      states[i] = FreshRow(*state_, handles[i]);
+      states[i] = fresh_row(handles[i]);
       any_stale |= states[i] == 0;
     }
     if (any_stale == 0) continue;
