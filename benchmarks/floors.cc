@@ -69,10 +69,11 @@ void FindOrInsert(Entry* entries, int64_t mask, float* rows, const int64_t* keys
 
 // Calls update(row, grad, begin, end) for 16 columns after another of each row, which has kFields values a column,
 // those of a field one after another. Rows are fetched ahead, and the first line of each still further, as
-// row_optimizer.cc does.
+// row_optimizer.cc does. (18 KiB: Adam took 26.5, 89 to 93 and 190 to 194 ns a row at dims 16, 64 and 128 on Granite
+// Rapids with 4.5, and takes 24 to 26, 86 to 90 and as long.)
 template <int64_t kDim, int64_t kFields, class Update>
 inline void ForColumns(float* rows, const int64_t* places, const float* grads, int64_t n, Update update) {
-  constexpr int64_t kRow = kFields * kDim, kRowsAhead = std::max<int64_t>(2, 1152 / kRow);
+  constexpr int64_t kRow = kFields * kDim, kRowsAhead = std::max<int64_t>(2, 4608 / kRow);
   for (int64_t i = 0; i < n; ++i) {
     float* const row = rows + places[i] * kRow;
     const float* const later = rows + places[std::min(n - 1, i + kRowsAhead)] * kRow;
