@@ -1,4 +1,4 @@
-"""What programs do between lookup and update: sampled classes, ragged ids, gradients that are masked, gathered up or made anew.
+"""What programs do between lookup and update: sampled classes, ragged ids, several tasks, gradients that are masked, gathered up or made anew.
 
 Grappler regroups arithmetic in one graph and not in the other, so its two passes that do are off, and the bits are equal.
 """
@@ -95,6 +95,36 @@ def in_a_loop(features, labels):
     return log_loss(labels, tf.reduce_sum(rows, 1), features["numbers"])
 
 
+def click_and_buy(features, labels):
+    """Two labels: a purchase needs a click."""
+    return labels, labels * tf.cast(features["other_id"] % 2, tf.float32)
+
+
+def probability(inputs):
+    hidden = v1.layers.dense(inputs, 8, tf.nn.relu)
+    return tf.sigmoid(v1.layers.dense(hidden, 1, use_bias=False))
+
+
+def two_tasks_by_a_product(features, labels):
+    """As ESMM: the towers share embeddings, and the second task's probability is a product."""
+    click, buy = click_and_buy(features, labels)
+    shared = tf.concat([rows_of(features), rows_of(features, "others", "other_id"), features["numbers"]], 1)
+    of_click = probability(shared)
+    return v1.losses.log_loss(click, of_click) + v1.losses.log_loss(buy, of_click * probability(shared))
+
+
+def two_tasks_by_experts(features, labels):
+    """As MMoE: each task has gates over common experts, and its loss a weight that is trained."""
+    shared = tf.concat([rows_of(features), rows_of(features, "others", "other_id"), features["numbers"]], 1)
+    experts = tf.stack([v1.layers.dense(shared, 6, tf.nn.relu) for _ in range(3)], 1)
+    loss = 0.0
+    for i, label in enumerate(click_and_buy(features, labels)):
+        gates = v1.layers.dense(shared, 3, tf.nn.softmax)
+        weight = v1.get_variable("weight_%d" % i, [], initializer=v1.zeros_initializer())
+        loss += tf.exp(-weight) * log_loss(label, tf.reduce_sum(experts * gates[:, :, None], 1)) + weight
+    return loss
+
+
 def estimator_of(loss_fn, train):
     def model_fn(features, labels, mode):
         loss = loss_fn(features, labels)
@@ -119,6 +149,8 @@ def minimize(loss, step):
         own_gradient,
         computed_again,
         in_a_loop,
+        two_tasks_by_a_product,
+        two_tasks_by_experts,
     ],
 )
 def test_a_loss(loss_fn, tmp_path, in_order):
