@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <limits>
 
 #include "cc/core/base/allocator.h"
 #include "cc/core/hash_table/contract/policies.h"
@@ -146,8 +147,10 @@ inline void RefusesBadBatches(const TableMaker& make) {
   EXPECT_TRUE(refused(table->Update({batch.ref(), nullptr, nullptr}, update, pf)));
   batch.fields[77] = 0;
   std::vector<int64_t> counts(100, 1);
-  counts[50] = 0;
-  EXPECT_TRUE(refused(table->Update({batch.ref(), counts.data(), nullptr}, update, pf)));
+  for (const int64_t bad : {int64_t{0}, int64_t{-1}, std::numeric_limits<int64_t>::min()}) {
+    counts[50] = bad;
+    EXPECT_TRUE(refused(table->Update({batch.ref(), counts.data(), nullptr}, update, pf)));
+  }
   batch.keys[3] = batch.keys[6] = -5;  // New, and twice.
   EXPECT_TRUE(refused(table->Update({batch.ref(), nullptr, nullptr}, update, pf)));
   int64_t cursor = -1;
