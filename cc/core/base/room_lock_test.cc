@@ -13,7 +13,6 @@ namespace {
 TEST(RoomsExcludeEachOther) {
   RoomLock lock;
   std::atomic<int> inside[2] = {{0}, {0}};
-  std::atomic<int> together{0};
   std::atomic<bool> met{false};
   std::vector<std::thread> threads;
   for (int t = 0; t < 6; ++t) {
@@ -21,7 +20,7 @@ TEST(RoomsExcludeEachOther) {
       const auto room = static_cast<RoomLock::Room>(t % 2);
       for (int i = 0; i < 3000; ++i) {
         RoomGuard guard(lock, room);
-        together = std::max<int>(together, ++inside[room]);
+        ++inside[room];
         if (inside[1 - room] != 0) met = true;
         if (i % 64 == 0) std::this_thread::yield();
         --inside[room];
@@ -30,7 +29,23 @@ TEST(RoomsExcludeEachOther) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_FALSE(met);
-  EXPECT_TRUE(together > 1);
+}
+
+// Neither thread leaves before both are inside. A lock that lets in one at a time hangs here.
+TEST(ARoomHoldsSeveral) {
+  for (const RoomLock::Room room : {RoomLock::kReading, RoomLock::kWriting}) {
+    RoomLock lock;
+    std::atomic<int> inside{0};
+    const auto meet = [&] {
+      RoomGuard guard(lock, room);
+      ++inside;
+      while (inside < 2) std::this_thread::yield();
+    };
+    std::thread other(meet);
+    meet();
+    other.join();
+    EXPECT_EQ(inside.load(), 2);
+  }
 }
 
 // Two threads that are always in the reading room, one leaving only after the other came, must let a writer in.
