@@ -20,6 +20,10 @@ def rows_of(features, name="ids", key="id"):
     return tf.nn.embedding_lookup(embedding(name), features[key][:, 0])
 
 
+def inputs_of(features):
+    return rows_of(features), rows_of(features, "others", "other_id"), features["numbers"]
+
+
 def log_loss(labels, *parts):
     hidden = v1.layers.dense(tf.concat(parts, 1), 8, tf.tanh)
     return tf.reduce_mean(
@@ -28,7 +32,7 @@ def log_loss(labels, *parts):
 
 
 def plain_loss(features, labels):
-    return log_loss(labels, rows_of(features), rows_of(features, "others", "other_id"), features["numbers"])
+    return log_loss(labels, *inputs_of(features))
 
 
 def ragged_tags(features):
@@ -108,14 +112,14 @@ def probability(inputs):
 def two_tasks_by_a_product(features, labels):
     """As ESMM: the towers share embeddings, and the second task's probability is a product."""
     click, buy = click_and_buy(features, labels)
-    shared = tf.concat([rows_of(features), rows_of(features, "others", "other_id"), features["numbers"]], 1)
+    shared = tf.concat(inputs_of(features), 1)
     of_click = probability(shared)
     return v1.losses.log_loss(click, of_click) + v1.losses.log_loss(buy, of_click * probability(shared))
 
 
 def two_tasks_by_experts(features, labels):
     """As MMoE: each task has gates over common experts, and its loss a weight that is trained."""
-    shared = tf.concat([rows_of(features), rows_of(features, "others", "other_id"), features["numbers"]], 1)
+    shared = tf.concat(inputs_of(features), 1)
     experts = tf.stack([v1.layers.dense(shared, 6, tf.nn.relu) for _ in range(3)], 1)
     loss = 0.0
     for i, label in enumerate(click_and_buy(features, labels)):

@@ -61,28 +61,6 @@ class CpuTable final : public HashTable {
   int64_t FieldSize(uint32_t field) const override;
 
  private:
-  // A handle is (epoch << 31) | row. The epoch changes whenever rows are freed, so a handle of this epoch needs no
-  // check of its row's key, which would be one more cache miss; with another the key is probed for. An epoch comes back
-  // after 2^32 batches that freed rows; handles live for a step or two.
-  RowHandle HandleOf(uint32_t row) const { return static_cast<RowHandle>(uint64_t{epoch_} << 31 | row); }
-  // Tells handles of this epoch and of readable rows from others; in a room, or as the writer. What it reads of the
-  // table is kept in registers, where stores that the caller makes between two handles cannot have changed it.
-  class FreshRows {
-   public:
-    FreshRows(const CpuTable& table, const TableState& state)
-        : base_((uint64_t{table.epoch_} << 31) + kFirstRow), rows_(state.readable_end - kFirstRow) {}
-    // The row, or 0 if the key must be probed for.
-    uint32_t operator()(RowHandle handle) const {
-      const uint64_t place =
-          static_cast<uint64_t>(handle) - base_;  // Of another epoch, or kNoRow: far beyond all rows.
-      return place < rows_ ? static_cast<uint32_t>(place) + kFirstRow : 0;
-    }
-
-   private:
-    const uint64_t base_;
-    const uint64_t rows_;
-  };
-
   std::unique_ptr<TableState> NewState() const;
 
   // Body of Find and FindOrInsert for keys [begin, end), in a room or as the writer. What is not null gets: `found`

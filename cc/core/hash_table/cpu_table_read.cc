@@ -267,7 +267,8 @@ Status CpuTable::FindHandles(const KeyBatch& keys, RowHandle* handles, ParallelF
       RoomGuard guard(room_, RoomLock::kReading);
       const KeyBatch part = PartOf(keys, first, last - first);
       LocatePart(*state_, part, 0, part.size, states);
-      for (int64_t i = 0; i < part.size; ++i) handles[first + i] = IsRow(states[i]) ? HandleOf(states[i]) : kNoRow;
+      for (int64_t i = 0; i < part.size; ++i)
+        handles[first + i] = IsRow(states[i]) ? HandleOf(states[i], epoch_) : kNoRow;
     });
   });
   return Status();
@@ -283,7 +284,7 @@ Status CpuTable::Gather(const KeyBatch& keys, const RowHandle* handles, const st
   std::atomic<int64_t> wrong{0};
   const auto gather_some = [&](auto constant, const TableState& state, const int64_t* codes, int64_t n, float* out) {
     const Ids id(state, keys);
-    const FreshRows fresh_row(*this, state);
+    const FreshRows fresh_row(epoch_, state.readable_end);
     const auto locate = [&](int64_t begin, int64_t count, const float** rows) {
       // Almost always all handles are fresh; the keys of others are probed for together.
       int64_t places[kRowBlock], open_keys[kRowBlock], num_open = 0;

@@ -70,7 +70,7 @@ void CpuTable::LocateByHandles(const KeyBatch& keys, const RowHandle* handles, b
   constexpr int64_t kChunk = 512;
   int64_t places[kChunk], stale_keys[kChunk];
   uint32_t stale_fields[kChunk], stale_states[kChunk];
-  const FreshRows fresh_row(*this, *state_);
+  const FreshRows fresh_row(epoch_, state_->readable_end);
   for (; begin < end; begin += kChunk) {
     const int64_t chunk_end = std::min(end, begin + kChunk);
     uint32_t any_stale = 0;  // Almost always there is none, and keys need not be looked at.

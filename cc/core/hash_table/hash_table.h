@@ -19,6 +19,7 @@
 #include "cc/core/base/lines_ahead.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/base/status.h"
+#include "cc/core/hash_table/row_handle.h"
 #include "cc/core/hash_table/table_options.h"
 
 namespace tf_booster {
@@ -30,12 +31,6 @@ struct KeyBatch {
   int64_t size = 0;
   uint32_t field = 0;
 };
-
-// Where a key's row lived when FindHandles answered. A method that takes handles takes them with the keys that they
-// were given for; it notices when rows were erased or evicted since, and probes again, so a stale handle is slow and
-// never wrong.
-using RowHandle = int64_t;
-inline constexpr RowHandle kNoRow = -1;
 
 struct TableStats {
   int64_t rows = 0;     // Admitted rows.

@@ -159,23 +159,17 @@ struct DeviceKeys {
   }
 };
 
-// Handles as on the host: epoch and row (cpu_table_impl.h).
 struct DeviceHandles {
   const RowHandle* handles = nullptr;  // Null: probe.
 
   // The row, or 0 if the key must be probed for.
   TFB_HOST_DEVICE uint32_t FreshRow(const DeviceState& state, int64_t i) const {
     if (handles == nullptr) return 0;
-    const RowHandle handle = handles[i];
-    const uint32_t row = static_cast<uint32_t>(handle) & kMaxRow;
-    const bool fresh =
-        handle >= 0 && static_cast<uint32_t>(handle >> 31) == static_cast<uint32_t>(state.counters->epoch);
-    return fresh && row >= kFirstRow && row < state.counters->end ? row : 0;
+    return FreshRows(static_cast<uint32_t>(state.counters->epoch), state.counters->end)(handles[i]);
   }
 };
 TFB_HOST_DEVICE RowHandle HandleOf(const DeviceState& state, uint32_t row) {
-  const uint64_t epoch = static_cast<uint32_t>(state.counters->epoch);
-  return row == 0 ? kNoRow : static_cast<RowHandle>(epoch << 31 | row);
+  return row == 0 ? kNoRow : tf_booster::HandleOf(row, static_cast<uint32_t>(state.counters->epoch));
 }
 
 // The number of the only bit.
