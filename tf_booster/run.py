@@ -20,6 +20,14 @@ from tf_booster.parallel.job_output import JobOutput
 
 _GRACE_SECONDS = 20  # Horovod gives ranks 5 s to end, then kills them; after this the launcher is killed itself.
 
+# Horovod's launcher starts each rank from a thread, and two of them would load these at once: with Python 3.9 a rank then
+# ends now and then with "cannot import name 'register' from partially initialized module".
+LAUNCHER = """
+import multiprocessing.connection, multiprocessing.popen_spawn_posix, multiprocessing.resource_tracker, multiprocessing.synchronize
+from horovod.runner import launch
+launch.run_commandline()
+"""
+
 _USAGE = """usage: python -m tf_booster.run -np N [-H host:slots,...] [flags of horovodrun] script.py [arguments]
 
 Starts N ranks of a Python script, or of another command. `horovodrun --help` lists the flags that may stand before it."""
@@ -42,7 +50,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     if not command:
         print(f"tf_booster.run: no script to run\n{_USAGE}", file=sys.stderr)
         return 2
-    return _run([sys.executable, "-m", "horovod.runner.launch", *flags, *_rank_command(command)], size)
+    return _run([sys.executable, "-c", LAUNCHER, *flags, *_rank_command(command)], size)
 
 
 def _horovod_obstacle() -> str:

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tf_booster import run
 from tf_booster.parallel import rank_process
 from tf_booster.parallel.job_output import Exit, JobOutput
 
@@ -150,6 +151,28 @@ def test_a_rank_that_raises_ends_the_job(tmp_path):
     end = err[err.index("tf_booster.run:") :]
     assert "rank 1 of 2 ended with exit code 1" in end and "KeyError: 'no such column'" in end
     assert "horovod/runner" not in err
+
+
+def test_the_launchers_threads_find_all_of_multiprocessing_loaded(tmp_path):
+    """Two that load a module at once may fail in Python 3.9."""
+    runner = tmp_path / "horovod" / "runner"
+    runner.mkdir(parents=True)
+    (tmp_path / "horovod" / "__init__.py").write_text("")
+    (runner / "__init__.py").write_text("")
+    (runner / "launch.py").write_text(
+        "import multiprocessing, sys, threading\n"
+        "def one_rank(loaded):\n"
+        "    context = multiprocessing.get_context('spawn')\n"
+        "    event, pipe = context.Event(), context.Pipe(duplex=False)\n"
+        "    context.Process(target=print, args=(event, *pipe)).start()\n"
+        "    late = {m for m in set(sys.modules) - loaded if m.startswith('multiprocessing')}\n"
+        "    assert not late, late\n"
+        "    print('nothing loaded late', flush=True)\n"
+        "def run_commandline():\n"
+        "    threading.Thread(target=one_rank, args=(set(sys.modules),)).start()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", run.LAUNCHER], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert "nothing loaded late" in done.stdout, done.stderr
 
 
 def test_ctrl_c_ends_all_ranks(tmp_path):
