@@ -171,7 +171,9 @@ def test_the_launchers_threads_find_all_of_multiprocessing_loaded(tmp_path):
         "def run_commandline():\n"
         "    threading.Thread(target=one_rank, args=(set(sys.modules),)).start()\n"
     )
-    done = subprocess.run([sys.executable, "-c", run.LAUNCHER], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", run.LAUNCHER], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
     assert "nothing loaded late" in done.stdout, done.stderr
 
 
