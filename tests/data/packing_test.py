@@ -30,7 +30,9 @@ def test_every_type_and_odd_shapes():
     back = packing.unpack(packed, spec_of(element))
     for name, tensor in element.items():
         assert back[name].dtype == tensor.dtype and back[name].shape == tensor.shape
-        assert (back[name].numpy() == tensor.numpy()).all(), name
+        assert np.array_equal(back[name].numpy(), tensor.numpy()), (
+            name
+        )  # bfloat16 of TensorFlow 2.12 has no == of arrays.
 
 
 def test_composites_and_strings():

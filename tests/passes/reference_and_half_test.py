@@ -47,8 +47,8 @@ def program(dtype, use_resource):
             tf.float32,
             False,
             {
-                "sparse_lookups": "it reads a reference Variable; lookups of resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True) can be fused",
-                "variable_gathers": "it reads a reference Variable; lookups of resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True) can be fused",
+                # Up to TensorFlow 2.13 bags have a gather of their distinct ids, too.
+                "sparse_lookups variable_gathers": "it reads a reference Variable; lookups of resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True) can be fused",
                 "variable_updates": "it is a reference Variable; resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True) can be fused",
             },
         ),
@@ -58,5 +58,6 @@ def program(dtype, use_resource):
 def test_the_report_has_the_reason(dtype, use_resource, wanted):
     outcome = check_same(lambda: program(dtype, use_resource), pipelines.passes(Options()))
     reasons = {p.name: [reason for _, reason in p.skipped] for p in outcome.report.passes}
-    for name, reason in wanted.items():
-        assert reasons[name] == [reason] * 2, name
+    for names, reason in wanted.items():
+        found = [each for name in names.split() for each in reasons[name]]
+        assert found == [reason] * 2 * len(names.split()), names

@@ -37,9 +37,9 @@ def test_ids_of_any_rank(shape):
 def test_dtypes_and_vectors_of_scalars(dtype):
     def program():
         tables = [
-            tf.Variable(tf.cast(tf.range(24) * (i + 1), dtype), trainable=False, use_resource=True, name=f"v{i}")
+            v1.Variable(tf.cast(tf.range(24) * (i + 1), dtype), trainable=False, use_resource=True, name=f"v{i}")
             if i
-            else tf.Variable(tf.cast(tf.reshape(tf.range(24), [6, 2, 2]), dtype), trainable=False, use_resource=True)
+            else v1.Variable(tf.cast(tf.reshape(tf.range(24), [6, 2, 2]), dtype), trainable=False, use_resource=True)
             for i in range(3)
         ]
         return [tf.cast(tf.gather(t, ids(i, (3, 2), 6, np.int32)), tf.float64) * 1.0 for i, t in enumerate(tables)]
@@ -127,7 +127,13 @@ def test_loops_are_left_with_a_reason():
 
 def test_results_that_may_be_fetched_beside_an_update_are_left():
     def program():
-        return minimized([tf.gather(variable(f"v{i}", 5, 2), ids(i, (3,), 5)) for i in range(2)])
+        tables = [variable(f"v{i}", 5, 2) for i in range(2)]  # tf.gather of TensorFlow 2.12 puts a copy behind the op.
+        return minimized(
+            [
+                tf.raw_ops.ResourceGather(resource=t.handle, indices=ids(i, (3,), 5), dtype=t.dtype)
+                for i, t in enumerate(tables)
+            ]
+        )
 
     outcome = check_same(program, PASS)
     assert gathers_of(outcome) == []

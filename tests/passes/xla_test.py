@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import tf_booster
+from tf_booster import _compat
 from tf_booster.options import Options
 from tf_booster.passes import pipelines
 from tf_booster.passes.base import Pass
@@ -18,6 +19,7 @@ from tf_booster.passes.xla_clusters import clusters
 from tf_booster.passes.xla_ops import COMPILED
 
 v1 = tf.compat.v1
+pytestmark = pytest.mark.skipif(not _compat.xla_leaves_unmarked_ops(), reason="the pass leaves all to this TensorFlow")
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +56,13 @@ def test_a_static_region_becomes_one_cluster_with_its_constants(graph):
     assert len(scopes) == 1 and None not in scopes
     assert scope_of(x) is None and scope_of(factor) == scope_of(total)
     assert result.modified and "1 cluster(s)" in result.changes[-1] and "1 compilation(s)" in result.changes[-1]
+
+
+def test_a_tensorflow_that_compiles_more_than_is_marked_gets_no_marks(graph, monkeypatch):
+    monkeypatch.setattr(_compat, "xla_leaves_unmarked_ops", lambda: False)
+    result = (long_chain(v1.placeholder(tf.float32, [8, 4])), run(graph))[1]
+    assert not result.modified and not any(map(is_marked_for_compilation, graph.get_operations()))
+    assert "2.14 and later do not" in result.skipped[0][1]
 
 
 def test_an_unknown_batch_stays_out_with_the_remedy(graph):

@@ -6,7 +6,8 @@ that stands for a table, [1, n], become resource Variables. The few others of th
 
 from __future__ import annotations
 
-from typing import Any, Callable, ContextManager
+import functools
+from typing import Any, Callable, ContextManager, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
@@ -17,9 +18,18 @@ def for_stand_ins() -> ContextManager[None]:
 
 
 def _make(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
-    shape = kwargs.get("shape")
+    shape = _shape(kwargs)
     if shape is not None and not kwargs.get("use_resource"):
         dims = tf.TensorShape(shape)
         if dims.rank == 2 and dims[0] == 1:
             kwargs["use_resource"] = True
     return next_creator(**kwargs)
+
+
+def _shape(kwargs: Mapping[str, Any]) -> Optional[Sequence[int]]:
+    """Of the Variable. get_variable of TensorFlow 2.12 tells it to the initializer alone."""
+    initial = kwargs.get("initial_value")
+    if kwargs.get("shape") is not None or not isinstance(initial, functools.partial) or not initial.args:
+        return kwargs.get("shape")
+    shape = initial.args[0]
+    return shape if isinstance(shape, list) and all(isinstance(n, int) for n in shape) else None

@@ -19,6 +19,7 @@ from tf_booster.passes.xla_ops import COMPILED, FREE, UNKNOWN_SHAPE, refusal
 # TensorFlow's own minimum for a cluster (tf_xla_min_cluster_size): a launch costs some 20 ops' worth of scheduling on the CPU.
 MIN_OPS = 4
 _SCOPE = "tf_booster_xla_{}"
+_TOO_OLD = "this TensorFlow also compiles ops beside the marked ones, anew for each size of a batch, and keeps all of it; 2.14 and later do not"
 _UNKNOWN = UNKNOWN_SHAPE.split("'")[0]
 
 
@@ -33,6 +34,9 @@ class Xla(Pass):
 
     def run(self, view: GraphView) -> PassResult:
         result = PassResult(self.name)
+        if not _compat.xla_leaves_unmarked_ops():
+            result.skipped.append(("the graph", _TOO_OLD))
+            return result
         candidates, reasons = _judge(view)
         made, too_small = 0, 0
         for cluster in clusters(view.index(), candidates):
