@@ -122,7 +122,7 @@ TEST(TermsAreAddedInTheirOrder) {
 // What the test above stands on: sums of shuffled terms differ, and so do those without pieces where there is more than
 // one, for a piece of one term is the term.
 TEST(AnotherOrderHasOtherBits) {
-  const Rows<One<float>> rows({4, 65, 320}, true, 1);
+  const Rows<One<float>> rows({16, 65, 320}, true, 1);
   std::mt19937 random(5);
   for (const int64_t row : {0, 1, 2}) {
     auto terms = rows.TermsOf(row);
