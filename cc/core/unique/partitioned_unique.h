@@ -74,7 +74,8 @@ class PartitionedUnique {
   static constexpr int64_t kChunk = 20000;
   // Values a partition on average. If they differ, their table takes 512 KiB. With half or a quarter of it a million
   // values take 9 or 14 percent longer, as there are more runs to write to at once than the first-level cache has room
-  // for.
+  // for. On Granite Rapids, its caches full of other things, half and double of both sizes are within the noise of 3
+  // percent, and so is leaving distinct_ out (8.5 to 9.4 ns a value, all distinct; 7.0 to 7.2 run after run).
   static constexpr int64_t kPartSize = 1 << 15;
   // What is read or written in 32 places at once is fetched in a row before, since no hardware prefetcher follows so
   // many: what SortChunk writes (a million values: 1.2 ms of 12.5), and what WriteIdx reads (0.7 ms). The same for the
