@@ -30,9 +30,8 @@ def test_every_type_and_odd_shapes():
     back = packing.unpack(packed, spec_of(element))
     for name, tensor in element.items():
         assert back[name].dtype == tensor.dtype and back[name].shape == tensor.shape
-        assert np.array_equal(back[name].numpy(), tensor.numpy()), (
-            name
-        )  # bfloat16 of TensorFlow 2.12 has no == of arrays.
+        # bfloat16 of TensorFlow 2.12 has no == of arrays.
+        assert np.array_equal(back[name].numpy(), tensor.numpy()), name
 
 
 def test_composites_and_strings():

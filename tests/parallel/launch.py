@@ -151,8 +151,11 @@ def _rendezvous(size: int) -> _Rendezvous:
     port = server.start()
     slots = get_host_assignments(parse_hosts(f"localhost:{size}"), size)
     server.init(slots)
-    address = {"HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port)}
-    address["HOROVOD_GLOO_IFACE"] = "lo"  # Else Gloo asks for the address of this machine's name, which may have none.
+    address = {
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+        "HOROVOD_GLOO_IFACE": "lo",  # Else Gloo asks for the address of this machine's name, which may have none.
+    }
     return _Rendezvous([{**create_slot_env_vars(slot), **address} for slot in slots], server.stop)
 
 

@@ -47,7 +47,7 @@ def program(dtype, use_resource):
             tf.float32,
             False,
             {
-                # Up to TensorFlow 2.13 bags have a gather of their distinct ids, too.
+                # With TensorFlow 2.12 bags have a gather of their distinct ids, too.
                 "sparse_lookups variable_gathers": "it reads a reference Variable; lookups of resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True) can be fused",
                 "variable_updates": "it is a reference Variable; resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True) can be fused",
             },
