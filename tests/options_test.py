@@ -7,8 +7,8 @@ from tf_booster import options
 
 CONTRACT = (
     "device horovod fuse_tables fuse_variables fuse_sparse_variables fast_parser pipeline prefetch_to_device xla "
-    "gradient_reduction lr_scaling warmup_steps shard_input partition lazy_adam deterministic check_numerics seed watchdog "
-    "watchdog_abort disable_passes"
+    "gradient_reduction lr_scaling warmup_steps shard_input partition lazy_adam deterministic check_numerics seed "
+    "table_memory_fraction watchdog watchdog_abort disable_passes"
 ).split()
 
 
@@ -38,6 +38,7 @@ WRONG_VALUES = {
     "partition": "range",
     "check_numerics": 1,
     "seed": 1.5,
+    "table_memory_fraction": 75,
     "watchdog": -1,
     "watchdog_abort": "never",
     "disable_passes": ["hash_tables"],

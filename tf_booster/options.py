@@ -29,6 +29,7 @@ class Options:
     deterministic: bool = False
     check_numerics: bool = False
     seed: Optional[int] = None
+    table_memory_fraction: float = 0.75
     watchdog: float = 30
     watchdog_abort: float = 0
     disable_passes: Tuple[str, ...] = ()
@@ -77,6 +78,10 @@ def _is_seconds(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
+def _is_fraction(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value <= 1
+
+
 def _is_passes(value: Any) -> bool:
     return isinstance(value, (list, tuple, set, frozenset)) and all(name in PASSES for name in value)
 
@@ -103,6 +108,7 @@ _RULES: Dict[str, _Rule] = {
     "deterministic": _Rule(_ON_OFF),  # On the CPU tables sum and insert in an order that no thread can change, always.
     "check_numerics": _Rule(_ON_OFF),
     "seed": _Rule((None,), lambda v: _is_int(v) and -(2**63) <= v < 2**63, "None or an integer of 64 bits"),
+    "table_memory_fraction": _Rule(kind=_is_fraction, wanted="a number between 0 and 1"),
     "watchdog": _Rule(kind=_is_seconds, wanted="seconds, 0 for none"),
     "watchdog_abort": _Rule(kind=_is_seconds, wanted="seconds, 0 for never"),
     "disable_passes": _Rule(kind=_is_passes, wanted=f"a list of names out of {', '.join(map(repr, PASSES))}"),

@@ -5,8 +5,10 @@ import pytest
 import tensorflow as tf
 
 import tf_booster
+from tf_booster.embedding import registry
 from tf_booster.options import Options
 from tf_booster.passes import pipelines
+from tf_booster.report import STATS
 
 pytestmark = pytest.mark.gpu
 
@@ -28,7 +30,7 @@ OPTIMIZERS = {
 class Model:
     """Tables whose gradient is known to the last bit: the loss is linear in their rows, with weights whose sums are exact in any order."""
 
-    def __init__(self, device, optimizer="adagrad", dim=16, tables=1, **settings):
+    def __init__(self, device, optimizer="adagrad", dim=16, tables=1, memory_fraction=0.75, **settings):
         with tf.Graph().as_default() as self.graph:
             v1.set_random_seed(5)
             self.ids = v1.placeholder(tf.int64, [None])
@@ -40,8 +42,8 @@ class Model:
             loss = tf.add_n([tf.reduce_sum(rows * weights) for rows in self.rows])
             self.train = OPTIMIZERS[optimizer]().minimize(loss)
             self.initialize = v1.global_variables_initializer()
-            self.report = pipelines.rewrite(self.graph, Options(device=device))
-            first = self.tables[0]
+            self.report = pipelines.rewrite(self.graph, Options(device=device, table_memory_fraction=memory_fraction))
+            first, self.stats = self.tables[0], registry.rewritten(self.graph)["t0"].stats
             self.found, self.erased = first.find(self.keys), first.erase(self.keys)
             self.assign, self.clear = first.insert_or_assign(self.keys, self.values), first.clear()
             self.exported = [table.export() for table in self.tables]
@@ -155,8 +157,20 @@ def test_a_limit_leaves_the_table_as_it_was():
     same(*[model.export() for model in models])
 
 
-def test_keys_by_hand():
-    models = pair()
+@pytest.mark.parametrize(
+    "settings", [{}, {"tables": 3, "optimizer": "adam"}, {"eviction": {"max_rows": 700, "order": "lru"}}]
+)
+def test_rows_in_host_memory(settings):
+    """Room for hundreds of rows on the card; behind 64 steps others have it. What is trained does not depend on that."""
+    models = pair(memory_fraction=1e-5, **settings)  # Of 2 GiB, where a machine is the card.
+    train(models, steps=70, size=100, distinct=20_000)
+    stats = [dict(zip(STATS, model.session.run(model.stats))) for model in models]
+    assert 0 < stats[0]["host_bytes"] < stats[0]["bytes"] and stats[1]["host_bytes"] == 0
+
+
+@pytest.mark.parametrize("memory_fraction", [0.75, 0])
+def test_keys_by_hand(memory_fraction):
+    models = pair(memory_fraction=memory_fraction)
     train(models, steps=2)
     values = np.random.RandomState(3).standard_normal((300, 16)).astype(np.float32)
     for model in models:
@@ -220,7 +234,10 @@ def input_fn(repeat=1):
     )
 
 
-@pytest.mark.parametrize("options", [{}, {"pipeline": "exact"}, {"prefetch_to_device": True}, {"fuse_tables": False}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"pipeline": "exact"}, {"prefetch_to_device": True}, {"fuse_tables": False}, {"table_memory_fraction": 0}],
+)
 def test_an_estimator_end_to_end(options, tmp_path):
     """Trained on the card, evaluated in host memory from its checkpoint, and the other way round."""
 
@@ -238,6 +255,9 @@ def test_an_estimator_end_to_end(options, tmp_path):
         finally:
             tf_booster.disable_gpu_booster()
         assert {table["device"] for table in report.tables} == {"gpu" if train_on == "auto" else train_on}
+        in_host = train_on == "auto" and options.get("table_memory_fraction") == 0
+        assert all((table["host_bytes"] > 0) == in_host for table in report.tables)
+        assert ("rows in the host's memory" in str(report)) == in_host
         return found
 
     on_card, in_host_memory = run("auto", "cpu"), run("cpu", "gpu")

@@ -24,6 +24,7 @@ class HashTables(Pass):
       gradient_reduction: "average" or "sum" over ranks, for losses that no canned head made.
       fuse: whether tables that are alike become one, and their lookups and updates one op each.
       device: the option: where tables live.
+      memory_fraction: how much of a card's memory the rows of tables may take.
     """
 
     name = "hash_tables"
@@ -37,9 +38,10 @@ class HashTables(Pass):
         gradient_reduction: str = AVERAGE,
         fuse: bool = True,
         device: str = "auto",
+        memory_fraction: float = 0.75,
     ):
         self._seed, self._check_numerics, self._reduction = seed, check_numerics, gradient_reduction
-        self._fuse, self._device = fuse, device
+        self._fuse, self._device, self._memory_fraction = fuse, device, memory_fraction
 
     def requires(self, view: GraphView) -> bool:
         """Whether the graph has lookups, or tables, that are not rewritten yet."""
@@ -64,7 +66,7 @@ class HashTables(Pass):
             raise RewriteError(str(error)) from error
         reduction = loss_reduction(view.graph, self._reduction).kind
         partition = Partition(place.rank, place.size, place.partition, reduction)
-        table_edit.execute(view, plan, self._check_numerics, partition, result)
+        table_edit.execute(view, plan, self._check_numerics, partition, self._memory_fraction, result)
         result.skipped.extend(plan.fusion.apart)
         result.skipped.extend((t.name, t.placement.reason) for t in plan.tables if t.placement.reason)
         return result

@@ -79,6 +79,7 @@ def passes(options: Options) -> List[Pass]:
                 options.gradient_reduction,
                 fuse=options.fuse_tables is not False,
                 device=options.device,
+                memory_fraction=options.table_memory_fraction,
             ),
         ),
         (ranks.current().size > 1, DenseCollectives(ranks.current().size, options.gradient_reduction)),

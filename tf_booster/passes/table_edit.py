@@ -28,12 +28,19 @@ _NAN = "tf_booster/nan_for_summary"
 AnyProbes = Union[Probes, ExchangedProbes]
 
 
-def execute(view: GraphView, plan: RewritePlan, check_numerics: bool, partition: Partition, result: PassResult) -> None:
+def execute(
+    view: GraphView,
+    plan: RewritePlan,
+    check_numerics: bool,
+    partition: Partition,
+    memory_fraction: float,
+    result: PassResult,
+) -> None:
     """Edits the graph; `result` gets a line for each change."""
     entries: Dict[str, registry.RewrittenTable] = {}
     reads: List[Tuple[tf.Operation, tf.Operation]] = []
     all_fused = plan.fusion.resources
-    resources = [_make_resource(view, fused, partition) for fused in all_fused]
+    resources = [_make_resource(view, fused, partition, memory_fraction) for fused in all_fused]
     for fused, resource in zip(all_fused, resources):
         for entry in _entries(view, fused, resource):
             registry.add_rewritten(view.graph, entry)
@@ -110,7 +117,7 @@ def _scope(table: Union[TablePlan, FusedTable]) -> str:
     return scope(table.name)
 
 
-def _make_resource(view: GraphView, fused: FusedTable, partition: Partition) -> tf.Tensor:
+def _make_resource(view: GraphView, fused: FusedTable, partition: Partition, memory_fraction: float) -> tf.Tensor:
     if fused.existing is not None:
         return fused.existing.resource
     update, specs = fused.tables[0].update, [table.spec for table in fused.tables]
@@ -130,6 +137,7 @@ def _make_resource(view: GraphView, fused: FusedTable, partition: Partition) -> 
             max_rows=[spec.max_rows or 0 for spec in specs],
             evictions=[spec.eviction.policy for spec in specs],
             eviction_args=[own_limit(spec.eviction, partition) for spec in specs],
+            memory_fraction=memory_fraction,
             name=f"{_scope(fused)}/table",
         )
 

@@ -328,6 +328,7 @@ cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
     return *pointer == nullptr && bytes > 0 ? cudaErrorMemoryAllocation : cudaSuccess;
   });
 }
+cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) { return cudaMallocHost(pointer, bytes); }
 cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned) { return cudaMallocHost(pointer, bytes); }
 cudaError_t cudaFree(void* pointer) {
   return WithCard([=](Card& card) {

@@ -141,6 +141,11 @@ TfStatus ReadTableConfig(tensorflow::OpKernelConstruction* ctx, TableConfig* con
   for (size_t i = 0; i < attrs.field_names.size(); ++i) {
     TF_RETURN_IF_ERROR(ReadField(attrs, i, &config->options.fields[i]));
   }
+  TF_RETURN_IF_ERROR(ctx->GetAttr("memory_fraction", &config->memory_fraction));
+  if (!(config->memory_fraction >= 0 && config->memory_fraction <= 1)) {
+    return errors::InvalidArgument("HashTable '", attrs.table_name, "': memory_fraction is ", config->memory_fraction,
+                                   "; give it a number between 0 and 1");
+  }
   config->optimizer = attrs.optimizer;
   config->slot_names = attrs.slot_names;
   config->description = Describe(attrs);

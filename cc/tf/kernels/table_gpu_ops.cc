@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "cc/core/hash_table/gpu/card_memory.h"
 #include "cc/core/hash_table/gpu/gpu_table.h"
 #include "cc/core/optimizer/table_apply_gpu.h"
 #include "cc/core/unique/unique_gpu.h"
@@ -31,12 +32,18 @@ class TableHandleGpuOp final : public TableHandleOp {
   using TableHandleOp::TableHandleOp;
 
  protected:
-  Status NewTable(OpKernelContext* ctx, const TableOptions& options, std::unique_ptr<HashTable>* table) const override {
+  Status NewTable(OpKernelContext* ctx, const TableConfig& wanted, std::unique_ptr<HashTable>* table) const override {
+    TableMemory* const memory = TableMemoryOf(ctx);
+    const int64_t limit = ctx->device()->attributes().memory_limit();  // 0 where the allocator has none of its own.
+    const double all = static_cast<double>(limit > 0 ? limit : CardBytes());
+    memory->rows.SetLimit(static_cast<int64_t>(wanted.memory_fraction * all));
     GpuTableConfig config;
-    config.allocator = DeviceAllocatorOf(ctx);
+    config.allocator = &memory->all;
+    config.row_allocator = &memory->rows;
+    config.host_allocator = PinnedMemory();
     config.stream = GpuStream(ctx);
     std::unique_ptr<GpuTable> made;
-    TFB_RETURN_IF_ERROR(NewGpuTable(options, &made, config));
+    TFB_RETURN_IF_ERROR(NewGpuTable(wanted.options, &made, config));
     *table = std::move(made);
     return Status();
   }
@@ -122,7 +129,7 @@ class TableApplyGpuOp final : public TableApplyOpBase {
     }
     inputs.flag = flag_;
     return call.Convert(
-        gpu::TableApplyAsync<Step>(TableOnCard(call), batch, inputs, DeviceAllocatorOf(ctx), GpuStream(ctx)));
+        gpu::TableApplyAsync<Step>(TableOnCard(call), batch, inputs, &TableMemoryOf(ctx)->all, GpuStream(ctx)));
   }
 
   bool flag_ = false;  // The op's bool attribute.

@@ -49,15 +49,15 @@ class TableHandleOp : public tensorflow::OpKernel {
 
  protected:
   // The table itself, where there is none yet.
-  virtual Status NewTable(tensorflow::OpKernelContext* ctx, const TableOptions& options,
+  virtual Status NewTable(tensorflow::OpKernelContext* ctx, const TableConfig& config,
                           std::unique_ptr<HashTable>* table) const {
-    return NewCpuTable(options, table);
+    return NewCpuTable(config.options, table);
   }
 
  private:
   tensorflow::Status Make(tensorflow::OpKernelContext* ctx, TableResource** resource) const {
     std::unique_ptr<HashTable> table;
-    TF_RETURN_IF_ERROR(ToTensorFlow(NewTable(ctx, config_.options, &table), "HashTable"));
+    TF_RETURN_IF_ERROR(ToTensorFlow(NewTable(ctx, config_, &table), "HashTable"));
     *resource = new TableResource(config_, std::move(table));
     return tensorflow::OkStatus();
   }

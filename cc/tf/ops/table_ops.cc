@@ -58,6 +58,7 @@ REGISTER_OP("TfBoosterHashTable")
     .Attr("max_rows: list(int)")
     .Attr("evictions: list(string)")
     .Attr("eviction_args: list(int)")
+    .Attr("memory_fraction: float = 0.75")
     .SetIsStateful()
     .SetShapeFn(ScalarOutputs)
     .Doc(R"doc(
@@ -68,6 +69,7 @@ The list attributes have one entry for each field (an ordinary table has one fie
 optimizer: name of the fused optimizer whose slots the rows carry, or '' for none.
 initializers: 'constant' (args: value, 0), 'uniform' (minimum, maximum), 'normal' or 'truncated_normal' (mean, stddev).
 evictions: '', 'idle' (arg: max_idle_steps), 'lru' or 'lfu' (arg: max_rows).
+memory_fraction: on a GPU, how much of its memory the rows of all tables may take; further ones are in the host's memory.
 )doc");
 
 REGISTER_OP("TfBoosterTableField")
@@ -208,13 +210,13 @@ REGISTER_OP("TfBoosterTableStats")
     .Output("stats: int64")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(7));
+      c->set_output(0, c->Vector(8));
       return OkStatus();
     })
     .Doc(
-        "[rows, pending keys, evicted rows, step, index capacity, bytes, whether it is on a GPU]; of a table in a "
-        "fused "
-        "one capacity and bytes are its share.");
+        "[rows, pending keys, evicted rows, step, index capacity, bytes, bytes of these in the host's memory of a "
+        "table on "
+        "a GPU, whether it is on a GPU]; of a table in a fused one capacity and bytes are its share.");
 
 REGISTER_OP("TfBoosterTableExport")
     .Input("table: resource")

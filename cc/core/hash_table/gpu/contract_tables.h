@@ -3,19 +3,27 @@
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_CONTRACT_TABLES_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_CONTRACT_TABLES_H_
 
+#include "cc/core/base/capped_allocator.h"
 #include "cc/core/hash_table/contract/failures.h"
 #include "cc/core/hash_table/contract/threads.h"
 #include "cc/core/hash_table/gpu/gpu_table.h"
 
 #if defined(__CUDACC__)
 #include "cc/core/gpu/cuda_allocator.cuh"
+#include "cc/core/hash_table/gpu/card_memory.h"
 #endif
 
 namespace tf_booster::contract {
 
-inline std::unique_ptr<HashTable> MakeGpuTable(const TableOptions& options, int threads, ScarceMemory* memory) {
+// Values of rows take so much of the card with `host_rows`, all tables of the program together. The others are in host
+// memory, and change places after every third step.
+inline constexpr int64_t kFewRows = int64_t{16} << 10;
+
+inline std::unique_ptr<HashTable> MakeGpuTable(const TableOptions& options, int threads, ScarceMemory* memory,
+                                               bool host_rows = false) {
   GpuTableConfig config;
   config.memory = memory;
+  config.swap_steps = 3;
   std::unique_ptr<GpuTable> table;
 #if defined(__CUDACC__)
   (void)threads;
@@ -24,9 +32,15 @@ inline std::unique_ptr<HashTable> MakeGpuTable(const TableOptions& options, int 
     memory->source = config.allocator;
     config.allocator = memory;
   }
+  static CappedAllocator few_rows(gpu::CudaAllocator(), kFewRows);
+  if (host_rows) config.row_allocator = &few_rows;
+  if (host_rows) config.host_allocator = PinnedMemory();
   EXPECT_OK(NewGpuTable(options, &table, config));
 #else
   config.allocator = memory != nullptr ? static_cast<Allocator*>(memory) : HostAllocator();
+  static CappedAllocator few_rows(HostAllocator(), kFewRows);
+  if (host_rows) config.row_allocator = &few_rows;
+  if (host_rows) config.host_allocator = HostAllocator();
   EXPECT_OK(NewHostStandInTable(options, &table, config, threads));
 #endif
   return table;
@@ -38,6 +52,10 @@ inline TableMaker GpuTables(int threads) {
 
 inline ScarceTableMaker ScarceGpuTables(int threads) {
   return [=](const TableOptions& options, ScarceMemory* memory) { return MakeGpuTable(options, threads, memory); };
+}
+
+inline TableMaker GpuTablesWithHostRows(int threads) {
+  return [=](const TableOptions& options) { return MakeGpuTable(options, threads, nullptr, true); };
 }
 
 }  // namespace tf_booster::contract

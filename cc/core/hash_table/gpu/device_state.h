@@ -111,6 +111,7 @@ struct DeviceCounters {
   uint64_t outgrown;   // `used` of the index that was outgrown last.
   uint64_t epoch;      // Of handles, which have its lower half: another one since rows were freed.
   uint64_t frequency;  // Highest one of all rows, where it was asked for.
+  uint64_t swapped;    // Rows that came to the card from the host's memory.
 };
 
 // By id of the field. Each field has two ids, as on the host (table_state.h).

@@ -16,9 +16,14 @@ namespace tf_booster {
 class MemoryProbe;
 
 struct GpuTableConfig {
-  Allocator* allocator = nullptr;  // Of device memory; it need not be zeroed. Must outlive the table.
-  MemoryProbe* memory = nullptr;   // Is asked before memory is taken; null: the allocator alone decides.
-  void* stream = nullptr;          // A cudaStream_t: all that the table does is in its order.
+  Allocator* allocator = nullptr;  // Of device memory; it need not be zeroed. Must outlive the table, as those below.
+  // Of the rows' values on the card; null: `allocator`. Where it has no more, those of further rows come from
+  // host_allocator: memory of the host that kernels can address. Null: there are no further rows then.
+  Allocator* row_allocator = nullptr;
+  Allocator* host_allocator = nullptr;
+  int64_t swap_steps = 64;        // So often rows in host memory that are used swap places with idle ones on the card.
+  MemoryProbe* memory = nullptr;  // Is asked before memory is taken; null: the allocator alone decides.
+  void* stream = nullptr;         // A cudaStream_t: all that the table does is in its order.
 };
 
 // A training step's distinct keys in device memory. Their fields need no check: a key of no field of the table is

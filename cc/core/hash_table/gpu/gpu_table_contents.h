@@ -181,6 +181,7 @@ Status GpuTableOn<Queue>::ExportBatch(int64_t* cursor, int64_t limit, TableRows*
     out->frequencies = std::move(piece.frequencies);
     out->last_steps = std::move(piece.last_steps);
     *cursor = next < end ? next - kFirstRow : -1;
+    exporting_ = *cursor >= 0;
     return Done();
   });
 }

@@ -110,6 +110,9 @@ class GpuTableOn final : public GpuTable {
   Status TakeEvictionArrays(int64_t rows, EvictionArrays* arrays, DeviceBlock* block) const;
   void EvictField(uint32_t id, const EvictionArrays& arrays);
   void BoundLiveRows(const std::vector<uint32_t>& stepped);
+  // Every so many steps, where rows are in host memory: brings those that are used to the card.
+  void SwapHostRows();
+  static constexpr int64_t kMostPairs = int64_t{1} << 20;
   Status FreeByRank(const DeviceKeys& keys, int64_t* erased);
   // Chooses among places that share a row, in a set of MarkRows::SetSize words.
   MarkRows MarkIn(const DeviceBlock& set, MarkRows marks) const;
@@ -189,6 +192,7 @@ class GpuTableOn final : public GpuTable {
   mutable std::mutex mutex_;
   mutable Queue queue_;
   std::unique_ptr<State> state_;
+  mutable bool exporting_ = false;  // By pieces: rows keep their places until it has come to the end.
 };
 
 template <class Queue>

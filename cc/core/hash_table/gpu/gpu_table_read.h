@@ -23,7 +23,7 @@ Status GpuTableOn<Queue>::NextState(std::unique_ptr<State>* state) const {
 
 template <class Queue>
 Status GpuTableOn<Queue>::NewState(uint64_t epoch, std::unique_ptr<State>* state) const {
-  *state = std::make_unique<State>(options_, config_.allocator);
+  *state = std::make_unique<State>(options_, config_);
   if (!(*state)->Init(queue_, epoch))
     return Exhausted(static_cast<int64_t>(sizeof(DeviceCounters)), -1, "its counters");
   return Done();
@@ -34,6 +34,7 @@ Status GpuTableOn<Queue>::Exhausted(int64_t bytes, int64_t left, const char* wha
   std::string message =
       "Table '" + options_.name + "': " + what + " take " + std::to_string(bytes) + " bytes of the card's memory";
   message += left >= 0 ? ", but only " + std::to_string(left) + " bytes are left" : ", and its allocator refused them";
+  if (left < 0 && config_.host_allocator != nullptr) message += ", or the host had none for rows";
   return Status(StatusCode::kResourceExhausted,
                 message + "; limit the table by max_rows or an eviction policy, or leave it on the host");
 }
@@ -175,6 +176,7 @@ TableStats GpuTableOn<Queue>::Stats() const {
   stats.pending = std::accumulate(pending.begin(), pending.end(), int64_t{0});
   stats.index_capacity = state_->view.index.capacity();
   stats.bytes = state_->bytes();
+  stats.host_bytes = state_->host_bytes();
   const std::vector<int64_t> evicted = state_->ReadById(queue_, state_->view.field_evicted);
   for (const uint32_t id : state_->active) {
     stats.evicted += evicted[id];
@@ -200,6 +202,7 @@ Status GpuTableOn<Queue>::FieldStats(uint32_t field, TableStats* stats) const {
         keys == 0 ? 1.0 / state_->num_fields : static_cast<double>(stats->rows + stats->pending) / keys;
     stats->index_capacity = std::llround(share * static_cast<double>(state_->view.index.capacity()));
     stats->bytes = std::llround(share * static_cast<double>(state_->bytes()));
+    stats->host_bytes = std::llround(share * static_cast<double>(state_->host_bytes()));
     return Done();
   });
 }

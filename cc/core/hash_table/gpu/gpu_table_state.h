@@ -10,12 +10,13 @@
 #include "cc/core/gpu/scratch.h"
 #include "cc/core/gpu/write_values.h"
 #include "cc/core/hash_table/gpu/device_state.h"
+#include "cc/core/hash_table/gpu/gpu_table.h"
 #include "cc/core/hash_table/row_layout.h"
 
 namespace tf_booster {
 namespace gpu {
 
-// Memory of the card.
+// Memory of the card, or of the host.
 class DeviceBlock {
  public:
   DeviceBlock() = default;
@@ -81,12 +82,14 @@ inline constexpr int64_t kMostNarrow = 0xFFFFFFFF;
 template <class Queue>
 class GpuTableState {
  public:
-  GpuTableState(const TableOptions& options, Allocator* allocator)
+  GpuTableState(const TableOptions& options, const GpuTableConfig& config)
       : num_fields(static_cast<uint32_t>(options.fields.size())),
         num_ids(num_fields == 1 ? 1 : 2 * num_fields),
         layout(options.dim, static_cast<int64_t>(options.slot_initial_values.size())),
         options_(options),
-        allocator_(allocator) {
+        allocator_(config.allocator),
+        row_allocator_(config.row_allocator != nullptr ? config.row_allocator : config.allocator),
+        host_allocator_(config.host_allocator) {
     fields.resize(num_ids);
     for (uint32_t id = 0; id < num_ids; ++id) {
       fields[id].options = &options.fields[FieldOf(id)];
@@ -172,23 +175,31 @@ class GpuTableState {
   bool AddSlabs(Queue& queue, int64_t end) {
     const int64_t rows_of_block = std::max<int64_t>(1, kBlockOfSlabs / bytes_per_row());
     while (slab_end_ < end) {
-      const int64_t block_end = SlabEnd(std::min(end, slab_end_ + rows_of_block));
-      DeviceBlock block(allocator_, (block_end - slab_end_) * bytes_per_row());
-      if (!block.ok()) return false;
-      uintptr_t at = reinterpret_cast<uintptr_t>(block.get());
+      const int64_t block_end = SlabEnd(std::min(end, slab_end_ + rows_of_block)), rows = block_end - slab_end_;
+      bool in_host = false;
+      DeviceBlock values = TakeValues(rows * layout.stride_bytes, &in_host);
+      DeviceBlock words(allocator_, rows * word_bytes_per_row());
+      if (!values.ok() || !words.ok()) return false;
+      uintptr_t value_at = reinterpret_cast<uintptr_t>(values.get()),
+                word_at = reinterpret_cast<uintptr_t>(words.get());
       for (int64_t first = slab_end_; first < block_end; first += RowsOfSlab(static_cast<int>(refs_.size()) - 1)) {
         const uintptr_t stride = static_cast<uintptr_t>(layout.stride_bytes);
         const uintptr_t n = static_cast<uintptr_t>(RowsOfSlab(static_cast<int>(refs_.size())));
-        const uintptr_t words = at + n * stride, highs = words + n * kWordBytesOfRow;
-        refs_.push_back({at - static_cast<uintptr_t>(first) * stride, words, view.rows.wide ? highs : 0});
-        at += n * static_cast<uintptr_t>(bytes_per_row());
+        refs_.push_back({value_at - static_cast<uintptr_t>(first) * stride, word_at,
+                         view.rows.wide ? word_at + n * kWordBytesOfRow : 0});
+        value_at += n * stride;
+        word_at += n * static_cast<uintptr_t>(word_bytes_per_row());
       }
       if (!WriteNewRefs(queue)) return false;
-      blocks_.push_back(std::move(block));
+      if (in_host) host_from_ = std::min(host_from_, slab_end_);
+      (in_host ? host_blocks_ : blocks_).push_back(std::move(values));
+      blocks_.push_back(std::move(words));
       slab_end_ = block_end;
     }
     return true;
   }
+  // Rows from here on have their values in host memory; row_end() if none has.
+  int64_t host_from() const { return std::min(host_from_, slab_end_); }
 
   // Gives all counts their upper halves, of zeros; false where there is no memory, and nothing changed then.
   int64_t WideBytes() const { return (slab_end_ - kFirstRow) * static_cast<int64_t>(sizeof(RowMeta)); }
@@ -209,11 +220,8 @@ class GpuTableState {
     return true;
   }
 
-  int64_t bytes() const {
-    int64_t sum = index.bytes() + table_.bytes();
-    for (const DeviceBlock& block : blocks_) sum += block.bytes();
-    return sum;
-  }
+  int64_t bytes() const { return index.bytes() + table_.bytes() + BytesOf(blocks_) + host_bytes(); }
+  int64_t host_bytes() const { return BytesOf(host_blocks_); }
 
   const uint32_t num_fields;
   const uint32_t num_ids;
@@ -230,6 +238,7 @@ class GpuTableState {
   int64_t min_frequency_bound = 1;  // Of rows when they come, unless they are imported.
   int64_t frequency_bound = 0;      // Of all rows.
   int64_t row_limit = INT64_MAX;    // No field has a lower limit of rows that is an error.
+  int64_t steps_since_swap = 0;     // Of rows in host memory with idle ones on the card.
 
   // The bound of `end` behind a batch of n keys: new rows take free ones first, so there are never more than lived at
   // once.
@@ -277,9 +286,23 @@ class GpuTableState {
     view.lowest_scores = scratch->Take<uint64_t>(num_ids);
   }
 
-  // Values first, so that they start where the allocator aligned them.
-  int64_t bytes_per_row() const {
-    return layout.stride_bytes + kWordBytesOfRow + (view.rows.wide ? static_cast<int64_t>(sizeof(RowMeta)) : 0);
+  int64_t word_bytes_per_row() const {
+    return kWordBytesOfRow + (view.rows.wide ? static_cast<int64_t>(sizeof(RowMeta)) : 0);
+  }
+  int64_t bytes_per_row() const { return layout.stride_bytes + word_bytes_per_row(); }
+  static int64_t BytesOf(const std::vector<DeviceBlock>& blocks) {
+    int64_t sum = 0;
+    for (const DeviceBlock& block : blocks) sum += block.bytes();
+    return sum;
+  }
+  // Once rows are in host memory those behind them are, too: one number tells which.
+  DeviceBlock TakeValues(int64_t bytes, bool* in_host) const {
+    if (host_from_ == kNowhere) {
+      DeviceBlock block(row_allocator_, bytes);
+      if (block.ok() || host_allocator_ == nullptr) return block;
+    }
+    *in_host = true;
+    return DeviceBlock(host_allocator_, bytes);
   }
   int64_t RowsOfSlab(int slab) const { return int64_t{1} << std::min(slab + 4, view.rows.cap_bits); }
   // Where the slabs end that hold the rows up to `end`, at least where those end that there are.
@@ -311,9 +334,12 @@ class GpuTableState {
   }
 
   static constexpr int64_t kStepsAhead = 8;
+  static constexpr int64_t kNowhere = INT64_MAX;
 
   const TableOptions& options_;
   Allocator* const allocator_;
+  Allocator* const row_allocator_;
+  Allocator* const host_allocator_;
   typename Queue::template Echo<DeviceCounters> echo_;
   int64_t keys_since_ = 0;  // Since the echo was sent.
   bool heard_ = false;      // And came in.
@@ -321,8 +347,10 @@ class GpuTableState {
   DeviceBlock table_;  // SlabRef of each slab.
   int64_t table_capacity_ = 0;
   int64_t written_refs_ = 0;
-  std::vector<DeviceBlock> blocks_;  // That slabs are in.
-  std::vector<SlabRef> refs_;        // Of each slab.
+  std::vector<DeviceBlock> blocks_;       // That slabs are in,
+  std::vector<DeviceBlock> host_blocks_;  // and those in host memory.
+  int64_t host_from_ = kNowhere;
+  std::vector<SlabRef> refs_;  // Of each slab.
   int64_t slab_end_ = kFirstRow;
 };
 

@@ -7,6 +7,7 @@
 #include "cc/core/hash_table/gpu/eviction_bodies.h"
 #include "cc/core/hash_table/gpu/export_bodies.h"
 #include "cc/core/hash_table/gpu/gpu_table_impl.h"
+#include "cc/core/hash_table/gpu/swap_bodies.h"
 #include "cc/core/hash_table/gpu/update_bodies.h"
 
 namespace tf_booster {
@@ -50,7 +51,49 @@ Status GpuTableOn<Queue>::UpdateLocked(const DeviceUpdate& batch, int64_t most_s
   for (const uint32_t id : evicting) EvictField(id, eviction);
   BoundLiveRows(stepping);
   state.Ask(queue_, batch.keys.size);
+  SwapHostRows();
   return Done();
+}
+
+// Where there is no memory for it now, there is in a later step.
+template <class Queue>
+void GpuTableOn<Queue>::SwapHostRows() {
+  State& state = *state_;
+  const int64_t host_from = state.host_from(), end = std::min(state.end_bound, state.row_end());
+  if (end <= host_from || exporting_ || ++state.steps_since_swap < config_.swap_steps) return;
+  const int64_t card_words = CeilDiv(host_from - kFirstRow, kRowsOfWord);
+  const int64_t words = card_words + CeilDiv(end - host_from, kRowsOfWord);
+  const int64_t most = std::min({kMostPairs, host_from - kFirstRow, end - host_from});
+  const int64_t sum_bytes = Queue::SumBytes(words);
+  SwapArrays arrays;
+  const auto take = [&](Scratch* scratch) {
+    arrays.moving = scratch->Take<uint64_t>(words);
+    arrays.counts = scratch->Take<int32_t>(words);
+    arrays.sums = scratch->Take<int32_t>(words);
+    arrays.idle = scratch->Take<uint32_t>(most);
+    arrays.used = scratch->Take<uint32_t>(most);
+    arrays.sum_scratch = scratch->Take<char>(sum_bytes);
+  };
+  DeviceBlock block;
+  if (most == 0 || !TakeArrays(take, &block).ok()) return;
+  bool one_clock = true;
+  for (const uint32_t id : state.active) one_clock &= state.fields[id].step == state.fields[state.active[0]].step;
+  const SwapBody body = {state.view,
+                         arrays,
+                         host_from,
+                         card_words,
+                         words,
+                         most,
+                         state.steps_since_swap,
+                         one_clock ? LatestStep(state) : -1};
+  queue_.Zero(arrays.moving, words * static_cast<int64_t>(sizeof(uint64_t)));
+  ForEach(queue_, words * kRowsOfWord, MarkMoving(body));
+  ForEach(queue_, words, CountMoving(body));
+  queue_.InclusiveSum(arrays.counts, arrays.sums, words, arrays.sum_scratch);
+  ForEach(queue_, words, ListMoving(body));
+  ForEach<kGroupLanes>(queue_, most, SwapRows(body));
+  ForEach(queue_, 1, CommitSwap(body));
+  state.steps_since_swap = 0;
 }
 
 // Where every field leaves a step with at most its eviction's rows, that is a bound for all of them.
