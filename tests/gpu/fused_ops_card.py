@@ -96,6 +96,28 @@ def test_dots_of_pairs(dim):
     check(build)
 
 
+@pytest.mark.parametrize("columns", [16, 7])
+def test_sums_over_fields(columns):
+    """The CPU's bits."""
+    wide, beside, tower = floats(300, 26, columns + 1), floats(300, 3), floats(300, 26 * columns + 3)
+    given = {"num_joined": 1, "place": 1, "num_apart": 1, "apart_first": [0], "apart_columns": [1]}
+
+    def build():
+        x = tf.constant(wide)
+        made = ops.tf_booster_field_sums(x=x, others=[tf.constant(beside)], first=1, columns=columns, **given)
+        gradient = ops.tf_booster_field_sums_grad(
+            x=x,
+            terms=[tf.ones([300, 26, 1]), made.sums, made.square_sums, tf.constant(tower), made.sums],
+            ranges=[1, columns],
+            counts=[1, 4],
+            kinds=["whole", "sum", "square_sum", "whole", "product_sum"],
+            first=[0, 0, 0, 3, 0],
+        )
+        return [made.sums, made.square_sums, *made.joined, *made.apart, gradient]
+
+    check(build, 0)
+
+
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_sparse_updates(index):
     shapes = [(100, 16), (5, 3), (20000, 1), (1, 33)]

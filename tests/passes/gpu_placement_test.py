@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.passes.columns import Columns
+from tf_booster.passes.field_sums import FieldSums
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.joined_layers import JoinedLayers
 from tf_booster.passes.pair_dots import PairDots
@@ -150,6 +151,36 @@ def test_digits_are_hashed_on_the_host_and_strings_prepared_there(gpu):
     (op,) = prepared(graph)
     # Both lookups are of the same words, which are prepared once.
     assert not result.skipped and op.get_attr("hash_buckets") == [9] and op.get_attr("T") == tf.string
+
+
+def test_sums_over_fields_where_both_ops_have_a_kernel(gpu):
+    def machine():
+        wide = tf.sin(v1.get_variable("w", [8, 5, 17], use_resource=True))
+        weights, v = tf.split(wide, [1, 16], 2)
+        pairs = tf.square(tf.reduce_sum(v, 1)) - tf.reduce_sum(tf.square(v), 1)
+        beside = v1.placeholder_with_default(tf.ones([8, 3]), [8, 3])
+        tower = tf.sin(tf.concat([tf.reshape(v, [-1, 80]), beside], 1))
+        loss = tf.reduce_sum(pairs) + tf.reduce_sum(tower) + tf.reduce_sum(weights)
+        v1.add_to_collection(v1.GraphKeys.TRAIN_OP, v1.train.GradientDescentOptimizer(0.1).minimize(loss))
+
+    def fused(device):
+        with tf.Graph().as_default() as graph:
+            with tf.device(device):
+                machine()
+            result = FieldSums().run(GraphView(graph))
+            assert result.other_bits == (bool(result.changes) and device is None)
+            return {op.type for op in graph.get_operations() if op.type.startswith("TfBooster")}, result.changes
+
+    both = {"TfBoosterFieldSums", "TfBoosterFieldSumsGrad"}
+    assert fused("/cpu:0")[0] == both
+    assert fused(None)[0] == set()
+    gpu["TfBoosterFieldSums"] = {}
+    assert fused(None)[0] == set()
+    gpu["TfBoosterFieldSumsGrad"] = {}
+    found, changes = fused(None)
+    assert (
+        found == both and "and their join" in changes[0]
+    )  # A join of two parts is one that the pass columns leaves to TensorFlow.
 
 
 def test_what_only_the_cpu_has_is_left_where_tensorflow_takes_the_gpu(gpu):

@@ -17,6 +17,7 @@ from tf_booster.passes.matching import integer_value, readers, same, skip_identi
 from tf_booster.passes.shape_tricks import without_reduction
 from tf_booster.passes.static_integers import static_integers
 
+MADE = ("TfBoosterFieldSums", "TfBoosterFieldSumsGrad")
 _MOST_TERMS = 8  # TensorFlow's AddN adds more in another order.
 
 
@@ -40,6 +41,11 @@ class FieldGradient:
     ranges: List[List[Term]]
 
 
+def is_ours(view: GraphView, op: tf.Operation) -> bool:
+    """Whether `op` runs as it stands, where the new ops can run, too."""
+    return view.is_plain(op, *MADE)
+
+
 def squared(tensor: tf.Tensor) -> Optional[tf.Tensor]:
     """v where `tensor` is Square(v) or v * v."""
     op = skip_identity(tensor).op
@@ -55,7 +61,7 @@ def gradient_of(view: GraphView, vectors: tf.Tensor, is_part: bool, live: Set[in
         op
         for end in _ends_of_squares(view, vectors)
         for op in readers(end)
-        if op.type == "AddN" and number[op] in live and view.is_plain_on_cpu(op)
+        if op.type == "AddN" and number[op] in live and is_ours(view, op)
     }
     if len(totals) != 1:
         return None
@@ -75,12 +81,12 @@ def _ends_of_squares(view: GraphView, vectors: tf.Tensor) -> List[tf.Tensor]:
     """What the gradients of the sums of squares add to that of `vectors`."""
     found = []
     for op in readers(vectors):
-        if op.type != "Mul" or not view.is_plain_on_cpu(op):
+        if op.type != "Mul" or not is_ours(view, op):
             continue
         products = readers(op.outputs[0]) if _doubles(op, vectors) else [op]
         for product in products:
             end = without_reduction(product.outputs[0], vectors)
-            if product.type == "Mul" and _term(end, vectors).kind != "whole" and view.is_plain_on_cpu(product):
+            if product.type == "Mul" and _term(end, vectors).kind != "whole" and is_ours(view, product):
                 found.append(end)
     return found
 
@@ -174,7 +180,7 @@ def _join_of_gradients(
     split = vectors.op
     number = view.index().number
     read = [op for op in readers(total.outputs[0]) if number[op] in live]
-    if len(read) != 1 or read[0].type != "ConcatV2" or not view.is_plain_on_cpu(read[0]):
+    if len(read) != 1 or read[0].type != "ConcatV2" or not is_ours(view, read[0]):
         return None
     join = read[0]
     parts = list(join.inputs[:-1])

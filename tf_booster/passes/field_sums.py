@@ -5,7 +5,8 @@ DeepFM and its kin write the interaction of an example's vectors v, [batch, fiel
     tf.square(tf.reduce_sum(v, 1)) - tf.reduce_sum(tf.square(v), 1)
 
 and the tower reads the same vectors, one after another, beside other features. Forward and backward that is a dozen passes over tensors that no second-level
-cache holds. The new ops read the vectors once each way, where they lie before tf.split took them out of wider embeddings. The same bits.
+cache holds. The new ops read the vectors once each way, where they lie before tf.split took them out of wider embeddings. The bits are those of TensorFlow's
+ops on the CPU; on a GPU TensorFlow sums in another order.
 """
 
 from __future__ import annotations
@@ -19,14 +20,12 @@ from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, check_read
 from tf_booster.passes.columns import joins_columns
 from tf_booster.passes.fetches import executed, fetches_of
-from tf_booster.passes.field_gradients import FieldGradient, gradient_of, squared
+from tf_booster.passes.field_gradients import MADE, FieldGradient, gradient_of, is_ours, squared
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import integer_value, readers, skip_identity
 from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.static_integers import static_integers
 from tf_booster.passes.swallowed import Swallowed, swallowed
-
-_MADE = ("TfBoosterFieldSums", "TfBoosterFieldSumsGrad")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,9 +81,10 @@ class FieldSums(Pass):
         return bool(_machines(view))
 
     def run(self, view: GraphView) -> PassResult:
-        """Leaves other dtypes than float32, shapes that are not known but for the batch, what is on a GPU, marked for XLA or inside of control flow."""
+        """Leaves other dtypes than float32, shapes that are not known but for the batch, what is marked for XLA or inside of control flow, on a GPU where the library has no kernels for it."""
         result = PassResult(self.name)
         machines = _machines(view)
+        result.other_bits = not all(_is_on_cpu(view, machine) for machine in machines)
         _find_joins(view, machines, _live(view))
         for machine in machines:
             # Anew for each: two machines may share a split, and what the gradient of one was made of runs no more.
@@ -105,7 +105,7 @@ class FieldSums(Pass):
 
     def ensures(self, view: GraphView) -> None:
         """Nothing that the pass made is left without use."""
-        check_read(view, *_MADE)
+        check_read(view, *MADE)
 
 
 def _live(view: GraphView) -> Set[int]:
@@ -133,7 +133,7 @@ def _sums_fields(view: GraphView, op: tf.Operation) -> bool:
         and value.shape.rank == 3
         and static_integers(op.inputs[1]) in ([1], [-2])
         and bool(op.outputs[0].consumers())
-        and all(view.is_plain_on_cpu(part) for part in (op, skip_identity(value).op))
+        and all(is_ours(view, part) for part in (op, skip_identity(value).op))
     )
 
 
@@ -145,7 +145,7 @@ def _has_known_fields(vectors: tf.Tensor) -> bool:
 def _wide_of(view: GraphView, vectors: tf.Tensor) -> _Wide:
     split = vectors.op
     places = {"SplitV": (0, 2), "Split": (1, 0)}  # Of the value and of the axis among its inputs.
-    if split.type in places and view.is_plain_on_cpu(split):
+    if split.type in places and is_ours(view, split):
         value, axis = (split.inputs[i] for i in places[split.type])
         widths = [part.shape[2] if part.shape.rank == 3 else None for part in split.outputs]
         if value.shape.rank == 3 and None not in widths and integer_value(axis) in (2, -1):
@@ -159,7 +159,8 @@ def _find_joins(view: GraphView, machines: Sequence[_Machine], live: Set[int]) -
     number = view.index().number
     units = []
     for machine in machines:
-        join = next((op for op in _joins_of(view, machine.vectors) if number[op] in live), None)
+        joins = [op for op in _joins_of(view, machine.vectors) if view.runs_on_cpu(op) == _is_on_cpu(view, machine)]
+        join = next((op for op in joins if number[op] in live), None)
         if join is not None:
             units += [
                 Unit(tuple(dict.fromkeys([*machine.sums, *machine.squares])), machine.vectors.name, machine),
@@ -170,12 +171,16 @@ def _find_joins(view: GraphView, machines: Sequence[_Machine], live: Set[int]) -
             group[0].payload.join = group[1].ops[0]
 
 
+def _is_on_cpu(view: GraphView, machine: _Machine) -> bool:
+    return view.runs_on_cpu(machine.squares[0])
+
+
 def _joins_of(view: GraphView, vectors: tf.Tensor) -> List[tf.Operation]:
     """What puts the vectors, one after another, beside other matrices, and would be left to TensorFlow by the pass columns."""
     found = []
     for flat in _flat(vectors):
         for op in readers(flat):
-            if op.type != "ConcatV2" or not view.is_plain_on_cpu(op) or joins_columns(op):
+            if op.type != "ConcatV2" or not is_ours(view, op) or (view.runs_on_cpu(op) and joins_columns(op)):
                 continue
             parts = [skip_identity(part) for part in op.inputs[:-1]]
             known = all(part.shape.rank == 2 and part.shape[1] is not None for part in parts)

@@ -16,6 +16,7 @@
 #include "cc/core/optimizer/multi_sparse_apply_gpu.h"
 #include "cc/core/optimizer/row_steps.h"
 #include "cc/core/pooling/pooling_gpu.h"
+#include "cc/core/products/field_sums_gpu.h"
 
 namespace tf_booster {
 namespace gpu {
@@ -98,6 +99,33 @@ void Benchmarks(int64_t elements) {
   Report("its gradient", picked_bytes * 2, [&] { return PoolGradientAsync<float>({pool}, memory, nullptr); });
 }
 
+// A DeepFM's: the first-order weight in front of 16 columns, a join with 13 numbers, and the tower's gradient.
+void FieldSumsBenchmarks(int64_t elements) {
+  constexpr int64_t kFields = 26, kColumns = 16, kWidth = kColumns + 1, kNumbers = 13;
+  constexpr int64_t kWide = kFields * kColumns + kNumbers;
+  const int64_t rows = elements / (kFields * kWidth), all = rows * kFields * kWidth;
+  float *x = OnCard<float>(all), *gradient = OnCard<float>(all), *of_columns = OnCard<float>(2 * rows * kColumns);
+  float *joined = OnCard<float>(rows * kWide), *numbers = OnCard<float>(rows * kNumbers);
+  const Fields fields = {x, rows, kFields, kWidth};
+  FieldSums sums;
+  sums.columns = {1, kColumns};
+  sums.sums = of_columns;
+  sums.square_sums = of_columns + rows * kColumns;
+  sums.joined = joined;
+  sums.join_width = kWide;
+  sums.before = {{numbers, kNumbers}};
+  const auto bytes = [&](int64_t values) { return static_cast<double>(values * static_cast<int64_t>(sizeof(float))); };
+  Report("sums over 26 fields, dim 16", bytes(all + rows * (2 * kColumns + kNumbers + kWide)),
+         [&] { return SumFieldsAsync(fields, sums, {}, nullptr); });
+  const FieldRange vectors = {kColumns,
+                              {{FieldTerm::kSum, sums.sums, kColumns},
+                               {FieldTerm::kSquareSum, sums.square_sums, kColumns},
+                               {FieldTerm::kWhole, joined + kNumbers, kWide}}};
+  const std::vector<FieldRange> ranges = {{1, {{FieldTerm::kSum, numbers, kNumbers}}}, vectors};
+  Report("their gradient", bytes(2 * all + rows * (2 * kColumns + kWide)),
+         [&] { return SumFieldsGradientAsync(fields, ranges, gradient, nullptr); });
+}
+
 }  // namespace
 }  // namespace gpu
 }  // namespace tf_booster
@@ -108,6 +136,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "no CUDA device\n");
     return 1;
   }
-  tf_booster::gpu::Benchmarks(argc > 1 ? std::atoll(argv[1]) : int64_t{1} << 25);
+  const int64_t elements = argc > 1 ? std::atoll(argv[1]) : int64_t{1} << 25;
+  tf_booster::gpu::Benchmarks(elements);
+  tf_booster::gpu::FieldSumsBenchmarks(elements);
   return 0;
 }

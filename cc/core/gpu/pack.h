@@ -33,6 +33,11 @@ struct alignas(kElements * sizeof(T)) Pack {
     for (int i = 0; i < kSize; ++i) at[i] += other.at[i];
     return *this;
   }
+  TFB_HOST_DEVICE friend Pack operator*(Pack a, const Pack& b) {
+    TFB_UNROLL
+    for (int i = 0; i < kSize; ++i) a.at[i] *= b.at[i];
+    return a;
+  }
   TFB_HOST_DEVICE Pack& operator*=(T factor) {
     TFB_UNROLL
     for (int i = 0; i < kSize; ++i) at[i] *= factor;

@@ -4,13 +4,12 @@
 #include <cstring>
 
 #include "cc/core/base/dispatch_dim.h"
-#include "cc/core/pooling/weighted_pooling.h"
+#include "cc/core/products/field_order.h"
 
 namespace tf_booster {
 namespace {
 
-// A vector of Eigen's in TensorFlow's wheels: sums that fill it are added up in another order than others.
-constexpr int64_t kLanes = kEigenVectorBytes / sizeof(float);
+constexpr int64_t kLanes = kFieldLanes;
 typedef float Lanes __attribute__((vector_size(kEigenVectorBytes)));
 
 inline Lanes Load(const float* from) {
@@ -20,56 +19,6 @@ inline Lanes Load(const float* from) {
 }
 
 inline void Store(const Lanes& lanes, float* to) { std::memcpy(to, &lanes, sizeof(lanes)); }
-
-// Sums of values and of squares over the fields, for what the lanes of V are; V may be float.
-template <class V>
-struct Sums {
-  V values, squares;
-};
-
-// Calls load(f) for each field, once. One after another.
-template <class V, class LoadField>
-inline Sums<V> InTurn(int64_t fields, LoadField load) {
-  Sums<V> sum{V{}, V{}};
-  for (int64_t f = 0; f < fields; ++f) {
-    const V value = load(f);
-    sum.values += value;
-    sum.squares += value * value;
-  }
-  return sum;
-}
-
-// Four sums in turns, which are added up before the rest is: as Eigen does from kEigenUnrolledRows on.
-template <class V, class LoadField>
-inline Sums<V> Interleaved(int64_t fields, LoadField load) {
-  Sums<V> part[4] = {};
-  const int64_t unrolled = fields / 4 * 4;
-  for (int64_t f = 0; f < unrolled; f += 4) {
-    for (int k = 0; k < 4; ++k) {
-      const V value = load(f + k);
-      part[k].values += value;
-      part[k].squares += value * value;
-    }
-  }
-  Sums<V> sum = part[0];
-  for (int k = 1; k < 4; ++k) {
-    sum.values += part[k].values;
-    sum.squares += part[k].squares;
-  }
-  for (int64_t f = unrolled; f < fields; ++f) {
-    const V value = load(f);
-    sum.values += value;
-    sum.squares += value * value;
-  }
-  return sum;
-}
-
-// The columns of a row that Eigen sums by whole vectors. It cuts the output into vectors from the first element on, and
-// sums one by one what is in a vector that reaches into the next row.
-FieldColumns WholeVectors(int64_t row, int64_t columns) {
-  const int64_t begin = row * columns, first = (begin + kLanes - 1) / kLanes * kLanes;
-  return {first - begin, std::max<int64_t>(0, (begin + columns - first) / kLanes * kLanes)};
-}
 
 // One row: `vectors` are its fields' vectors, `joined` is where they go one after another, or null.
 void SumRow(const Fields& in, const FieldSums& out, int64_t row, const float* vectors, float* joined) {
@@ -166,11 +115,13 @@ void AddTerm(const Fields& in, FieldTerm::Kind kind, const float* data, int64_t 
                                          [=](int64_t, int64_t c, auto v) { return At<decltype(v)>(data + c); });
     case FieldTerm::kSquareSum:
       return AddFields<kFirst, kColumns>(in, count, to, [=](int64_t f, int64_t c, auto v) {
-        return At<decltype(v)>(data + c) * (At<decltype(v)>(vectors + f * width + c) * 2.0f);
+        using V = decltype(v);
+        return FieldAddend<FieldTerm::kSquareSum>(At<V>(data + c), At<V>(vectors + f * width + c));
       });
     case FieldTerm::kProductSum:
       return AddFields<kFirst, kColumns>(in, count, to, [=](int64_t f, int64_t c, auto v) {
-        return At<decltype(v)>(data + c) * At<decltype(v)>(vectors + f * width + c);
+        using V = decltype(v);
+        return FieldAddend<FieldTerm::kProductSum>(At<V>(data + c), At<V>(vectors + f * width + c));
       });
   }
 }

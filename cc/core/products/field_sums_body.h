@@ -1,0 +1,167 @@
+// Sums over fields, and their gradient, as bodies for the GPU: a thread has a column of an example, or four of them
+// where all addresses allow it, and goes through the fields, so neighbouring threads read neighbouring columns.
+#ifndef TF_BOOSTER_CC_CORE_PRODUCTS_FIELD_SUMS_BODY_H_
+#define TF_BOOSTER_CC_CORE_PRODUCTS_FIELD_SUMS_BODY_H_
+
+#include <algorithm>
+#include <vector>
+
+#include "cc/core/gpu/launch.h"
+#include "cc/core/gpu/pack.h"
+#include "cc/core/products/field_order.h"
+
+namespace tf_booster {
+namespace gpu {
+
+// Unit: a column of a row, or a pack of them.
+template <class V>
+struct SumColumns {
+  Fields in;
+  FieldColumns columns;
+  float* sums;
+  float* square_sums;
+  float* joined;  // Where the first row's vectors go; null: nowhere.
+  int64_t join_width;
+
+  TFB_HOST_DEVICE void operator()(int64_t unit) const {
+    const int64_t of_row = columns.count / V::kSize, row = unit / of_row, c = (unit - row * of_row) * V::kSize;
+    const float* const vectors = in.data + row * in.fields * in.width + columns.first + c;
+    float* const to = joined == nullptr ? nullptr : joined + row * join_width + c;
+    const auto load = [&](int64_t f) {
+      const V value = LoadPack(reinterpret_cast<const V*>(vectors + f * in.width));
+      if (to != nullptr) StorePack(reinterpret_cast<V*>(to + f * columns.count), value);
+      return value;
+    };
+    // A pack is in one of Eigen's vectors, or in none: rows of packs begin at multiples of half a vector.
+    const FieldColumns whole = WholeVectors(row, columns.count);
+    const bool interleaved = in.fields >= kEigenUnrolledRows && c >= whole.first && c < whole.first + whole.count;
+    const FieldTotals<V> total = interleaved ? Interleaved<V>(in.fields, load) : InTurn<V>(in.fields, load);
+    const int64_t at = row * columns.count + c;
+    if (sums != nullptr) StorePack(reinterpret_cast<V*>(sums + at), total.values);
+    if (square_sums != nullptr) StorePack(reinterpret_cast<V*>(square_sums + at), total.squares);
+  }
+};
+
+// Some columns of a matrix into some of another.
+struct ColumnsJob {
+  int64_t units;  // rows * columns
+  int64_t columns;
+  const float* from;
+  int64_t from_step;
+  float* to;
+  int64_t to_step;
+};
+struct CopyColumns {
+  TFB_HOST_DEVICE void operator()(const ColumnsJob& job, int64_t unit) const {
+    const int64_t row = unit / job.columns, c = unit - row * job.columns;
+    StorePack(job.to + row * job.to_step + c, LoadPack(job.from + row * job.from_step + c));
+  }
+};
+
+template <class Queue>
+void SumFieldsOnQueue(Queue& queue, const Fields& in, const FieldSums& out, const std::vector<FieldCopy>& copies) {
+  const int64_t count = out.columns.count;
+  std::vector<ColumnsJob> jobs;
+  float* joined = out.joined;
+  const auto join = [&](const std::vector<JoinedPart>& parts) {
+    for (const JoinedPart& part : parts) {
+      jobs.push_back({in.rows * part.columns, part.columns, part.data, part.columns, joined, out.join_width});
+      joined += part.columns;
+    }
+  };
+  float* vectors = nullptr;
+  if (joined != nullptr) {
+    join(out.before);
+    vectors = joined;
+    joined += in.fields * count;
+    join(out.behind);
+  }
+  for (const FieldCopy& copy : copies) {
+    const int64_t columns = copy.columns.count;
+    jobs.push_back({in.rows * in.fields * columns, columns, in.data + copy.columns.first, in.width, copy.to, columns});
+  }
+  ForEachUnit(queue, jobs, CopyColumns());
+
+  bool packed = (in.width | out.columns.first | count) % Pack<float>::kSize == 0 && IsPackAligned(in.data) &&
+                IsPackAligned(out.sums) && IsPackAligned(out.square_sums);
+  if (vectors != nullptr) packed = packed && IsPackAligned(vectors) && out.join_width % Pack<float>::kSize == 0;
+  const auto sum = [&](auto v) {
+    using V = decltype(v);
+    ForEach(queue, in.rows * count / V::kSize,
+            SumColumns<V>{in, out.columns, out.sums, out.square_sums, vectors, out.join_width});
+  };
+  packed ? sum(Pack<float>()) : sum(One<float>());
+}
+
+// Some addends of the gradient of some columns of each field: as many as the argument of a kernel should hold.
+struct RangeJob {
+  static constexpr int kMostTerms = 8;
+  int64_t units;  // rows * columns
+  int64_t columns;
+  int64_t first;
+  int num_terms;
+  bool goes_on;  // The gradient has the sum of addends before these.
+  FieldTerm terms[kMostTerms];
+};
+
+// Unit: a column of a row. It goes through the fields; what all of them get is read once.
+struct FieldsGradient {
+  Fields in;
+  float* gradient;
+
+  TFB_HOST_DEVICE void operator()(const RangeJob& job, int64_t unit) const {
+    const int64_t row = unit / job.columns, c = unit - row * job.columns;
+    const float* data[RangeJob::kMostTerms];
+    float given[RangeJob::kMostTerms];
+    bool reads = false;
+    TFB_UNROLL
+    for (int t = 0; t < RangeJob::kMostTerms; ++t) {
+      if (t >= job.num_terms) break;
+      data[t] = job.terms[t].data + row * job.terms[t].step + c;
+      given[t] = LoadPack(data[t]);
+      reads = reads || job.terms[t].kind == FieldTerm::kSquareSum || job.terms[t].kind == FieldTerm::kProductSum;
+    }
+    int64_t at = row * in.fields * in.width + job.first + c, whole = 0;
+    for (int64_t f = 0; f < in.fields; ++f, at += in.width, whole += job.columns) {
+      const float vector = reads ? LoadPack(in.data + at) : 0.0f;
+      float sum = job.goes_on ? gradient[at] : 0.0f;
+      TFB_UNROLL
+      for (int t = 0; t < RangeJob::kMostTerms; ++t) {
+        if (t >= job.num_terms) break;
+        const FieldTerm::Kind kind = job.terms[t].kind;
+        float addend = kind == FieldTerm::kWhole ? LoadPack(data[t] + whole) : given[t];
+        if (kind == FieldTerm::kSquareSum) addend = FieldAddend<FieldTerm::kSquareSum>(addend, vector);
+        if (kind == FieldTerm::kProductSum) addend = FieldAddend<FieldTerm::kProductSum>(addend, vector);
+        sum = t == 0 && !job.goes_on ? addend : sum + addend;
+      }
+      StorePack(gradient + at, sum);
+    }
+  }
+};
+
+template <class Queue>
+void SumFieldsGradientOnQueue(Queue& queue, const Fields& in, const std::vector<FieldRange>& ranges, float* gradient) {
+  constexpr size_t kMost = RangeJob::kMostTerms;
+  size_t most = 1;
+  for (const FieldRange& range : ranges) most = std::max(most, range.terms.size());
+  for (size_t begin = 0; begin < most; begin += kMost) {
+    std::vector<RangeJob> jobs;
+    int64_t first = 0;
+    for (const FieldRange& range : ranges) {
+      const size_t end = std::min(range.terms.size(), begin + kMost);
+      if (begin < end) {
+        const int64_t units = in.fields > 0 ? in.rows * range.columns : 0;
+        RangeJob job = {units, range.columns, first, static_cast<int>(end - begin), begin > 0, {}};
+        std::copy(range.terms.begin() + begin, range.terms.begin() + end, job.terms);
+        jobs.push_back(job);
+      }
+      first += range.columns;
+    }
+    ForEachUnit(queue, jobs, FieldsGradient{in, gradient});
+  }
+}
+
+}  // namespace gpu
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_PRODUCTS_FIELD_SUMS_BODY_H_
