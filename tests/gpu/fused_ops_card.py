@@ -96,6 +96,35 @@ def test_dots_of_pairs(dim):
     check(build)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int64, np.bool_])
+def test_columns(dtype):
+    parts = [(rng.standard_normal((30, 5, width)) * 3).astype(dtype) for width in (16, 1, 0, 130, 8)]
+
+    def build():
+        joined = ops.tf_booster_concat_columns(values=[tf.constant(part) for part in parts])
+        sizes = [part.shape[-1] for part in parts]
+        apart = ops.tf_booster_split_columns(value=joined, size_splits=tf.constant(sizes, tf.int64), num_split=5)
+        return [joined, *apart]
+
+    made = on(DEVICE, build)
+    for got, want in zip(made, [np.concatenate(parts, -1), *parts]):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dim", [16, 7])
+def test_joined_dots_of_pairs(dim):
+    parts, beside = [floats(300, 5, dim)], floats(300, 3)
+    pairs = [5 * i + j for i in range(5) for j in range(i)]
+    upstream = floats(300, 13)
+
+    def build():
+        given = dict(parts=[tf.constant(part) for part in parts], dim=dim, pairs=pairs)
+        joined = ops.tf_booster_joined_pair_dots(others=[tf.constant(beside)], order=[1, 0], **given)
+        return [joined, *ops.tf_booster_pair_dots_grad(gradient=tf.constant(upstream), column=3, **given)]
+
+    check(build)
+
+
 @pytest.mark.parametrize("columns", [16, 7])
 def test_sums_over_fields(columns):
     """The CPU's bits."""
@@ -163,6 +192,25 @@ def test_lookups(combiner):
         return [*prepared.ids, *prepared.idx, *prepared.row_splits, *prepared.row_is_empty, *pooled, *grads]
 
     check(build)
+
+
+@pytest.mark.parametrize("width", [4, 3])
+def test_joined_lookups(width):
+    """Two of three lookups beside other columns, and gradients from a wider tensor: the CPU's bits."""
+    rows = [floats(40, dim) for dim in (16, 5, 8)]
+    idx = [rng.randint(0, 40, 90).astype(np.int32) for _ in rows]
+    splits = [np.arange(0, 91, 3, dtype=np.int32)] * 3
+    beside, upstream = floats(30, width), floats(30, width + 24)
+
+    def build():
+        lookups = dict(rows=[tf.constant(r) for r in rows], idx=[tf.constant(i) for i in idx], zero_rows=[], weights=[])
+        lookups.update(row_splits=[tf.constant(s) for s in splits], combiners=["mean", "sum", "sqrtn"])
+        made = ops.tf_booster_joined_pool_lookups(others=[tf.constant(beside)], num_apart=1, order=[2, 3, 0], **lookups)
+        grads = [tf.constant(upstream), tf.constant(upstream[:, :5].copy()), tf.constant(upstream)]
+        wide = ops.tf_booster_pool_lookups_grad(grads=grads, grad_columns=[8 + width, 0, 0], **lookups)
+        return [made.joined, *made.apart, *wide]
+
+    check(build, 0)
 
 
 def test_a_graph_that_the_passes_rewrote_trains_alike():

@@ -8,6 +8,8 @@ from tf_booster.passes.columns import Columns
 from tf_booster.passes.field_sums import FieldSums
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.joined_layers import JoinedLayers
+from tf_booster.passes.joined_lookups import JoinedLookups
+from tf_booster.passes.joined_pair_dots import JoinedPairDots
 from tf_booster.passes.pair_dots import PairDots
 from tf_booster.passes.small_matmuls import SmallMatMuls
 from tf_booster.passes.sparse_lookups import SparseLookups
@@ -17,6 +19,7 @@ from tf_booster.passes.variable_updates import VariableUpdates
 v1 = tf.compat.v1
 HOST_ONLY = ("AsString", "StringToHashBucketFast", "Placeholder")
 FLOAT = {"T": [tf.float32]}
+COLUMNS = ("ConcatColumns", "SplitColumns")
 LOOKUPS = {
     "TfBoosterPrepareLookups": {"T": [tf.int64], "Tids": [tf.int64]},
     "TfBoosterPoolLookups": FLOAT,
@@ -194,20 +197,52 @@ def test_what_only_the_cpu_has_is_left_where_tensorflow_takes_the_gpu(gpu):
         stacked = tf.stack(parts, 1)
         dots = tf.matmul(stacked, stacked, transpose_b=True)
         picked = tf.gather(tf.reshape(dots, [-1, 25]), pairs, axis=1)
-        v1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(picked) + tf.reduce_sum(tf.concat(parts, 1)))
+        beside = tf.concat([tf.ones([8, 2]), picked], 1)
+        loss = tf.reduce_sum(tf.sin(beside)) + tf.reduce_sum(tf.concat(parts, 1))
+        v1.add_to_collection(v1.GraphKeys.TRAIN_OP, v1.train.GradientDescentOptimizer(0.1).minimize(loss))
 
     def fused(device):
         with tf.Graph().as_default() as graph:
             with tf.device(device):
                 layers()
-            for a_pass in (PairDots(), SmallMatMuls(), Columns(), JoinedLayers()):
+            for a_pass in (PairDots(), JoinedPairDots(), SmallMatMuls(), Columns(), JoinedLayers()):
                 a_pass.run(GraphView(graph))
             return {op.type for op in graph.get_operations() if op.type.startswith("TfBooster")}
 
     assert fused(None) == set() and not gpu
-    dots = {"TfBoosterPairDots", "TfBoosterPairDotsGrad"}
-    assert dots | {"TfBoosterConcatColumns"} < fused("/cpu:0")
+    dots, columns = ({f"TfBooster{name}" for name in names} for names in (("PairDots", "PairDotsGrad"), COLUMNS))
+    assert dots | {"TfBoosterConcatColumns", "TfBoosterJoinedPairDots"} < fused("/cpu:0")
     gpu["TfBoosterPairDots"] = {}
     assert fused(None) == set()  # Its gradient would be on the CPU.
     gpu["TfBoosterPairDotsGrad"] = {}
     assert fused(None) == dots
+    gpu["TfBoosterConcatColumns"] = {"T": [tf.float32]}
+    assert fused(None) == dots
+    gpu["TfBoosterSplitColumns"] = {"T": [tf.float32]}
+    assert fused(None) == dots | columns
+    gpu["TfBoosterJoinedPairDots"] = {}
+    assert fused(None) == dots | columns | {"TfBoosterJoinedPairDots"}
+
+
+def test_lookups_are_joined_where_all_of_it_has_a_kernel(gpu):
+    """Of wide parts, too, which TensorFlow copies as fast on the CPU."""
+
+    def joined(device):
+        with tf.Graph().as_default() as graph, tf.device(device):
+            ids = tf.sparse.from_dense(v1.placeholder(tf.int64, [None, 3]))
+            tables = [v1.get_variable(f"t{i}", [40, 80], use_resource=True) for i in range(5)]
+            wide = tf.concat([tf.nn.safe_embedding_lookup_sparse(table, ids) for table in tables], 1)
+            loss = tf.reduce_sum(tf.sin(wide))
+            v1.add_to_collection(v1.GraphKeys.TRAIN_OP, v1.train.GradientDescentOptimizer(0.1).minimize(loss))
+            for a_pass in (SparseLookups(), Columns(), JoinedLookups()):
+                a_pass.run(GraphView(graph))
+            return {op.type for op in graph.get_operations() if op.type.startswith("TfBooster")}
+
+    lookups = {"TfBoosterPrepareLookups", "TfBoosterPoolLookups", "TfBoosterPoolLookupsGrad"}
+    assert joined("/cpu:0") == lookups  # 80 columns are too many.
+    gpu.update(LOOKUPS)
+    assert joined(None) == lookups
+    gpu.update({f"TfBooster{name}": {"T": [tf.float32]} for name in COLUMNS})
+    assert joined(None) == lookups | {f"TfBooster{name}" for name in COLUMNS}
+    gpu["TfBoosterJoinedPoolLookups"] = {"T": [tf.float32]}
+    assert joined(None) >= lookups | {"TfBoosterJoinedPoolLookups"}

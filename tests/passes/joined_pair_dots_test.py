@@ -199,7 +199,8 @@ def test_what_xla_compiles_is_left():
         assert not JoinedPairDots().run(GraphView(graph)).modified
 
 
-def test_where_a_gpu_runs_the_dots_they_are_joined_there(monkeypatch):
+def test_where_a_gpu_runs_the_dots_and_not_the_join_both_are_left(monkeypatch):
+    """Of TensorFlow's own ops none has a GPU kernel here."""
     gpu_kernels.pretend(monkeypatch)
     with tf.Graph().as_default() as graph:
         program()()

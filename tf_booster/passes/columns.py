@@ -17,7 +17,7 @@ from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import integer_value, skip_identity
 
 FEWEST = 4  # Parts. Fewer are copied by TensorFlow as fast.
-WIDEST = 64  # Columns of a part, on average; the call to copy a wider one costs nothing beside the copying.
+WIDEST = 64  # Columns of a part on the CPU, on average; the call to copy a wider one costs nothing beside the copying.
 _DTYPES = (tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int32, tf.int64, tf.bool)
 _MADE = ("TfBoosterConcatColumns", "TfBoosterSplitColumns")
 
@@ -33,7 +33,7 @@ class Columns(Pass):
         return bool(_joins(view) or _splits(view) or _slices(view) or _stacks(view) or _unstacks(view))
 
     def run(self, view: GraphView) -> PassResult:
-        """Leaves those with few or wide parts, with shapes that are not known, on a GPU, marked for XLA or inside of control flow."""
+        """Leaves those with few parts, on the CPU with wide ones, with shapes that are not known, marked for XLA or inside of control flow, and what the library has no GPU kernels for."""
         result = PassResult(self.name)
         joins, splits, slices = _joins(view), _splits(view), _slices(view)
         stacks, unstacks = _stacks(view), _unstacks(view)
@@ -94,40 +94,44 @@ class Columns(Pass):
 
 
 def _joins(view: GraphView) -> List[tf.Operation]:
-    return [op for op in view.ops("ConcatV2") if _is_live(op) and joins_columns(op) and _is_ours(view, op)]
+    return [op for op in view.ops("ConcatV2") if _is_live(op) and joins_columns(view, op) and _is_ours(view, op)]
 
 
-def joins_columns(op: tf.Operation) -> bool:
-    """Whether the ConcatV2 `op` puts narrow tensors beside each other along the last axis, several of them."""
+def joins_columns(view: GraphView, op: tf.Operation) -> bool:
+    """Whether the ConcatV2 `op` puts tensors beside each other along the last axis that are several, and narrow enough for the pass."""
     values = op.inputs[:-1]
-    return _are_narrow([_columns(value) for value in values]) and is_last(op.inputs[-1], values[0].shape.rank)
+    return _are_many(view, op, [_columns(v) for v in values]) and is_last(op.inputs[-1], values[0].shape.rank)
 
 
 def _splits(view: GraphView) -> List[tf.Operation]:
-    return [op for op in view.ops("SplitV") if _is_live(op) and _splits_columns(op) and _is_ours(view, op)]
+    return [op for op in view.ops("SplitV") if _is_live(op) and _splits_columns(view, op) and _is_ours(view, op)]
 
 
-def _splits_columns(op: tf.Operation) -> bool:
+def _splits_columns(view: GraphView, op: tf.Operation) -> bool:
     shape = op.inputs[0].shape
     if not shape.rank or len(op.outputs) < FEWEST or not is_last(op.inputs[2], shape.rank):
         return False
-    return shape[-1] is not None and shape[-1] <= WIDEST * len(op.outputs)
+    return shape[-1] is not None and (shape[-1] <= WIDEST * len(op.outputs) or not view.runs_on_cpu(op))
 
 
 def _stacks(view: GraphView) -> List[tf.Operation]:
     """What stacks matrices [batch, columns] to [batch, fields, columns]: their rows beside each other, in another shape."""
-    return [op for op in view.ops("Pack") if _is_live(op) and _stacks_rows(op, op.outputs[0]) and _is_ours(view, op)]
+    return [
+        op for op in view.ops("Pack") if _is_live(op) and _stacks_rows(view, op, op.outputs[0]) and _is_ours(view, op)
+    ]
 
 
 def _unstacks(view: GraphView) -> List[tf.Operation]:
-    return [op for op in view.ops("Unpack") if _is_live(op) and _stacks_rows(op, op.inputs[0]) and _is_ours(view, op)]
+    return [
+        op for op in view.ops("Unpack") if _is_live(op) and _stacks_rows(view, op, op.inputs[0]) and _is_ours(view, op)
+    ]
 
 
-def _stacks_rows(op: tf.Operation, whole: tf.Tensor) -> bool:
+def _stacks_rows(view: GraphView, op: tf.Operation, whole: tf.Tensor) -> bool:
     if whole.shape.rank != 3 or op.get_attr("axis") not in (1, -2):
         return False
     _, fields, columns = whole.shape.as_list()
-    return bool(fields and columns) and fields >= FEWEST and columns <= WIDEST
+    return bool(fields and columns) and _are_many(view, op, [columns] * fields)
 
 
 def _slices(view: GraphView) -> List[Tuple[List[tf.Operation], List[int]]]:
@@ -136,7 +140,7 @@ def _slices(view: GraphView) -> List[Tuple[List[tf.Operation], List[int]]]:
     for ops, widths in slices_of_joins(view):
         # One that nothing reads, as of the numbers beside embeddings, is a part, too.
         live = sum(1 for op in ops.values() if _is_live(op))
-        if len(ops) == len(widths) and live >= FEWEST and _are_narrow(widths):
+        if len(ops) == len(widths) and live >= FEWEST and _are_many(view, ops[0], widths):
             whole.append(([ops[i] for i in range(len(ops))], widths))
     return whole
 
@@ -205,10 +209,11 @@ def _columns(tensor: tf.Tensor) -> Optional[int]:
     return tensor.shape[-1] if tensor.shape.rank else None
 
 
-def _are_narrow(widths: List[Optional[int]]) -> bool:
+def _are_many(view: GraphView, op: tf.Operation, widths: List[Optional[int]]) -> bool:
+    """Whether parts of so many columns are worth a kernel of their own. On a GPU any are: TensorFlow's sends its table of parts there by a copy."""
     if len(widths) < FEWEST or any(width is None for width in widths):
         return False
-    return sum(widths) <= WIDEST * len(widths)
+    return sum(widths) <= WIDEST * len(widths) or not view.runs_on_cpu(op)
 
 
 def is_last(axis: tf.Tensor, rank: int) -> bool:
@@ -228,7 +233,8 @@ def _is_live(op: tf.Operation) -> bool:
 
 
 def _is_ours(view: GraphView, op: tf.Operation) -> bool:
-    return view.is_plain_on_cpu(op) and op.outputs[0].dtype in _DTYPES
+    dtype = op.outputs[0].dtype
+    return dtype in _DTYPES and view.is_plain(op) and all(view.can_stand_for(op, made, T=dtype) for made in _MADE)
 
 
 def _replace(view: GraphView, old: List[tf.Operation], moves: List[Tuple[tf.Tensor, tf.Tensor]]) -> None:

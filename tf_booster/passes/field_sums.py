@@ -180,7 +180,7 @@ def _joins_of(view: GraphView, vectors: tf.Tensor) -> List[tf.Operation]:
     found = []
     for flat in _flat(vectors):
         for op in readers(flat):
-            if op.type != "ConcatV2" or not is_ours(view, op) or (view.runs_on_cpu(op) and joins_columns(op)):
+            if op.type != "ConcatV2" or not is_ours(view, op) or joins_columns(view, op):
                 continue
             parts = [skip_identity(part) for part in op.inputs[:-1]]
             known = all(part.shape.rank == 2 and part.shape[1] is not None for part in parts)

@@ -36,6 +36,8 @@ class JoinedLookups(CopiesLeftOut):
 
     def may_join(self, view: GraphView, maker: tf.Operation, join: tf.Operation, live: Set[int]) -> bool:
         """Whether each result of `maker` that is a part of `join` is one once, and nothing else reads it."""
+        if not view.can_stand_for(maker, self.made, T=maker.outputs[0].dtype):
+            return False
         number = view.index().number
         times = collections.Counter(part.ref() for part in join.inputs)
         for output in maker.outputs:

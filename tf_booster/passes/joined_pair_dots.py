@@ -49,7 +49,7 @@ class JoinedPairDots(Pass):
         return any(op.type == "ConcatV2" and _is_read(op) for op in beside) or any(map(_is_read, cut))
 
     def run(self, view: GraphView) -> PassResult:
-        """Leaves dots that a step reads in another way as well, GPUs, what XLA compiles and what is inside of control flow."""
+        """Leaves dots that a step reads in another way as well, what XLA compiles, what is inside of control flow, and a GPU without kernels for it."""
         result = PassResult(self.name)
         live = set(executed(view, fetches_of(view).names))
         cuts = _cuts(view, live)
@@ -94,9 +94,10 @@ def _cuts(view: GraphView, live: Set[int]) -> List[_Cut]:
 
 def _may_read_columns(view: GraphView, reader: tf.Operation, part: tf.Operation) -> bool:
     """Whether `reader` takes `part` for the gradient of its dots alone, as a whole tensor so far."""
-    if reader.type != _GRADIENT or reader.get_attr("column") >= 0 or not view.is_plain_on_cpu(reader):
+    if reader.type != _GRADIENT or reader.get_attr("column") >= 0 or not view.is_plain(reader, _GRADIENT):
         return False
-    return all(skip_identity(tensor).op is not part for tensor in reader.inputs[1:])
+    beside = view.runs_on_cpu(reader) == view.runs_on_cpu(part)
+    return beside and all(skip_identity(tensor).op is not part for tensor in reader.inputs[1:])
 
 
 def _live_after(view: GraphView, live: Set[int], cuts: List[_Cut]) -> Set[int]:
@@ -135,7 +136,10 @@ def _may_join(view: GraphView, maker: tf.Operation, join: tf.Operation) -> bool:
         return False
     parts = list(join.inputs)[:-1]
     once = sum(1 for part in parts if part.op is maker) == 1
-    return once and all(part.shape.rank == 2 for part in parts) and all(map(view.is_plain_on_cpu, (maker, join)))
+    plain = all(view.is_plain(op, _JOINED) for op in (maker, join)) and view.runs_on_cpu(maker) == view.runs_on_cpu(
+        join
+    )
+    return once and plain and all(part.shape.rank == 2 for part in parts)
 
 
 def _write_joined(view: GraphView, maker: tf.Operation, join: tf.Operation) -> None:

@@ -20,18 +20,7 @@ struct CopyWord {
       for (int64_t b = 0; b < job.word && at + b < job.room; ++b) to[b] = at + b < job.bytes ? from[b] : 0;
       return;
     }
-    switch (job.word) {
-      case 16:
-        return GatherWord::Copy<Word16>(from, to);
-      case 8:
-        return GatherWord::Copy<uint64_t>(from, to);
-      case 4:
-        return GatherWord::Copy<uint32_t>(from, to);
-      case 2:
-        return GatherWord::Copy<uint16_t>(from, to);
-      default:
-        return GatherWord::Copy<uint8_t>(from, to);
-    }
+    CopyWordOf(job.word, from, to);
   }
 };
 

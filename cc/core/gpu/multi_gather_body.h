@@ -15,31 +15,35 @@ struct alignas(16) Word16 {
   uint64_t half[2];
 };
 
-struct GatherWord {
-  template <class Word>
-  TFB_HOST_DEVICE static void Copy(const char* from, char* to) {
-    StorePack(reinterpret_cast<Word*>(to), from == nullptr ? Word() : *reinterpret_cast<const Word*>(from));
-  }
+template <class Word>
+TFB_HOST_DEVICE void CopyOrZero(const char* from, char* to) {
+  StorePack(reinterpret_cast<Word*>(to), from == nullptr ? Word() : *reinterpret_cast<const Word*>(from));
+}
 
+// A word of 16, 8, 4, 2 bytes or 1, aligned to that; zeros from null.
+TFB_HOST_DEVICE void CopyWordOf(int64_t bytes, const char* from, char* to) {
+  switch (bytes) {
+    case 16:
+      return CopyOrZero<Word16>(from, to);
+    case 8:
+      return CopyOrZero<uint64_t>(from, to);
+    case 4:
+      return CopyOrZero<uint32_t>(from, to);
+    case 2:
+      return CopyOrZero<uint16_t>(from, to);
+    default:
+      return CopyOrZero<uint8_t>(from, to);
+  }
+}
+
+struct GatherWord {
   template <class Index>
   TFB_HOST_DEVICE void operator()(const GatherJob<Index>& job, int64_t unit) const {
     const int64_t place = unit / job.words, offset = (unit - place * job.words) * job.word;
     const int64_t row = static_cast<int64_t>(job.indices[place]);
     const bool inside = row >= 0 && row < job.rows;
     const char* from = inside ? job.params + row * job.row_bytes + offset : nullptr;
-    char* to = job.out + place * job.row_bytes + offset;
-    switch (job.word) {
-      case 16:
-        return Copy<Word16>(from, to);
-      case 8:
-        return Copy<uint64_t>(from, to);
-      case 4:
-        return Copy<uint32_t>(from, to);
-      case 2:
-        return Copy<uint16_t>(from, to);
-      default:
-        return Copy<uint8_t>(from, to);
-    }
+    CopyWordOf(job.word, from, job.out + place * job.row_bytes + offset);
   }
 };
 

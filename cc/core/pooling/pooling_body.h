@@ -136,7 +136,7 @@ TFB_HOST_DEVICE V PoolWeightedColumns(const Columns<V>& in, int64_t n, Combiner 
 // Whether the rows of both sides consist of packs, and begin at multiples of their size.
 template <class T>
 bool CanPack(const PoolJob<T>& job) {
-  return job.segments.dim % Pack<T>::kSize == 0 && IsPackAligned(job.in) && IsPackAligned(job.out);
+  return (job.segments.dim | job.step()) % Pack<T>::kSize == 0 && IsPackAligned(job.in) && IsPackAligned(job.out);
 }
 
 template <class T>
@@ -160,7 +160,7 @@ struct PoolUnit {
         const int64_t n = places.end - places.begin;
         sum = s.weights != nullptr ? PoolWeightedColumns(in, n, s.combiner) : PoolColumns(in, n, s.combiner);
       }
-      StorePack(reinterpret_cast<V*>(job.out + row * s.dim + column), sum);
+      StorePack(reinterpret_cast<V*>(job.out + row * job.step() + column), sum);
     });
   }
 };

@@ -72,10 +72,31 @@ template <class T>
 void OnCard(const std::vector<PoolJob<T>>&, bool) {}
 #endif
 
-// Elements by which inputs and outputs are off a multiple of 16 bytes.
+// Elements by which inputs and outputs are off a multiple of 16 bytes, and by which rows of what is pooled, or of its
+// gradient, are apart.
 struct Shift {
-  int64_t in = 0, out = 0;
+  int64_t in = 0, out = 0, gap = 0;
 };
+
+// Rows of `dim` behind the first `shift` elements, now with a gap behind each.
+template <class T>
+Array<T> WithGaps(const Array<T>& rows, int64_t shift, int64_t dim, int64_t gap) {
+  Array<T> wide(rows.begin(), rows.begin() + shift);
+  for (int64_t at = shift; dim > 0 && at < static_cast<int64_t>(rows.size()); at += dim) {
+    wide.insert(wide.end(), rows.begin() + at, rows.begin() + at + dim);
+    wide.insert(wide.end(), gap, T(-7));
+  }
+  return wide;
+}
+template <class T>
+Array<T> WithoutGaps(const Array<T>& wide, int64_t shift, int64_t dim, int64_t gap) {
+  Array<T> rows(wide.begin(), wide.begin() + shift);
+  for (int64_t at = shift; dim > 0 && at < static_cast<int64_t>(wide.size()); at += dim + gap) {
+    rows.insert(rows.end(), wide.begin() + at, wide.begin() + at + dim);
+    for (int64_t i = dim; i < dim + gap; ++i) EXPECT_TRUE(wide[at + i] == T(-7));
+  }
+  return rows;
+}
 
 // On so many threads of the host; 0: on a card.
 template <class T>
@@ -92,11 +113,20 @@ std::vector<Array<T>> OnQueue(const std::vector<Lookup<T>>& lookups, Combiner co
     inputs.back().insert(inputs.back().begin(), shift.in, T(-7));
     jobs.push_back(job);
   }
+  auto& pooled = gradient ? inputs : results;
+  const int64_t pooled_shift = gradient ? shift.in : shift.out;
+  for (size_t i = 0; i < jobs.size() && shift.gap > 0; ++i) {
+    pooled[i] = WithGaps(pooled[i], pooled_shift, jobs[i].segments.dim, shift.gap);
+    jobs[i].pooled_step = jobs[i].segments.dim + shift.gap;
+  }
   for (size_t i = 0; i < jobs.size(); ++i) {
     jobs[i].in = inputs[i].data() + shift.in;
     jobs[i].out = results[i].data() + shift.out;
   }
   threads == 0 ? OnCard(jobs, gradient) : OnHost(jobs, gradient, threads);
+  for (size_t i = 0; i < jobs.size() && shift.gap > 0; ++i) {
+    pooled[i] = WithoutGaps(pooled[i], pooled_shift, jobs[i].segments.dim, shift.gap);
+  }
   for (auto& result : results) {
     for (int64_t i = 0; i < shift.out; ++i) EXPECT_TRUE(result[i] == T(-7));
     result.erase(result.begin(), result.begin() + shift.out);
@@ -161,7 +191,9 @@ void CheckEveryWidth() {
   for (const int64_t dim : {1, 2, 4, 6, 12, 20}) {
     std::vector<Lookup<T>> lookups;
     lookups.push_back(RowsOfAnyLength<T>(dim));
-    for (const Shift shift : {Shift{0, 0}, Shift{1, 0}, Shift{0, 1}}) ExpectCpusBits(lookups, false, shift);
+    for (const Shift shift : {Shift{0, 0}, Shift{1, 0}, Shift{0, 1}, Shift{0, 0, 4}, Shift{0, 0, 3}}) {
+      ExpectCpusBits(lookups, false, shift);
+    }
   }
 }
 TEST(PacksAndColumnsAddInOneOrder) {
@@ -218,7 +250,7 @@ TEST(GradientsOfPacksAndColumnsHaveOneOrder) {
     if (first % 4 != 2) continue;  // The PTX machine is slow.
 #endif
     for (const int64_t dim : {1, 4, 6}) {
-      for (const Shift shift : {Shift{0, 0}, Shift{1, 0}, Shift{0, 1}}) {
+      for (const Shift shift : {Shift{0, 0}, Shift{1, 0}, Shift{0, 1}, Shift{0, 0, 4}, Shift{0, 0, 1}}) {
         CheckGradientSums<float>(dim, shift, first);
         CheckGradientSums<double>(dim, shift, first);
       }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cc/core/base/host_device.h"
 #include "cc/core/pooling/segment_pooling.h"
 
 namespace tf_booster {
@@ -16,8 +17,11 @@ template <class T>
 struct PoolJob {
   PoolingSegments segments;
   int64_t ids = 0;
-  const T* in = nullptr;  // Embeddings [distinct, dim]; for the gradient that of `pooled` [rows, dim].
-  T* out = nullptr;       // pooled [rows, dim]; the gradient of the embeddings [distinct, dim].
+  const T* in = nullptr;    // Embeddings [distinct, dim]; for the gradient that of `pooled` [rows, dim].
+  T* out = nullptr;         // pooled [rows, dim]; the gradient of the embeddings [distinct, dim].
+  int64_t pooled_step = 0;  // From a row of what is pooled, or of its gradient, to the next; 0: dim.
+
+  TFB_HOST_DEVICE int64_t step() const { return pooled_step > 0 ? pooled_step : segments.dim; }
 };
 
 // Both start on `stream` and do not wait; they return null, or CUDA's message where something could not be started. The

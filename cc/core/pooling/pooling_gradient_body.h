@@ -47,7 +47,7 @@ struct PlaceTerm {
     const PoolingSegments& s = units.job.segments;
     // All of a place are asked for before one is looked at.
     const bool zero = s.zero_rows != nullptr && s.zero_rows[at.row];
-    V grad = *reinterpret_cast<const V*>(units.job.in + at.row * s.dim + column);
+    V grad = *reinterpret_cast<const V*>(units.job.in + at.row * units.job.step() + column);
     const T factor = units.factors[at.row];
     if (zero) grad = V();
     if (s.weights == nullptr) return grad *= factor;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cc/core/columns/column_copy_body.h"
 #include "cc/core/gpu/launch.h"
 #include "cc/core/gpu/pack.h"
 #include "cc/core/products/field_order.h"
@@ -42,30 +43,20 @@ struct SumColumns {
   }
 };
 
-// Some columns of a matrix into some of another.
-struct ColumnsJob {
-  int64_t units;  // rows * columns
-  int64_t columns;
-  const float* from;
-  int64_t from_step;
-  float* to;
-  int64_t to_step;
-};
-struct CopyColumns {
-  TFB_HOST_DEVICE void operator()(const ColumnsJob& job, int64_t unit) const {
-    const int64_t row = unit / job.columns, c = unit - row * job.columns;
-    StorePack(job.to + row * job.to_step + c, LoadPack(job.from + row * job.from_step + c));
-  }
-};
-
 template <class Queue>
 void SumFieldsOnQueue(Queue& queue, const Fields& in, const FieldSums& out, const std::vector<FieldCopy>& copies) {
   const int64_t count = out.columns.count;
   std::vector<ColumnsJob> jobs;
+  const auto copy = [&](int64_t rows, int64_t columns, const float* from, int64_t from_step, float* to,
+                        int64_t to_step) {
+    constexpr int64_t kFloat = sizeof(float);
+    jobs.push_back({rows, columns * kFloat, reinterpret_cast<const char*>(from), from_step * kFloat,
+                    reinterpret_cast<char*>(to), to_step * kFloat});
+  };
   float* joined = out.joined;
   const auto join = [&](const std::vector<JoinedPart>& parts) {
     for (const JoinedPart& part : parts) {
-      jobs.push_back({in.rows * part.columns, part.columns, part.data, part.columns, joined, out.join_width});
+      copy(in.rows, part.columns, part.data, part.columns, joined, out.join_width);
       joined += part.columns;
     }
   };
@@ -76,11 +67,11 @@ void SumFieldsOnQueue(Queue& queue, const Fields& in, const FieldSums& out, cons
     joined += in.fields * count;
     join(out.behind);
   }
-  for (const FieldCopy& copy : copies) {
-    const int64_t columns = copy.columns.count;
-    jobs.push_back({in.rows * in.fields * columns, columns, in.data + copy.columns.first, in.width, copy.to, columns});
+  for (const FieldCopy& apart : copies) {
+    const int64_t columns = apart.columns.count;
+    copy(in.rows * in.fields, columns, in.data + apart.columns.first, in.width, apart.to, columns);
   }
-  ForEachUnit(queue, jobs, CopyColumns());
+  CopyColumnsOnQueue(queue, jobs);
 
   bool packed = (in.width | out.columns.first | count) % Pack<float>::kSize == 0 && IsPackAligned(in.data) &&
                 IsPackAligned(out.sums) && IsPackAligned(out.square_sums);

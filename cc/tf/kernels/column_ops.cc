@@ -1,110 +1,52 @@
 // TfBoosterConcatColumns and TfBoosterSplitColumns.
-#include <cstdint>
-#include <vector>
+#include "cc/tf/kernels/column_ops.h"
 
-#include "cc/core/columns/column_copy.h"
 #include "cc/tf/kernels/tf_parallel_for.h"
-#include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/platform/errors.h"
 
 namespace tf_booster {
 namespace {
 
-using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
-using TfStatus = tensorflow::Status;
-namespace errors = tensorflow::errors;
 
-// The number of rows: the product of all dimensions but the last.
-int64_t RowsOf(const TensorShape& shape) {
-  int64_t rows = 1;
-  for (int d = 0; d + 1 < shape.dims(); ++d) rows *= shape.dim_size(d);
-  return rows;
-}
-
-// `shape` with another last dimension.
-TensorShape WithColumns(TensorShape shape, int64_t columns) {
-  shape.set_dim(shape.dims() - 1, columns);
-  return shape;
-}
-
-class ConcatColumnsOp final : public tensorflow::OpKernel {
+class ConcatColumnsOp final : public ConcatColumnsOpBase {
  public:
-  using OpKernel::OpKernel;
-
-  void Compute(OpKernelContext* ctx) override {
-    const TensorShape& first = ctx->input(0).shape();
-    OP_REQUIRES(ctx, first.dims() >= 1,
-                errors::InvalidArgument(type_string(), " '", name(), "': values[0] is a scalar; wanted columns"));
-    std::vector<Columns<const char>> parts;
-    int64_t columns = 0;
-    for (int i = 0; i < ctx->num_inputs(); ++i) {
-      const Tensor& value = ctx->input(i);
-      const int64_t own = value.dims() == first.dims() ? value.dim_size(value.dims() - 1) : -1;
-      OP_REQUIRES(ctx, own >= 0 && WithColumns(first, own) == value.shape(),
-                  errors::InvalidArgument(type_string(), " '", name(), "': values[", i, "] has shape ",
-                                          value.shape().DebugString(), ", but values[0] has ", first.DebugString(),
-                                          "; all dimensions but the last must be equal"));
-      columns += own;
-      parts.push_back({value.tensor_data().data(), own * tensorflow::DataTypeSize(value.dtype())});
-    }
-    Tensor* out = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, WithColumns(first, columns), &out));
-    TfParallelFor pf(ctx);
-    JoinColumns(parts, RowsOf(first), const_cast<char*>(out->tensor_data().data()), pf);
-  }
-};
-
-class SplitColumnsOp final : public tensorflow::OpKernel {
- public:
-  using OpKernel::OpKernel;
-
-  void Compute(OpKernelContext* ctx) override {
-    const Tensor& value = ctx->input(0);
-    OP_REQUIRES(ctx, value.dims() >= 1,
-                errors::InvalidArgument(type_string(), " '", name(), "': value is a scalar; wanted columns"));
-    std::vector<int64_t> sizes;
-    OP_REQUIRES_OK(ctx, ReadSizes(ctx->input(1), value.dim_size(value.dims() - 1), &sizes));
-    std::vector<Columns<char>> parts;
-    for (int i = 0; i < num_outputs(); ++i) {
-      Tensor* out = nullptr;
-      OP_REQUIRES_OK(ctx, ctx->allocate_output(i, WithColumns(value.shape(), sizes[i]), &out));
-      parts.push_back(
-          {const_cast<char*>(out->tensor_data().data()), sizes[i] * tensorflow::DataTypeSize(value.dtype())});
-    }
-    TfParallelFor pf(ctx);
-    SplitColumns(value.tensor_data().data(), RowsOf(value.shape()), parts, pf);
-  }
+  using ConcatColumnsOpBase::ConcatColumnsOpBase;
 
  private:
-  TfStatus ReadSizes(const Tensor& given, int64_t columns, std::vector<int64_t>* sizes) const {
-    if (given.dims() != 1 || given.NumElements() != num_outputs()) {
-      return errors::InvalidArgument(type_string(), " '", name(), "': size_splits has shape ",
-                                     given.shape().DebugString(), ", wanted [", num_outputs(), "]");
-    }
-    int64_t sum = 0, open = -1;
-    bool valid = true;
-    for (int i = 0; i < num_outputs(); ++i) {
-      const int64_t size = given.dtype() == tensorflow::DT_INT32 ? given.flat<int32_t>()(i) : given.flat<int64_t>()(i);
-      sizes->push_back(size);
-      if (size == -1 && open < 0) {
-        open = i;
-      } else {
-        valid = valid && size >= 0 && size <= columns;
-        sum += valid ? size : 0;
-      }
-    }
-    if (open >= 0) (*sizes)[open] = columns - sum;
-    if (valid && (open >= 0 ? sum <= columns : sum == columns)) return tensorflow::OkStatus();
-    return errors::InvalidArgument(type_string(), " '", name(), "': size_splits ", given.DebugString(num_outputs()),
-                                   " do not make up the ", columns, " columns of value");
+  tensorflow::Status Run(OpKernelContext* ctx, const std::vector<Columns<const char>>& parts, int64_t rows,
+                         char* wide) const override {
+    TfParallelFor pf(ctx);
+    JoinColumns(parts, rows, wide, pf);
+    return tensorflow::OkStatus();
   }
 };
 
-REGISTER_KERNEL_BUILDER(Name("TfBoosterConcatColumns").Device(tensorflow::DEVICE_CPU), ConcatColumnsOp);
-REGISTER_KERNEL_BUILDER(Name("TfBoosterSplitColumns").Device(tensorflow::DEVICE_CPU), SplitColumnsOp);
+class SplitColumnsOp final : public SplitColumnsOpBase {
+ public:
+  using SplitColumnsOpBase::SplitColumnsOpBase;
+
+ private:
+  tensorflow::Status Run(OpKernelContext* ctx, const char* wide, int64_t rows,
+                         const std::vector<Columns<char>>& parts) const override {
+    TfParallelFor pf(ctx);
+    SplitColumns(wide, rows, parts, pf);
+    return tensorflow::OkStatus();
+  }
+};
+
+#define REGISTER_COLUMNS(T)                                                                                     \
+  REGISTER_KERNEL_BUILDER(Name("TfBoosterConcatColumns").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"), \
+                          ConcatColumnsOp);                                                                     \
+  REGISTER_KERNEL_BUILDER(Name("TfBoosterSplitColumns").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"),  \
+                          SplitColumnsOp)
+REGISTER_COLUMNS(float);
+REGISTER_COLUMNS(double);
+REGISTER_COLUMNS(Eigen::half);
+REGISTER_COLUMNS(tensorflow::bfloat16);
+REGISTER_COLUMNS(int32_t);
+REGISTER_COLUMNS(int64_t);
+REGISTER_COLUMNS(bool);
+#undef REGISTER_COLUMNS
 
 }  // namespace
 }  // namespace tf_booster

@@ -3,8 +3,10 @@
 #define TF_BOOSTER_CC_TF_KERNELS_PAIR_DOTS_OP_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "cc/core/columns/column_copy.h"
 #include "cc/core/products/pair_dots.h"
 #include "cc/tf/kernels/lookup_inputs.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -88,6 +90,63 @@ class PairOp : public tensorflow::OpKernel {
  private:
   std::vector<int64_t> pairs_;
   int64_t column_ = -1;  // Where the dots' begin in a wider gradient; -1: it has no other columns.
+};
+
+// Dots that are written where a join of columns would have copied them to.
+class JoinedPairDotsOpBase : public PairOp {
+ public:
+  explicit JoinedPairDotsOpBase(tensorflow::OpKernelConstruction* ctx) : PairOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("order", &order_));
+    int num_others;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_others", &num_others));
+    std::vector<bool> named(1 + num_others, false);
+    bool fits = order_.size() == named.size();
+    for (const int64_t part : order_) {
+      fits = fits && part >= 0 && part <= num_others && !named[part];
+      if (fits) named[part] = true;
+    }
+    OP_REQUIRES(ctx, fits,
+                tensorflow::errors::InvalidArgument(ctx->def().op(), " '", ctx->def().name(),
+                                                    "': order must have each number from 0 to ", num_others, " once"));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    Vectors in;
+    OP_REQUIRES_OK(ctx, ReadVectors(ctx, &in));
+    std::vector<const tensorflow::Tensor*> others;
+    OP_REQUIRES_OK(ctx, TensorsOf(ctx, "others", 2, &others));
+    int64_t columns = 0, first = 0;
+    Copies copied;
+    for (const int64_t part : order_) {
+      if (part == 0) {
+        first = columns;
+        columns += size();
+        continue;
+      }
+      const tensorflow::Tensor& other = *others[part - 1];
+      OP_REQUIRES(ctx, other.dim_size(0) == in.rows,
+                  tensorflow::errors::InvalidArgument(type_string(), " '", name(), "': others[", part - 1, "] has ",
+                                                      other.dim_size(0), " rows, but the vectors have ", in.rows,
+                                                      "; all must have as many"));
+      const int64_t width = other.dim_size(1);
+      copied.push_back({{other.tensor_data().data(), width * static_cast<int64_t>(sizeof(float))}, columns});
+      columns += width;
+    }
+    tensorflow::Tensor* out = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {in.rows, columns}, &out));
+    OP_REQUIRES_OK(ctx, Run(ctx, in, copied, out->flat<float>().data(), columns, first));
+  }
+
+ protected:
+  // Narrow matrices, and at which column of the joined one they begin.
+  using Copies = std::vector<std::pair<Columns<const char>, int64_t>>;
+
+ private:
+  // joined: [rows, columns]; `first`: the dots' first column.
+  virtual tensorflow::Status Run(tensorflow::OpKernelContext* ctx, const Vectors& in, const Copies& copied,
+                                 float* joined, int64_t columns, int64_t first) const = 0;
+
+  std::vector<int64_t> order_;  // The parts of `joined`: 0 are the dots, 1 + i is others[i].
 };
 
 }  // namespace tf_booster

@@ -19,10 +19,6 @@ PoolingOp::PoolingOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
   if (ctx->HasAttr("grad_columns")) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("grad_columns", &grad_columns_));
     OP_REQUIRES_OK(ctx, CheckListSize(ctx, "grad_columns", grad_columns_.size(), n_, true));
-    const bool on_cpu = ctx->device_type() == tensorflow::DEVICE_CPU;
-    OP_REQUIRES(ctx, grad_columns_.empty() || on_cpu,
-                tensorflow::errors::InvalidArgument(ctx->def().op(), " '", ctx->def().name(),
-                                                    "': grad_columns are read on the CPU only"));
   }
   for (const std::string& name : combiners) {
     combiners_.push_back(name == "sum" ? Combiner::kSum : name == "mean" ? Combiner::kMean : Combiner::kSqrtN);
