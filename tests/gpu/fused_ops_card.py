@@ -236,3 +236,66 @@ def test_a_graph_that_the_passes_rewrote_trains_alike():
             return [session.run([loss, train], {ids: batch})[0] for batch in batches]
 
     np.testing.assert_allclose(losses(True), losses(False), rtol=1e-4)
+
+
+def deepfm(vectors):
+    weights, v = tf.split(tf.stack(vectors, 1), [1, 7], 2)
+    pairs = tf.square(tf.reduce_sum(v, 1)) - tf.reduce_sum(tf.square(v), 1)
+    deep = tf.sin(tf.concat([tf.reshape(v, [-1, 42]), tf.reduce_sum(weights, 1)], 1))
+    return tf.reduce_sum(pairs, 1) + tf.reduce_sum(deep, 1)
+
+
+def dlrm(vectors):
+    stacked = tf.stack(vectors, 1)
+    dots = tf.reshape(tf.matmul(stacked, stacked, transpose_b=True), [-1, 36])
+    return tf.reduce_sum(tf.sin(tf.concat([vectors[0], tf.gather(dots, [6, 12, 13, 20], axis=1)], 1)), 1)
+
+
+def wide_and_deep(vectors):
+    return tf.reduce_sum(tf.sin(tf.concat(vectors, 1)), 1)
+
+
+@pytest.mark.parametrize(
+    "model, types",
+    [
+        (deepfm, "JoinedPoolLookups FieldSums FieldSumsGrad PoolLookupsGrad MultiSparseApplyAdagrad"),
+        (dlrm, "PoolLookups JoinedPairDots PairDotsGrad PoolLookupsGrad MultiSparseApplyAdagrad"),
+        (wide_and_deep, "JoinedPoolLookups PoolLookupsGrad MultiSparseApplyAdagrad"),
+    ],
+)
+def test_models_train_alike_by_ops_on_the_card(model, types):
+    """Each of these ops runs on the card, and nothing is joined or taken apart by an op of its own."""
+    ids, batches = rng.randint(0, 30, (3, 20, 6)), 3
+
+    def losses(fused):
+        with tf.Graph().as_default() as graph, tf.device(DEVICE):
+            tf.compat.v1.set_random_seed(1)
+            fed = tf.compat.v1.placeholder(tf.int64, [None, 6])
+            vectors = []
+            for i in range(6):
+                table = tf.compat.v1.get_variable(f"t{i}", [30, 8], use_resource=True)
+                sparse = tf.sparse.from_dense(fed[:, i : i + 1] + 1)
+                sparse = tf.SparseTensor(sparse.indices, sparse.values - 1, sparse.dense_shape)
+                pooled = tf.nn.safe_embedding_lookup_sparse(table, sparse)
+                pooled.set_shape([None, 8])
+                vectors.append(pooled)
+            loss = tf.reduce_mean(tf.square(model(vectors) - 1.0))
+            train = tf.compat.v1.train.AdagradOptimizer(0.05).minimize(loss)
+            tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TRAIN_OP, train)
+            initialize = tf.compat.v1.global_variables_initializer()
+            if fused:
+                tf_booster.rewrite_graph(graph)
+        config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
+        with tf.compat.v1.Session(graph=graph, config=config) as session:
+            session.run(initialize)
+            options = tf.compat.v1.RunOptions(output_partition_graphs=True)
+            found = tf.compat.v1.RunMetadata()
+            values = [session.run([loss, train], {fed: ids[i]}, options, found)[0] for i in range(batches)]
+        nodes = [node for part in found.partition_graphs for node in part.node]
+        return values, {
+            node.op[len("TfBooster") :] for node in nodes if "GPU" in node.device and "TfBooster" in node.op
+        }
+
+    (got, on_card), (want, _) = losses(True), losses(False)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    assert set(types.split()) <= on_card and not on_card & {"ConcatColumns", "SplitColumns"}

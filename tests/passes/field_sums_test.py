@@ -143,6 +143,33 @@ def test_a_join_that_needs_what_the_sums_do_not():
             assert session.run(deep, {fed: np.ones((ROWS, 2))}).shape == (ROWS, 3)
 
 
+@pytest.mark.parametrize("train", [True, False])
+def test_a_join_with_what_the_other_part_of_the_split_becomes(train):
+    """The op gives that part out, so it cannot wait for it: the join stays."""
+
+    def build():
+        weights, v = tf.split(embeddings(DIM + 1), [1, DIM], 2)
+        deep = tower(tf.reshape(v, [-1, FIELDS * DIM]), tf.reduce_sum(weights, 1), numbers(2))
+        logits = interaction(v) + tf.reduce_sum(deep, 1, keepdims=True)
+        return trained(tf.reduce_sum(tf.sin(logits)), logits) if train else [logits]
+
+    outcome = check_same(build, [FieldSums()])
+    (change,) = outcome.report.passes[0].changes
+    assert change.endswith("sums over 18 fields by one op")
+
+
+def test_a_part_of_the_split_that_the_sums_wait_for():
+    """Then nothing is done: the new op would wait for itself."""
+
+    def build():
+        weights, v = tf.split(embeddings(DIM + 1), [1, DIM], 2)
+        with tf.control_dependencies([tf.reduce_sum(weights)]):
+            sums = tf.reduce_sum(v, 1)
+        return [tf.square(sums) - tf.reduce_sum(tf.square(v), 1), tf.reduce_sum(weights, 1)]
+
+    assert "would wait for itself" in check_same(build, [FieldSums()]).report.passes[0].skipped[0][1]
+
+
 def test_two_machines_and_equal_splits():
     def build():
         first, second = tf.split(embeddings(2 * DIM), 2, axis=-1)

@@ -1,6 +1,7 @@
 """The passes together: order, switches, one that fails."""
 
 import logging
+import re
 
 import pytest
 import tensorflow as tf
@@ -113,6 +114,24 @@ def test_what_a_pass_does_not_ensure_is_undone(graph):
     end = build()
     report = pipelines.rewrite(graph, options.Options(), only=[NegToAbs(ensure=False)])
     assert end.inputs[0].op.type == "Neg" and "not what it was meant" in report.passes[0].skipped[0][1]
+
+
+def test_a_pass_that_makes_a_cycle_is_undone(graph):
+    """TensorFlow would refuse to run such a graph."""
+    end = build()
+
+    class Turn(Later):
+        def run(self, view):
+            old = end.inputs[0].op
+            with view.inserting(old.device):
+                new = tf.abs(old.outputs[0])
+            view.redirect(old.inputs[0], new)
+            return PassResult(self.name, modified=True)
+
+    was = end.inputs[0].op.inputs[0]
+    report = pipelines.rewrite(graph, options.Options(), only=[Turn()])
+    assert end.inputs[0].op.inputs[0] is was
+    assert re.search("Op 'Abs.*would wait for itself", report.passes[0].skipped[0][1])
 
 
 def test_an_interrupt_is_raised_and_undone(graph):

@@ -155,11 +155,11 @@ def _wide_of(view: GraphView, vectors: tf.Tensor) -> _Wide:
 
 
 def _find_joins(view: GraphView, machines: Sequence[_Machine], live: Set[int]) -> None:
-    """Gives each machine the join that may be made by the same op: one that does not wait for the sums, and needs the same sources."""
+    """Gives each machine the join that may be made by the same op: one that waits neither for the sums nor for another part of the split, and needs the same sources."""
     number = view.index().number
     units = []
     for machine in machines:
-        joins = [op for op in _joins_of(view, machine.vectors) if view.runs_on_cpu(op) == _is_on_cpu(view, machine)]
+        joins = [op for op in _joins_of(view, machine) if view.runs_on_cpu(op) == _is_on_cpu(view, machine)]
         join = next((op for op in joins if number[op] in live), None)
         if join is not None:
             units += [
@@ -175,17 +175,20 @@ def _is_on_cpu(view: GraphView, machine: _Machine) -> bool:
     return view.runs_on_cpu(machine.squares[0])
 
 
-def _joins_of(view: GraphView, vectors: tf.Tensor) -> List[tf.Operation]:
+def _joins_of(view: GraphView, machine: _Machine) -> List[tf.Operation]:
     """What puts the vectors, one after another, beside other matrices, and would be left to TensorFlow by the pass columns."""
     found = []
-    for flat in _flat(vectors):
+    # The new op gives out the other parts of the split: what is made of them cannot be an input of it.
+    behind = view.downstream([machine.wide.split]) if machine.wide.split is not None else set()
+    for flat in _flat(machine.vectors):
         for op in readers(flat):
             if op.type != "ConcatV2" or not is_ours(view, op) or joins_columns(view, op):
                 continue
             parts = [skip_identity(part) for part in op.inputs[:-1]]
             known = all(part.shape.rank == 2 and part.shape[1] is not None for part in parts)
             once = sum(1 for part in parts if part is flat) == 1
-            if known and once and integer_value(op.inputs[-1]) in (1, -1):
+            before = not any(part is not flat and part.op in behind for part in parts)
+            if known and once and before and integer_value(op.inputs[-1]) in (1, -1):
                 found.append(op)
     return found
 

@@ -41,6 +41,7 @@ from tf_booster.parallel import ranks
 from tf_booster.parallel.collectives import count_by_kind
 from tf_booster.passes.base import Pass, PassResult, RewriteError, nothing_found
 from tf_booster.passes.columns import Columns
+from tf_booster.passes.components import components
 from tf_booster.passes.dense_collectives import DenseCollectives
 from tf_booster.passes.embedding_pipeline import EmbeddingPipeline, step_fetches
 from tf_booster.passes.fetches import executed, fetches_of
@@ -196,8 +197,10 @@ def _run(p: Pass, view: GraphView) -> PassResult:
     try:
         if not p.requires(view):
             return PassResult(p.name, note=nothing_found(p))
+        first_made = len(view.index().ops)
         result = p.run(view)
         p.ensures(view)
+        _check_order(view, first_made)
         view.commit()
         if not (result.modified or result.skipped or result.note):
             result.note = nothing_found(p)
@@ -211,6 +214,16 @@ def _run(p: Pass, view: GraphView) -> PassResult:
         return PassResult(
             p.name, skipped=[(p.name, f"failed and is undone: {type(error).__name__}: {error}; {remedy}")]
         )
+
+
+def _check_order(view: GraphView, first_made: int) -> None:
+    """Raises RewriteError if an op from this number on waits for itself: TensorFlow would refuse the graph, and with it the program."""
+    index = view.index()
+    for component in components(index.before, range(first_made, len(index.ops))):
+        on_cycle = len(component) > 1 or component[0] in index.before[component[0]]
+        new = next((number for number in component if number >= first_made), None)
+        if on_cycle and new is not None and not any(index.ops[number].type == "NextIteration" for number in component):
+            raise RewriteError(f"Op '{index.ops[new].name}' would wait for itself.")
 
 
 def _obstacle(graph: tf.Graph) -> str:
