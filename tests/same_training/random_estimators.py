@@ -49,8 +49,15 @@ def draw(seed: int) -> Dict[str, Any]:
         "in_tower": of.random() < 0.6,
     }
 
+    of_wiring = random.Random(f"wiring {seed}")
+    wiring = {
+        "first_in_tower": of_wiring.choice(["no", "sum", "flat"]),
+        "beside": of_wiring.choice(["nothing", "joined again", "crossed", "sliced", "gated", "attention", "waits"]),
+    }
+
     return {
         "seed": seed,
+        "wiring": wiring,
         "interaction": of.choice([None, interaction, interaction]),
         "features": [feature(i) for i in range(r.randint(1, 7))],
         "numbers": r.choice([0, 1, 3]),

@@ -7,7 +7,7 @@ import pytest
 from random_estimators import check, draw
 
 
-@pytest.mark.seeds(2, 5, 13, 28)
+@pytest.mark.seeds(2, 5, 13, 28, 1011)
 def test_equal(seed):
     print(draw(seed))  # Shown if it fails.
     check(seed)

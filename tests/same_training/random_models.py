@@ -83,13 +83,16 @@ def interaction(case: Dict[str, Any], features: Dict[str, Any]) -> Any:
         vectors = tf.stack(rows, 1)
     else:
         vectors = tf.reshape(tf.concat(rows, 1), [-1, len(rows), width])
-    logits = []
+    logits, tower = [], []
     if how["first_order"] == "in front":
         first, vectors = tf.split(vectors, [1, columns], axis=2)
         logits.append(tf.reduce_sum(first, 1))
     elif how["first_order"] == "behind":
         vectors, first = tf.split(vectors, [columns, 1], axis=-1)
         logits.append(tf.reduce_sum(first, [1, 2])[:, tf.newaxis])
+    if how["first_order"] != "none" and case["wiring"]["first_in_tower"] != "no":
+        flat = case["wiring"]["first_in_tower"] == "flat"
+        tower.append(tf.reshape(first, [-1, len(rows)]) if flat else tf.reduce_sum(first, 1))
     keep = how["written"] == "keepdims"
     total = tf.reduce_sum(vectors, 1, keepdims=keep)
     squares = vectors * vectors if how["written"] == "product" else tf.square(vectors)
@@ -97,10 +100,33 @@ def interaction(case: Dict[str, Any], features: Dict[str, Any]) -> Any:
     pairs = tf.squeeze(pairs, 1) if keep else pairs
     if how["sums_up"]:
         logits.append(tf.reduce_sum(pairs, 1, keepdims=True))
-    tower = [] if how["sums_up"] else [pairs]
+    if not how["sums_up"]:
+        tower.append(pairs)
     if how["in_tower"]:
         tower.append(tf.reshape(vectors, [-1, len(rows) * columns]))
-    return logits, tower
+    # A tower of its own, as most have it.
+    return logits, [tf.concat(tower, 1)] if len(tower) > 1 else tower
+
+
+def beside(how: str, inputs: Any) -> Any:
+    """What a model makes of its features' vectors beside the join that the tower reads, as people do."""
+    if how == "joined again":
+        return [v1.layers.dense(tf.concat(inputs[::-1], 1), 3, tf.nn.tanh)]
+    if how == "crossed":  # A layer of a deep and cross network.
+        x = tf.concat(inputs, 1)
+        return [x * v1.layers.dense(x, 1, use_bias=False) + x]
+    if how == "sliced":
+        x = tf.concat(inputs, 1)
+        return [x[:, :1] * x[:, -1:], tf.reduce_mean(x, 1, keepdims=True)]
+    if how == "gated":
+        return [inputs[-1] * v1.layers.dense(inputs[0], inputs[-1].shape[1], tf.nn.sigmoid)]
+    if how == "attention":
+        projected = tf.stack([v1.layers.dense(x, 4) for x in inputs], 1)
+        return [tf.reduce_sum(tf.nn.softmax(v1.layers.dense(projected, 1), 1) * projected, 1)]
+    if how == "waits":
+        with tf.control_dependencies([tf.debugging.assert_all_finite(inputs[0], "not finite")]):
+            return [tf.identity(inputs[-1]), tf.sin(inputs[0])]
+    return []
 
 
 def logits_of(case: Dict[str, Any], features: Dict[str, Any], training: bool) -> Any:
@@ -109,7 +135,7 @@ def logits_of(case: Dict[str, Any], features: Dict[str, Any], training: bool) ->
     if case["numbers"]:
         inputs.append(features["numbers"])
     interacting, tower = interaction(case, features) if case["interaction"] else ([], [])
-    hidden = tf.concat([*tower, *inputs], 1)
+    hidden = tf.concat([*tower, *inputs, *beside(case["wiring"]["beside"], inputs)], 1)
     for i, width in enumerate(case["layers"]):
         hidden = v1.layers.dense(hidden, width, getattr(tf.nn, case["activation"]))
         if case["normalized"]:
