@@ -136,10 +136,9 @@ def _may_join(view: GraphView, maker: tf.Operation, join: tf.Operation) -> bool:
         return False
     parts = list(join.inputs)[:-1]
     once = sum(1 for part in parts if part.op is maker) == 1
-    plain = all(view.is_plain(op, _JOINED) for op in (maker, join)) and view.runs_on_cpu(maker) == view.runs_on_cpu(
-        join
-    )
-    return once and plain and all(part.shape.rank == 2 for part in parts)
+    plain = all(view.is_plain(op, _JOINED) for op in (maker, join))
+    beside = view.runs_on_cpu(maker) == view.runs_on_cpu(join)
+    return once and plain and beside and all(part.shape.rank == 2 for part in parts)
 
 
 def _write_joined(view: GraphView, maker: tf.Operation, join: tf.Operation) -> None:

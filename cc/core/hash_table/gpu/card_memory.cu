@@ -2,6 +2,9 @@
 
 #include <cuda_runtime.h>
 
+#include <mutex>
+#include <unordered_map>
+
 #include "cc/core/hash_table/memory_limit.h"
 
 namespace tf_booster {
@@ -13,15 +16,35 @@ class Pinned final : public Allocator {
     int64_t left = 0;
     if (!MachineMemory()->Grant(static_cast<int64_t>(bytes), &left)) return nullptr;
     void* memory = nullptr;
-    if (cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped) == cudaSuccess) return memory;
+    int card = 0;
+    if (cudaGetDevice(&card) == cudaSuccess &&
+        cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped) == cudaSuccess) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      card_of_[memory] = card;
+      return memory;
+    }
     cudaGetLastError();  // Or the next launch would report it.
     return nullptr;
   }
+
+  // A table may end in a thread that has another card.
   void Free(void* memory, size_t) override {
     if (memory == nullptr) return;
+    int own = 0, card = 0;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      card = card_of_.extract(memory).mapped();
+    }
+    cudaGetDevice(&own);
+    cudaSetDevice(card);
     cudaDeviceSynchronize();
     cudaFreeHost(memory);
+    cudaSetDevice(own);
   }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<void*, int> card_of_;  // Of the thread that asked for the memory: a table's own.
 };
 
 }  // namespace
@@ -33,8 +56,8 @@ int64_t CardBytes() {
 }
 
 Allocator* PinnedMemory() {
-  static Pinned memory;
-  return &memory;
+  static Pinned* const memory = new Pinned;  // Never destroyed: a table may outlive the statics of a process that ends.
+  return memory;
 }
 
 }  // namespace tf_booster

@@ -1,6 +1,5 @@
 // Which rows are on the card, of a table with room for some of them; and memory of the host that ends.
 #include <map>
-#include <mutex>
 
 #include "cc/core/base/capped_allocator.h"
 #include "cc/core/gpu/host_queue.h"
