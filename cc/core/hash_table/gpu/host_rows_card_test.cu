@@ -6,7 +6,6 @@
 namespace tf_booster::contract {
 
 GPU_CONTRACT(RandomOperations, GpuTablesWithHostRows)
-GPU_CONTRACT(ThreadsLeaveNoTrace, GpuTablesWithHostRows)
 GPU_CONTRACT(HandlesAreNeverWrong, GpuTablesWithHostRows)
 GPU_CONTRACT(EvictsDownToMaxRows, GpuTablesWithHostRows)
 GPU_CONTRACT(ExportsAndImports, GpuTablesWithHostRows)
