@@ -178,8 +178,7 @@ def _is_on_cpu(view: GraphView, machine: _Machine) -> bool:
 def _joins_of(view: GraphView, machine: _Machine) -> List[tf.Operation]:
     """What puts the vectors, one after another, beside other matrices, and would be left to TensorFlow by the pass columns."""
     found = []
-    # The new op gives out the other parts of the split: what is made of them cannot be an input of it.
-    behind = view.downstream([machine.wide.split]) if machine.wide.split is not None else set()
+    index, split = view.index(), machine.wide.split
     for flat in _flat(machine.vectors):
         for op in readers(flat):
             if op.type != "ConcatV2" or not is_ours(view, op) or joins_columns(view, op):
@@ -187,8 +186,11 @@ def _joins_of(view: GraphView, machine: _Machine) -> List[tf.Operation]:
             parts = [skip_identity(part) for part in op.inputs[:-1]]
             known = all(part.shape.rank == 2 and part.shape[1] is not None for part in parts)
             once = sum(1 for part in parts if part is flat) == 1
-            before = not any(part is not flat and part.op in behind for part in parts)
-            if known and once and before and integer_value(op.inputs[-1]) in (1, -1):
+            if not known or not once or integer_value(op.inputs[-1]) not in (1, -1):
+                continue
+            # The new op gives out the other parts of the split: what is made of them cannot be an input of it.
+            others = [part.op for part in parts if part is not flat]
+            if split is None or index.number[split] not in index.upstream(others):
                 found.append(op)
     return found
 

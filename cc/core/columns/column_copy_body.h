@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "cc/core/columns/column_copy_gpu.h"
-#include "cc/core/gpu/multi_gather_body.h"
+#include "cc/core/gpu/launch.h"
+#include "cc/core/gpu/words.h"
 
 namespace tf_booster {
 namespace gpu {
@@ -23,8 +24,7 @@ void CopyColumnsOnQueue(Queue& queue, std::vector<ColumnsJob> jobs) {
   for (ColumnsJob& job : jobs) {
     const uintptr_t all = reinterpret_cast<uintptr_t>(job.from) | reinterpret_cast<uintptr_t>(job.to) |
                           static_cast<uintptr_t>(job.width | job.from_step | job.to_step);
-    job.word = 16;
-    while (all % static_cast<uintptr_t>(job.word) != 0) job.word /= 2;
+    job.word = WidestWord(all);
     job.units = job.rows * (job.width / job.word);
   }
   ForEachUnit(queue, jobs, CopyColumns());

@@ -6,7 +6,7 @@
 
 #include "cc/core/gpu/launch.h"
 #include "cc/core/gpu/multi_copy_gpu.h"
-#include "cc/core/gpu/multi_gather_body.h"
+#include "cc/core/gpu/words.h"
 
 namespace tf_booster {
 namespace gpu {
@@ -28,8 +28,7 @@ template <class Queue>
 void MultiCopy(Queue& queue, std::vector<CopyJob> jobs) {
   for (CopyJob& job : jobs) {
     const uintptr_t all = reinterpret_cast<uintptr_t>(job.from) | reinterpret_cast<uintptr_t>(job.to);
-    job.word = 16;
-    while (all % static_cast<uintptr_t>(job.word) != 0) job.word /= 2;
+    job.word = WidestWord(all);
     job.units = CeilDiv(job.room, job.word);
   }
   ForEachUnit(queue, jobs, CopyWord());

@@ -12,7 +12,8 @@
 
 #include <cstdint>
 
-#include "cc/core/gpu/multi_gather_body.h"
+#include "cc/core/gpu/launch.h"
+#include "cc/core/gpu/words.h"
 #include "cc/core/hash_table/gpu/device_index.h"
 #include "cc/core/hash_table/hash_table.h"
 #include "cc/core/hash_table/initializer.h"
@@ -205,10 +206,9 @@ struct FloatCopy {
   int64_t word_bytes = 4;
 
   FloatCopy() = default;
-  FloatCopy(int64_t columns, const void* array) : columns(columns), word_bytes(16) {
-    const uintptr_t all = static_cast<uintptr_t>(columns) * sizeof(float) | reinterpret_cast<uintptr_t>(array);
-    while (all % static_cast<uintptr_t>(word_bytes) != 0) word_bytes /= 2;
-  }
+  FloatCopy(int64_t columns, const void* array)
+      : columns(columns),
+        word_bytes(WidestWord(static_cast<uintptr_t>(columns) * sizeof(float) | reinterpret_cast<uintptr_t>(array))) {}
 
   template <class Word>
   TFB_HOST_DEVICE void By(const Group& group, const float* from, float* to) const {
