@@ -30,6 +30,7 @@ class Options:
     check_numerics: bool = False
     seed: Optional[int] = None
     table_memory_fraction: float = 0.75
+    table_directory: Optional[str] = None
     watchdog: float = 30
     watchdog_abort: float = 0
     disable_passes: Tuple[str, ...] = ()
@@ -109,6 +110,7 @@ _RULES: Dict[str, _Rule] = {
     "check_numerics": _Rule(_ON_OFF),
     "seed": _Rule((None,), lambda v: _is_int(v) and -(2**63) <= v < 2**63, "None or an integer of 64 bits"),
     "table_memory_fraction": _Rule(kind=_is_fraction, wanted="a number between 0 and 1"),
+    "table_directory": _Rule((None,), lambda v: isinstance(v, str) and v != "", "None or the name of a folder"),
     "watchdog": _Rule(kind=_is_seconds, wanted="seconds, 0 for none"),
     "watchdog_abort": _Rule(kind=_is_seconds, wanted="seconds, 0 for never"),
     "disable_passes": _Rule(kind=_is_passes, wanted=f"a list of names out of {', '.join(map(repr, PASSES))}"),

@@ -18,7 +18,7 @@ from tf_booster.passes.base import PassResult
 from tf_booster.passes.graph_summary import GraphSummary
 
 # The outputs of TableStats, in their order, before the last one: whether the table is on a GPU. A table's entry has them once a session on the graph has ended, None before.
-STATS = ("rows", "pending", "evicted", "step", "index_capacity", "bytes", "host_bytes")
+STATS = ("rows", "pending", "evicted", "step", "index_capacity", "bytes", "host_bytes", "disk_bytes")
 
 
 @dataclasses.dataclass(frozen=True)

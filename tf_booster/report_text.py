@@ -155,5 +155,6 @@ def _describe_stats(table: Dict[str, Any]) -> str:
         f"; at the end {table['rows']} rows, {table['pending']} keys not admitted yet, {table['evicted']} evicted, "
         f"{mebibytes(table['bytes'])}"
         + (f", {mebibytes(table['host_bytes'])} of them rows in the host's memory" if table["host_bytes"] else "")
+        + (f", {mebibytes(table['disk_bytes'])} of them rows on a disk" if table["disk_bytes"] else "")
         + (f" ({table['overhead_bytes_per_row']:.0f} B a row beyond row and key)" if table["rows"] else "")
     )

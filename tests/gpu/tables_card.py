@@ -30,7 +30,7 @@ OPTIMIZERS = {
 class Model:
     """Tables whose gradient is known to the last bit: the loss is linear in their rows, with weights whose sums are exact in any order."""
 
-    def __init__(self, device, optimizer="adagrad", dim=16, tables=1, memory_fraction=0.75, **settings):
+    def __init__(self, device, optimizer="adagrad", dim=16, tables=1, memory_fraction=0.75, directory=None, **settings):
         with tf.Graph().as_default() as self.graph:
             v1.set_random_seed(5)
             self.ids = v1.placeholder(tf.int64, [None])
@@ -42,7 +42,8 @@ class Model:
             loss = tf.add_n([tf.reduce_sum(rows * weights) for rows in self.rows])
             self.train = OPTIMIZERS[optimizer]().minimize(loss)
             self.initialize = v1.global_variables_initializer()
-            self.report = pipelines.rewrite(self.graph, Options(device=device, table_memory_fraction=memory_fraction))
+            options = Options(device=device, table_memory_fraction=memory_fraction, table_directory=directory)
+            self.report = pipelines.rewrite(self.graph, options)
             first, self.stats = self.tables[0], registry.rewritten(self.graph)["t0"].stats
             self.found, self.erased = first.find(self.keys), first.erase(self.keys)
             self.assign, self.clear = first.insert_or_assign(self.keys, self.values), first.clear()
@@ -166,6 +167,14 @@ def test_rows_in_host_memory(settings):
     train(models, steps=70, size=100, distinct=20_000)
     stats = [dict(zip(STATS, model.session.run(model.stats))) for model in models]
     assert 0 < stats[0]["host_bytes"] < stats[0]["bytes"] and stats[1]["host_bytes"] == 0
+
+
+def test_a_disk_is_for_tables_in_host_memory(tmp_path):
+    models = pair(memory_fraction=0, directory=str(tmp_path))
+    train(models, steps=3)
+    stats = [dict(zip(STATS, model.session.run(model.stats))) for model in models]
+    assert stats[0]["disk_bytes"] == 0 < stats[1]["disk_bytes"]
+    assert ["table_directory" in str(model.report) for model in models] == [True, False]
 
 
 def test_keys_by_hand():

@@ -60,7 +60,7 @@ def test_static_shapes():
         assert found.values.shape.as_list() == [None, 7, 4] and found.found.shape.as_list() == [None, 7]
         assert ops.tf_booster_table_find_or_insert(handle, ids, dim=4).shape.as_list() == [None, 7, 4]
         assert ops.tf_booster_table_size(handle).shape.as_list() == []
-        assert ops.tf_booster_table_stats(handle).shape.as_list() == [8]
+        assert ops.tf_booster_table_stats(handle).shape.as_list() == [9]
         assert ops.tf_booster_table_erase(handle, [1]).shape.as_list() == []
         (exported,) = layout.tables_of(ops.tf_booster_table_export(handle, N=1, S=0, dim=4))
         assert exported.values.shape.as_list() == [None, 4] and exported.keys.shape.as_list() == [None]
@@ -84,9 +84,9 @@ def test_erase_counts_rows_once_and_clear_removes_all(table):
 def test_stats(table):
     t = table()
     t.assign([1, 2, 3], rows_of([1, 2, 3], 2))
-    rows, pending, evicted, step, capacity, size, host, on_gpu = t("stats")
+    rows, pending, evicted, step, capacity, size, host, disk, on_gpu = t("stats")
     assert (rows, pending, evicted, step) == (3, 0, 0, 0)
-    assert capacity >= 3 and size >= 3 * 2 * 4 and host == on_gpu == 0
+    assert capacity >= 3 and size >= 3 * 2 * 4 and host == disk == on_gpu == 0
 
 
 def test_eager_calls(table):

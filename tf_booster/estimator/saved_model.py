@@ -1,7 +1,7 @@
-"""Takes the cut-off stand-ins out of an exported graph, and the card off its tables.
+"""Takes the cut-off stand-ins out of an exported graph, and this machine's card and disk off its tables.
 
 A graph loses no ops, so the rewrite only cuts stand-ins off. An export is a message, and there they can go. It may be served where no
-card is, so there TensorFlow places the tables.
+card is, so there TensorFlow places the tables, and they are in memory.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ def finish_last(builder: Any, graph: tf.Graph) -> None:
     meta_graph = _compat.added_meta_graph(builder)
     prune(meta_graph, removed_variables(graph))
     forget_card(meta_graph)
+    forget_disk(meta_graph)
 
 
 def prune(meta_graph: Any, variables: Iterable[str]) -> int:
@@ -60,6 +61,13 @@ def forget_card(meta_graph: Any) -> int:
             node.device = ""
             freed += 1
     return freed
+
+
+def forget_disk(meta_graph: Any) -> None:
+    """Takes the folder of rows on a disk out of the tables: where the graph is served there is none of that name."""
+    for node in meta_graph.graph_def.node:
+        if node.op == "TfBoosterHashTable":
+            node.attr["directory"].s = b""
 
 
 def _forget_colocation(node: Any, gone: Set[str]) -> None:

@@ -33,9 +33,10 @@ class RanksDiffer(RuntimeError):
 
 
 def note_options(options: Mapping[str, Any]) -> None:
-    """The options of enable_gpu_booster, which all ranks must give alike."""
+    """The options of enable_gpu_booster, which all ranks must give alike, but for those of a process or a machine."""
     _options.clear()
-    _options.update({name: repr(value) for name, value in options.items() if not name.startswith("watchdog")})
+    own = ("watchdog", "watchdog_abort", "table_directory")
+    _options.update({name: repr(value) for name, value in options.items() if name not in own})
 
 
 def agree(graph: tf.Graph) -> None:

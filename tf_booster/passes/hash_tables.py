@@ -12,6 +12,7 @@ from tf_booster.passes import table_edit, users_table_reductions
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, removed_variables, variable_handle_op
 from tf_booster.passes.table_exchange_plan import Partition
+from tf_booster.passes.table_placement import DEFAULT_ROOMS, NO_DISK, RowRooms
 from tf_booster.passes.table_plan import STAND_IN_IDS, STAND_IN_TABLE, RewritePlan, plan_rewrite
 
 
@@ -24,7 +25,7 @@ class HashTables(Pass):
       gradient_reduction: "average" or "sum" over ranks, for losses that no canned head made.
       fuse: whether tables that are alike become one, and their lookups and updates one op each.
       device: the option: where tables live.
-      memory_fraction: how much of a card's memory the rows of tables may take.
+      rooms: where rows of tables are.
     """
 
     name = "hash_tables"
@@ -38,10 +39,10 @@ class HashTables(Pass):
         gradient_reduction: str = AVERAGE,
         fuse: bool = True,
         device: str = "auto",
-        memory_fraction: float = 0.75,
+        rooms: RowRooms = DEFAULT_ROOMS,
     ):
         self._seed, self._check_numerics, self._reduction = seed, check_numerics, gradient_reduction
-        self._fuse, self._device, self._memory_fraction = fuse, device, memory_fraction
+        self._fuse, self._device, self._rooms = fuse, device, rooms
 
     def requires(self, view: GraphView) -> bool:
         """Whether the graph has lookups, or tables, that are not rewritten yet."""
@@ -66,9 +67,11 @@ class HashTables(Pass):
             raise RewriteError(str(error)) from error
         reduction = loss_reduction(view.graph, self._reduction).kind
         partition = Partition(place.rank, place.size, place.partition, reduction)
-        table_edit.execute(view, plan, self._check_numerics, partition, self._memory_fraction, result)
+        table_edit.execute(view, plan, self._check_numerics, partition, self._rooms, result)
         result.skipped.extend(plan.fusion.apart)
         result.skipped.extend((t.name, t.placement.reason) for t in plan.tables if t.placement.reason)
+        if self._rooms.directory:
+            result.skipped.extend((t.name, NO_DISK) for t in plan.tables if t.placement.kind == "gpu")
         return result
 
     def ensures(self, view: GraphView) -> None:

@@ -59,6 +59,7 @@ from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.pair_dots import PairDots
 from tf_booster.passes.small_matmuls import SmallMatMuls
 from tf_booster.passes.sparse_lookups import SparseLookups
+from tf_booster.passes.table_placement import RowRooms
 from tf_booster.passes.variable_gathers import VariableGathers
 from tf_booster.passes.variable_memory import variable_memory
 from tf_booster.passes.variable_updates import VariableUpdates
@@ -80,7 +81,7 @@ def passes(options: Options) -> List[Pass]:
                 options.gradient_reduction,
                 fuse=options.fuse_tables is not False,
                 device=options.device,
-                memory_fraction=options.table_memory_fraction,
+                rooms=RowRooms(options.table_memory_fraction, options.table_directory or ""),
             ),
         ),
         (ranks.current().size > 1, DenseCollectives(ranks.current().size, options.gradient_reduction)),

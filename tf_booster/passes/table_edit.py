@@ -17,7 +17,7 @@ from tf_booster.passes.graph_view import GraphView, add_control_input, set_devic
 from tf_booster.passes.table_exchange import ExchangedProbes, GradientExchange
 from tf_booster.passes.table_exchange_plan import Partition, eviction_note, own_limit, sightings_note
 from tf_booster.passes.table_fusion import FusedTable, GatherPlan
-from tf_booster.passes.table_placement import HOST
+from tf_booster.passes.table_placement import HOST, RowRooms
 from tf_booster.passes.table_plan import RewritePlan
 from tf_booster.passes.table_probes import Probes, scope
 from tf_booster.passes.table_uses import TablePlan
@@ -33,14 +33,14 @@ def execute(
     plan: RewritePlan,
     check_numerics: bool,
     partition: Partition,
-    memory_fraction: float,
+    rooms: RowRooms,
     result: PassResult,
 ) -> None:
     """Edits the graph; `result` gets a line for each change."""
     entries: Dict[str, registry.RewrittenTable] = {}
     reads: List[Tuple[tf.Operation, tf.Operation]] = []
     all_fused = plan.fusion.resources
-    resources = [_make_resource(view, fused, partition, memory_fraction) for fused in all_fused]
+    resources = [_make_resource(view, fused, partition, rooms) for fused in all_fused]
     for fused, resource in zip(all_fused, resources):
         for entry in _entries(view, fused, resource):
             registry.add_rewritten(view.graph, entry)
@@ -117,7 +117,7 @@ def _scope(table: Union[TablePlan, FusedTable]) -> str:
     return scope(table.name)
 
 
-def _make_resource(view: GraphView, fused: FusedTable, partition: Partition, memory_fraction: float) -> tf.Tensor:
+def _make_resource(view: GraphView, fused: FusedTable, partition: Partition, rooms: RowRooms) -> tf.Tensor:
     if fused.existing is not None:
         return fused.existing.resource
     update, specs = fused.tables[0].update, [table.spec for table in fused.tables]
@@ -137,7 +137,8 @@ def _make_resource(view: GraphView, fused: FusedTable, partition: Partition, mem
             max_rows=[spec.max_rows or 0 for spec in specs],
             evictions=[spec.eviction.policy for spec in specs],
             eviction_args=[own_limit(spec.eviction, partition) for spec in specs],
-            memory_fraction=memory_fraction,
+            memory_fraction=rooms.fraction,
+            directory=rooms.directory,
             name=f"{_scope(fused)}/table",
         )
 

@@ -25,6 +25,9 @@ NO_GPU = "TensorFlow sees no GPU"
 NO_KERNELS = "the native library was built without CUDA; build it where nvcc 12 or later is (make lib)"
 _RANKS = "in host memory: rows and gradients of several ranks are exchanged through it; device='gpu' puts it on the card all the same"
 _PINNED = "in host memory, where the program's tf.device put it; device='gpu' puts it on the card all the same"
+NO_DISK = (
+    "on a GPU; rows that do not fit there are in the host's memory, and table_directory is for tables in host memory"
+)
 
 
 class Placement(NamedTuple):
@@ -39,7 +42,15 @@ class Placement(NamedTuple):
     reason: str = ""
 
 
+class RowRooms(NamedTuple):
+    """Where rows of tables are: options table_memory_fraction and table_directory."""
+
+    fraction: float = 0.75
+    directory: str = ""
+
+
 IN_HOST_MEMORY = Placement()
+DEFAULT_ROOMS = RowRooms()
 
 
 def obstacle() -> str:

@@ -52,6 +52,11 @@ class HostAllocatorImpl final : public Allocator {
   }
 
   void CommitSoon(void* memory, size_t bytes) override { Committer().Ask(memory, bytes); }
+
+  bool LeavePages(void* memory, size_t bytes) override {
+    Committer().Forget(memory, bytes);
+    return true;
+  }
 };
 
 }  // namespace

@@ -19,6 +19,10 @@ class Allocator {
   // Says that whole huge pages of a block of 2 MiB or more are about to be touched, so that they can be committed
   // meanwhile. What they hold stays.
   virtual void CommitSoon(void* /*memory*/, size_t /*bytes*/) {}
+
+  // Before the caller maps something else over whole huge pages of a block of 2 MiB or more, which Free takes back as
+  // it would have. False: they are not to be mapped over.
+  virtual bool LeavePages(void* /*memory*/, size_t /*bytes*/) { return false; }
 };
 
 // Host memory. Blocks of 2 MiB and more are mapped: their pages are committed when they are first touched, so a block

@@ -43,8 +43,7 @@ class CertainRoom {
     if (keys_ < 0) return false;
     try {
       int64_t left = 0, max_step = 0;
-      const int64_t bytes = state_->rows.CommitBytes(total);
-      if (bytes > 0 && !memory_->Grant(bytes, &left)) return false;
+      if (!state_->rows.Grant(total, 0, memory_, &left)) return false;
       for (const FieldState& field : state_->fields) max_step = std::max<int64_t>(max_step, field.step);
       state_->rows.ReserveCounts(total, total, max_step);
       return state_->rows.Reserve(total);

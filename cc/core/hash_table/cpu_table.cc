@@ -27,9 +27,17 @@ Status NewCpuTable(TableOptions options, std::unique_ptr<HashTable>* table, cons
                                                     std::to_string(config.max_load_percent) +
                                                     ", but must be in [50, 95]");
   }
+  if (!config.disk_folder.empty()) {
+    std::string why;
+    if (PageFile::New(config.disk_folder, &why) == nullptr) {
+      return Status(StatusCode::kInvalidArgument, "Table '" + options.name + "': rows are to go to a disk, but " + why +
+                                                      "; name a folder that exists and may be written to");
+    }
+  }
   CpuTableConfig filled = config;
   if (filled.allocator == nullptr) filled.allocator = HostAllocator();
   if (filled.memory == nullptr) filled.memory = MachineMemory();
+  if (filled.row_memory == nullptr) filled.row_memory = filled.memory;
   *table = std::make_unique<CpuTable>(std::move(options), filled);
   return Status();
 }
@@ -39,10 +47,12 @@ CpuTable::CpuTable(TableOptions options, const CpuTableConfig& config)
       config_(config),
       admits_all_(AdmitsAll(options_)),
       state_(NewState()),
-      epoch_(FirstEpoch()) {}
+      epoch_(FirstEpoch()),
+      row_swap_(config.swap_steps) {}
 
 std::unique_ptr<TableState> CpuTable::NewState() const {
-  return std::make_unique<TableState>(options_, config_.allocator, config_.bucket_entries, config_.max_load_percent);
+  return std::make_unique<TableState>(options_, config_.allocator, config_.bucket_entries, config_.max_load_percent,
+                                      RowDisk{config_.disk_folder, config_.row_memory});
 }
 
 Status CpuTable::Reserve(int64_t rows, ParallelFor& pf) {
@@ -54,12 +64,12 @@ Status CpuTable::Reserve(int64_t rows, ParallelFor& pf) {
     const double mean = static_cast<double>(more) / kStripes;
     const int64_t of_stripe = static_cast<int64_t>(mean + 4 * std::sqrt(mean)) + 1;
     StripedIndex& index = state_->index;
-    int64_t bytes = state_->rows.CommitBytes(more);
-    for (int s = 0; s < kStripes; ++s) bytes += index.GrowthBytes(s, of_stripe);
+    int64_t index_bytes = 0;
+    for (int s = 0; s < kStripes; ++s) index_bytes += index.GrowthBytes(s, of_stripe);
     int64_t left = 0;
-    std::atomic<bool> ok{config_.memory->Grant(bytes, &left) && state_->rows.Reserve(more)};
+    std::atomic<bool> ok{state_->rows.Grant(more, index_bytes, config_.memory, &left) && state_->rows.Reserve(more)};
     if (ok) {
-      pf.Run(kStripes, bytes / kStripes, [&](int64_t begin, int64_t end) {
+      pf.Run(kStripes, index_bytes / kStripes, [&](int64_t begin, int64_t end) {
         for (int64_t s = begin; s < end; ++s) {
           if (!index.PrepareGrowth(static_cast<int>(s), of_stripe)) ok = false;
         }
@@ -73,7 +83,8 @@ Status CpuTable::Reserve(int64_t rows, ParallelFor& pf) {
     if (ok) return Status();
     return Status(StatusCode::kResourceExhausted,
                   "Table '" + options_.name + "': room for " + std::to_string(rows) + " rows takes " +
-                      std::to_string(bytes) + " bytes more, which this machine or its cgroup does not have left");
+                      std::to_string(state_->rows.CommitBytes(more) + index_bytes) +
+                      " bytes more, which this machine or its cgroup does not have left");
   });
 }
 
@@ -104,6 +115,7 @@ TableStats CpuTable::Stats() const {
   stats.pending = state_->num_pending();
   stats.index_capacity = state_->index.capacity();
   stats.bytes = state_->index.bytes() + state_->rows.bytes();
+  stats.disk_bytes = state_->rows.disk_bytes();
   for (const FieldState& field : state_->fields) stats.bytes += field.queue.bytes();
   for (const uint32_t id : state_->active) {
     stats.evicted += state_->fields[id].evicted;
@@ -125,6 +137,7 @@ Status CpuTable::FieldStats(uint32_t field, TableStats* stats) const {
   const auto part = [share](int64_t whole) { return std::llround(share * static_cast<double>(whole)); };
   stats->index_capacity = part(state_->index.capacity());
   stats->bytes = part(state_->index.bytes() + state_->rows.bytes()) + state.queue.bytes();
+  stats->disk_bytes = part(state_->rows.disk_bytes());
   return Status();
 }
 

@@ -50,6 +50,24 @@ void ExportRow(const RowStore& store, int64_t key, uint32_t row, int64_t i, cons
   }
 }
 
+// Asks for the rows of a disk that a loop over all rows is about to read.
+class RowsToCome {
+ public:
+  explicit RowsToCome(const RowStore& store) : store_(store) {}
+
+  // Before row `r`, which is behind the one of the last call.
+  void Ask(int64_t r) {
+    if (r < next_) return;
+    store_.ReadAhead(r, r + 2 * kRows);
+    next_ = r + kRows;
+  }
+
+ private:
+  static constexpr int64_t kRows = 4096;
+  const RowStore& store_;
+  int64_t next_ = 0;
+};
+
 // Rows in the order of their numbers, which is that of their insertion while none is freed. places[id]: which of `out`
 // takes the rows of that id, or -1.
 void ExportRows(const TableState& state, const std::vector<int64_t>& places, const std::vector<ContentsOut>& out,
@@ -71,8 +89,10 @@ void ExportRows(const TableState& state, const std::vector<int64_t>& places, con
   });
   for (int64_t i = n; i < (parts + 1) * n; ++i) first[i] += first[i - n];
   pf.Run(parts, per_part * (20 + store.layout().values() / 4), [&](int64_t begin, int64_t end) {
+    RowsToCome to_come(store);
     for (int64_t p = begin; p < end; ++p) {
       for_wanted(p, [&](int64_t r, int64_t o) {
+        to_come.Ask(kFirstRow + r);
         ExportRow(store, owners[r].key, static_cast<uint32_t>(kFirstRow + r), first[p * n + o]++, out[o]);
       });
     }
@@ -140,12 +160,15 @@ Status CpuTable::ExportBatch(int64_t* cursor, int64_t limit, TableRows* out) con
     for (std::vector<float>& slot : out->slots) ref.slots.push_back(slot.data());
     ref.frequencies = out->frequencies.data();
     ref.last_steps = out->last_steps.data();
+    RowsToCome to_come(store);
     for (size_t i = 0; i < n; ++i) {
       const RowOwner& owner = owners[rows[i]];
+      to_come.Ask(begin + rows[i]);
       ExportRow(store, owner.key, static_cast<uint32_t>(begin + rows[i]), static_cast<int64_t>(i), ref);
       out->fields[i] = state_->FieldOf(owner.id);
     }
     *cursor = end < store.end() ? end - kFirstRow : -1;
+    exporting_ = *cursor >= 0;
     return Status();
   });
 }

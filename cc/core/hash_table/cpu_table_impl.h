@@ -22,6 +22,7 @@
 #include "cc/core/hash_table/memory_limit.h"
 #include "cc/core/hash_table/missing_keys.h"
 #include "cc/core/hash_table/new_row.h"
+#include "cc/core/hash_table/row_swap.h"
 #include "cc/core/hash_table/table_state.h"
 
 namespace tf_booster {
@@ -68,7 +69,7 @@ class CpuTable final : public HashTable {
   // Returns how many those are.
   int64_t FindPart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, float* out,
                    uint8_t* found, uint32_t* states, uint32_t* missing) const;
-  // States of keys [begin, end).
+  // States of keys [begin, end). Of rows on a disk begins to read those that are not in memory.
   void LocatePart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, uint32_t* states) const;
   // The same as the writer, through handles where they are fresh. Unless `probe_unknown` the state of a key whose
   // handle is kNoRow is kEmpty, whatever was entered since.
@@ -129,6 +130,8 @@ class CpuTable final : public HashTable {
   mutable RoomLock room_;
   std::unique_ptr<TableState> state_;  // Never null. Changed in the writing room.
   uint32_t epoch_;                     // Changed in the writing room.
+  RowSwap row_swap_;
+  mutable bool exporting_ = false;  // By pieces: rows keep their places until it has come to the end.
 };
 
 }  // namespace tf_booster

@@ -230,6 +230,7 @@ void CpuTable::LocatePart(const TableState& state, const KeyBatch& keys, int64_t
   const Ids id(state, keys);
   if (end - begin <= kFew) {
     for (int64_t i = begin; i < end; ++i) states[i] = state.index.StateOf(HashKey(key[i], id(i)), key[i], id(i));
+    state.rows.ReadAhead(states + begin, end - begin);
     return;
   }
   Probes<kNoRows> probes(state.index);
@@ -237,10 +238,17 @@ void CpuTable::LocatePart(const TableState& state, const KeyBatch& keys, int64_t
   const auto probe = [&](int64_t i, uint64_t place) { states[i] = probes.Probe(place, key[i], id(i)); };
   const auto settle = [&](int64_t i, uint64_t) { states[i] = probes.Settle(key[i], id(i)); };
   Pipeline<kNoRows>(begin, end, &probes, hash, probe, settle, [](int64_t, uint64_t) {});
+  state.rows.ReadAhead(states + begin, end - begin);
 }
 
 int64_t CpuTable::FindPart(const TableState& state, const KeyBatch& keys, int64_t begin, int64_t end, float* out,
                            uint8_t* found, uint32_t* states, uint32_t* missing) const {
+  if (state.rows.uses_disk()) {
+    uint32_t located[kPart];
+    ForParts(begin, end, [&](int64_t first, int64_t last) {
+      LocatePart(state, PartOf(keys, first, last - first), 0, last - first, located);
+    });
+  }
   int64_t num_missing = 0;
   DispatchDim(options_.dim, [&](auto dim) {
     num_missing = FindSome<dim.value>(state, keys, begin, end, options_.dim, out, found, states, missing);

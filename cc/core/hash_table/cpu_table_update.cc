@@ -148,6 +148,11 @@ Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFo
     }
     UpdateRows(batch, states.get(), steps, update, pf);
     Evict(steps);
+    if (exporting_) return Status();
+    try {
+      row_swap_.AfterUpdate(keys, states.get(), state_.get(), &room_, &epoch_);
+    } catch (const std::bad_alloc&) {  // The step is done; rows move in another turn.
+    }
     return Status();
   });
 }

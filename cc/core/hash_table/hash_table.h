@@ -39,6 +39,7 @@ struct TableStats {
   int64_t step = 0;     // Updates so far, the clock of last-use steps; of a whole table that of its oldest field.
   int64_t index_capacity = 0;  // Entries that the index has room for; of a field its share, by its keys.
   int64_t bytes = 0;           // Memory of index and slabs; of a field its share, by its keys.
+  int64_t disk_bytes = 0;  // Of these, on a disk, of a table in the host's memory that has no room for all its rows.
   int64_t host_bytes = 0;  // Of these, in the host's memory, of a table on a card that has no room for all its rows.
 };
 

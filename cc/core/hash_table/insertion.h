@@ -98,6 +98,7 @@ class Insertion {
   Status CheckLimits();
   Status TakeMemory(ParallelFor& pf);
   Status Exhausted(int64_t wanted, int64_t left) const;
+  Status DiskIsFull() const;
   void FillRows(const RowSource* sources, int64_t per_id, ParallelFor& pf);
   // Rows of the new keys [begin, end); kDim: DispatchDim's.
   template <int64_t kDim>

@@ -141,26 +141,36 @@ Status Insertion::Exhausted(int64_t wanted, int64_t left) const {
                 what + "; limit the table by max_rows or an eviction policy, or give the process more memory");
 }
 
+Status Insertion::DiskIsFull() const {
+  return Status(StatusCode::kResourceExhausted,
+                "Table '" + options_.name + "': it has " + std::to_string(state_->num_rows()) + " rows, " +
+                    std::to_string(state_->rows.disk_bytes()) + " bytes of them on the disk, and folder '" +
+                    state_->rows.disk().folder + "' has no room for the " + std::to_string(num_new_rows_) +
+                    " new ones of the batch; limit the table by max_rows or an eviction policy, or give it a larger "
+                    "disk");
+}
+
 Status Insertion::TakeMemory(ParallelFor& pf) {
   StripedIndex& index = state_->index;
-  int64_t bytes = state_->rows.CommitBytes(num_new_rows_);
   int64_t index_bytes = 0;
   for (int s = 0; s < kStripes; ++s) index_bytes += index.GrowthBytes(s, new_entries_[s]);
-  bytes += index_bytes;
+  int64_t beside = index_bytes;
   const int64_t share = (state_->num_rows() + num_new_rows_) / state_->num_fields;
   for (size_t f = 0; f < new_rows_.size(); ++f) {
     if (new_rows_[f] == 0) continue;
     FieldState& field = state_->fields[f];
-    bytes += field.queue.GrowthBytes(field.rows + new_rows_[f], share);
+    beside += field.queue.GrowthBytes(field.rows + new_rows_[f], share);
   }
   int64_t left = -1;
-  if (bytes > 0 && !memory_->Grant(bytes, &left)) return Exhausted(bytes, left);
+  const bool granted = state_->rows.Grant(num_new_rows_, beside, memory_, &left);
+  const int64_t bytes = state_->rows.CommitBytes(num_new_rows_) + beside;
+  if (!granted) return Exhausted(bytes, left);
 
   for (size_t f = 0; f < new_rows_.size(); ++f) {
     if (new_rows_[f] != 0) state_->fields[f].queue.Reserve(state_->fields[f].rows + new_rows_[f], share);
   }
   state_->rows.ReserveCounts(num_new_rows_, sightings_, max_step_);
-  if (!state_->rows.Reserve(num_new_rows_)) return Exhausted(bytes, -1);
+  if (!state_->rows.Reserve(num_new_rows_)) return state_->rows.uses_disk() ? DiskIsFull() : Exhausted(bytes, -1);
   std::atomic<bool> ok{true};
   if (index_bytes > 0) {
     // About 1 ns a byte: one cache miss for each entry that moves.

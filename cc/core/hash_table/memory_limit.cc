@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <sstream>
 
@@ -31,22 +32,36 @@ int64_t ReadNamed(const std::string& path, const std::string& name, int64_t othe
   return otherwise;
 }
 
-int64_t LessReserve(int64_t free, int64_t total) { return std::max<int64_t>(0, free - total / 32); }
+int64_t LessReserve(int64_t free, int64_t total, double kept_back) {
+  return std::max<int64_t>(0, free - static_cast<int64_t>(kept_back * static_cast<double>(total)));
+}
+
+// How a version of cgroups calls what is read of them.
+struct CgroupFiles {
+  const char* mount;
+  const char* limit;
+  const char* usage;
+  std::string of_stat;  // Stands before names in memory.stat.
+};
 
 // What one cgroup has left; a limit near 2^63 is v1's way to say that there is none.
-int64_t CgroupLeft(const std::string& folder, const char* limit_file, const char* usage_file, const char* cache) {
-  const int64_t limit = ReadNumber(folder + "/" + limit_file);
-  const int64_t usage = ReadNumber(folder + "/" + usage_file);
+int64_t CgroupLeft(const std::string& folder, const CgroupFiles& files, double kept_back) {
+  const int64_t limit = ReadNumber(folder + "/" + files.limit);
+  const int64_t usage = ReadNumber(folder + "/" + files.usage);
   if (limit >= (int64_t{1} << 60) || usage == kUnknown) return kUnknown;
-  return LessReserve(limit - usage + ReadNamed(folder + "/memory.stat", cache, 0), limit);
+  int64_t free = limit - usage;
+  // Pages of files, in use or not: where memory gets scarce they go first.
+  for (const char* cache : {"inactive_file", "active_file"}) {
+    free += ReadNamed(folder + "/memory.stat", files.of_stat + cache, 0);
+  }
+  return LessReserve(free, limit, kept_back);
 }
 
 // The least of a cgroup and all those above it.
-int64_t CgroupChainLeft(const std::string& mount, std::string path, const char* limit_file, const char* usage_file,
-                        const char* cache) {
+int64_t CgroupChainLeft(const std::string& root, std::string path, const CgroupFiles& files, double kept_back) {
   int64_t left = kUnknown;
   for (;;) {
-    left = std::min(left, CgroupLeft(mount + path, limit_file, usage_file, cache));
+    left = std::min(left, CgroupLeft(root + files.mount + path, files, kept_back));
     const size_t slash = path.rfind('/');
     if (path.empty() || slash == std::string::npos) return left;
     path.resize(slash);
@@ -55,10 +70,12 @@ int64_t CgroupChainLeft(const std::string& mount, std::string path, const char* 
 
 class MachineMemoryImpl final : public MemoryProbe {
  public:
+  explicit MachineMemoryImpl(double kept_back) : kept_back_(kept_back) {}
+
   bool Grant(int64_t bytes, int64_t* left) override {
     std::lock_guard<std::mutex> lock(mutex_);
     if (bytes > credit_) {
-      const int64_t available = AvailableMemory("");
+      const int64_t available = AvailableMemory("", kept_back_);
       if (bytes > available) {
         *left = available;
         return false;
@@ -70,18 +87,21 @@ class MachineMemoryImpl final : public MemoryProbe {
   }
 
  private:
+  const double kept_back_;
   std::mutex mutex_;
   int64_t credit_ = 0;
 };
 
 }  // namespace
 
-int64_t AvailableMemory(const std::string& root) {
+int64_t AvailableMemory(const std::string& root, double kept_back) {
+  static const CgroupFiles v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"};
+  static const CgroupFiles v2 = {"/sys/fs/cgroup", "memory.max", "memory.current", ""};
   const std::string meminfo = root + "/proc/meminfo";
   int64_t left = kUnknown;
   const int64_t available_kib = ReadNamed(meminfo, "MemAvailable:", -1);
   if (available_kib >= 0) {
-    left = LessReserve(available_kib << 10, ReadNamed(meminfo, "MemTotal:", 0) << 10);
+    left = LessReserve(available_kib << 10, ReadNamed(meminfo, "MemTotal:", 0) << 10, kept_back);
   }
   // Lines are "0::/path" for v2 and "4:memory:/path" (among other controllers) for v1.
   std::ifstream cgroups(root + "/proc/self/cgroup");
@@ -94,19 +114,19 @@ int64_t AvailableMemory(const std::string& root) {
     std::string path = line.substr(second + 1);
     if (path == "/") path.clear();
     if (controllers == ",,") {
-      left = std::min(left,
-                      CgroupChainLeft(root + "/sys/fs/cgroup", path, "memory.max", "memory.current", "inactive_file"));
+      left = std::min(left, CgroupChainLeft(root, path, v2, kept_back));
     } else if (controllers.find(",memory,") != std::string::npos) {
-      left = std::min(left, CgroupChainLeft(root + "/sys/fs/cgroup/memory", path, "memory.limit_in_bytes",
-                                            "memory.usage_in_bytes", "total_inactive_file"));
+      left = std::min(left, CgroupChainLeft(root, path, v1, kept_back));
     }
   }
   return left;
 }
 
-MemoryProbe* MachineMemory() {
-  static MachineMemoryImpl memory;
-  return &memory;
+MemoryProbe* MachineMemory(double kept_back) {
+  static std::mutex mutex;
+  static auto* const memories = new std::map<double, MachineMemoryImpl>;  // Tables may outlive statics.
+  std::lock_guard<std::mutex> lock(mutex);
+  return &memories->try_emplace(kept_back, kept_back).first->second;
 }
 
 }  // namespace tf_booster

@@ -24,7 +24,7 @@ class FakeMachine {
     std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
     std::ofstream(root_ + path) << text;
   }
-  int64_t Available() const { return AvailableMemory(root_); }
+  int64_t Available(double kept_back = kKeptBack) const { return AvailableMemory(root_, kept_back); }
 
  private:
   std::string root_;
@@ -45,8 +45,10 @@ TEST(ReadsCgroupsOfVersion2AndThoseAbove) {
   machine.Write("/sys/fs/cgroup/pod/memory.max", "640000\n");
   machine.Write("/sys/fs/cgroup/pod/memory.current", "500000\n");
   EXPECT_EQ(machine.Available(), 140000 - 20000);
-  machine.Write("/sys/fs/cgroup/pod/memory.stat", "anon 5\ninactive_file 3000\n");  // Cache that can be dropped.
+  // Cache that can be dropped.
+  machine.Write("/sys/fs/cgroup/pod/memory.stat", "anon 5\ninactive_file 2000\nactive_file 1000\n");
   EXPECT_EQ(machine.Available(), 143000 - 20000);
+  EXPECT_EQ(machine.Available(0.125), 143000 - 80000);
   machine.Write("/sys/fs/cgroup/pod/job/memory.max", "1100\n");
   EXPECT_EQ(machine.Available(), 100 - 34);
   machine.Write("/sys/fs/cgroup/pod/job/memory.max", "900\n");
@@ -61,6 +63,9 @@ TEST(ReadsCgroupsOfVersion1) {
   machine.Write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "64000\n");
   machine.Write("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "12000\n");
   EXPECT_EQ(machine.Available(), 50000);
+  machine.Write("/sys/fs/cgroup/memory/job/memory.stat",
+                "inactive_file 7\ntotal_inactive_file 20\ntotal_active_file 3\n");
+  EXPECT_EQ(machine.Available(), 50023);
 }
 
 TEST(ReadsACgroupThatIsTheRoot) {
@@ -76,6 +81,10 @@ TEST(GrantsWhatThereIs) {
   EXPECT_TRUE(MachineMemory()->Grant(4096, &left));
   EXPECT_TRUE(MachineMemory()->Grant(4096, &left));
   EXPECT_FALSE(MachineMemory()->Grant(int64_t{1} << 60, &left));
+  int64_t nothing = -1;
+  EXPECT_FALSE(MachineMemory(1)->Grant(1, &nothing));
+  EXPECT_EQ(nothing, 0);
+  EXPECT_TRUE(MachineMemory(0.5) == MachineMemory(0.5) && MachineMemory(0.5) != MachineMemory());
   EXPECT_TRUE(left > 0 && left < int64_t{1} << 60);
 }
 

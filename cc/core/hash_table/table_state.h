@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "cc/core/hash_table/eviction.h"
@@ -47,10 +48,11 @@ struct FieldState {
 
 struct TableState {
   // `options` must outlive the state.
-  TableState(const TableOptions& options, Allocator* allocator, int bucket_entries, int max_load_percent)
+  TableState(const TableOptions& options, Allocator* allocator, int bucket_entries, int max_load_percent, RowDisk disk)
       : num_fields(static_cast<uint32_t>(options.fields.size())),
         index(allocator, bucket_entries, max_load_percent),
-        rows(allocator, RowLayout(options.dim, static_cast<int64_t>(options.slot_initial_values.size()))) {
+        rows(allocator, RowLayout(options.dim, static_cast<int64_t>(options.slot_initial_values.size())),
+             std::move(disk)) {
     // One field is always replaced with the whole state, and needs no second id.
     for (uint32_t id = 0; id < (num_fields == 1 ? 1 : 2 * num_fields); ++id) {
       fields.emplace_back(options.fields[FieldOf(id)], id);

@@ -146,6 +146,7 @@ TfStatus ReadTableConfig(tensorflow::OpKernelConstruction* ctx, TableConfig* con
     return errors::InvalidArgument("HashTable '", attrs.table_name, "': memory_fraction is ", config->memory_fraction,
                                    "; give it a number between 0 and 1");
   }
+  TF_RETURN_IF_ERROR(ctx->GetAttr("directory", &config->directory));
   config->optimizer = attrs.optimizer;
   config->slot_names = attrs.slot_names;
   config->description = Describe(attrs);

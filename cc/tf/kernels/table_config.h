@@ -16,7 +16,8 @@ struct TableConfig {
   TableOptions options;
   std::string optimizer;                // Name of the fused optimizer that the rows carry slots for; empty for none.
   std::vector<std::string> slot_names;  // One for each of options.slot_initial_values.
-  float memory_fraction = 0;            // On a GPU: how much of its memory rows may take.
+  float memory_fraction = 0;            // How full memory may be of rows,
+  std::string directory;                // and on the CPU, where further ones go; empty for nowhere.
 
   // All of the above but where rows are, as (attribute, value in text), in a fixed order: what is compared when a name
   // is used twice.

@@ -2,11 +2,13 @@
 #ifndef TF_BOOSTER_CC_TF_KERNELS_TABLE_HANDLE_OP_H_
 #define TF_BOOSTER_CC_TF_KERNELS_TABLE_HANDLE_OP_H_
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "cc/core/hash_table/cpu_table.h"
+#include "cc/core/hash_table/memory_limit.h"
 #include "cc/tf/kernels/status.h"
 #include "cc/tf/kernels/table_config.h"
 #include "cc/tf/kernels/table_resource.h"
@@ -51,7 +53,11 @@ class TableHandleOp : public tensorflow::OpKernel {
   // The table itself, where there is none yet.
   virtual Status NewTable(tensorflow::OpKernelContext* ctx, const TableConfig& config,
                           std::unique_ptr<HashTable>* table) const {
-    return NewCpuTable(config.options, table);
+    CpuTableConfig memory;
+    memory.disk_folder = config.directory;
+    // Index and counts of rows on the disk need memory, too.
+    memory.row_memory = MachineMemory(std::max(1.0 - config.memory_fraction, 2 * kKeptBack));
+    return NewCpuTable(config.options, table, memory);
   }
 
  private:

@@ -29,7 +29,7 @@ class TableStatsOp : public OpKernel {
     TableCall call(ctx);
     OP_REQUIRES_OK(ctx, call.OpenField());
     Tensor* out = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {8}, &out));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {9}, &out));
     TableStats stats;
     OP_REQUIRES_OK(ctx, call.Convert(call.table().FieldStats(call.field(), &stats)));
     auto row = out->vec<int64_t>();
@@ -40,7 +40,8 @@ class TableStatsOp : public OpKernel {
     row(4) = stats.index_capacity;
     row(5) = stats.bytes;
     row(6) = stats.host_bytes;
-    row(7) = ctx->device()->attributes().device_type() == tensorflow::DEVICE_GPU;  // Ops run where their table is.
+    row(7) = stats.disk_bytes;
+    row(8) = ctx->device()->attributes().device_type() == tensorflow::DEVICE_GPU;  // Ops run where their table is.
   }
 };
 

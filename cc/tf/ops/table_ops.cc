@@ -59,6 +59,7 @@ REGISTER_OP("TfBoosterHashTable")
     .Attr("evictions: list(string)")
     .Attr("eviction_args: list(int)")
     .Attr("memory_fraction: float = 0.75")
+    .Attr("directory: string = ''")
     .SetIsStateful()
     .SetShapeFn(ScalarOutputs)
     .Doc(R"doc(
@@ -69,7 +70,9 @@ The list attributes have one entry for each field (an ordinary table has one fie
 optimizer: name of the fused optimizer whose slots the rows carry, or '' for none.
 initializers: 'constant' (args: value, 0), 'uniform' (minimum, maximum), 'normal' or 'truncated_normal' (mean, stddev).
 evictions: '', 'idle' (arg: max_idle_steps), 'lru' or 'lfu' (arg: max_rows).
-memory_fraction: on a GPU, how much of its memory the rows of all tables may take; further ones are in the host's memory.
+memory_fraction: how full memory may be of rows. On a GPU, of its own, and further ones are in the host's memory; on the
+  CPU, with a directory, of the machine's or its cgroup's memory, whoever takes it, and further ones are there.
+directory: on the CPU, a folder of a disk where rows go for which there is no memory; '' for none.
 )doc");
 
 REGISTER_OP("TfBoosterTableField")
@@ -210,13 +213,14 @@ REGISTER_OP("TfBoosterTableStats")
     .Output("stats: int64")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(8));
+      c->set_output(0, c->Vector(9));
       return OkStatus();
     })
     .Doc(
         "[rows, pending keys, evicted rows, step, index capacity, bytes, bytes of these in the host's memory of a "
-        "table on "
-        "a GPU, whether it is on a GPU]; of a table in a fused one capacity and bytes are its share.");
+        "table on a GPU, bytes of these on a disk of a table on the CPU, whether it is on a GPU]; of a table in a "
+        "fused "
+        "one capacity and bytes are its share.");
 
 REGISTER_OP("TfBoosterTableExport")
     .Input("table: resource")

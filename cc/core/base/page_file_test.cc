@@ -1,0 +1,80 @@
+// Pages of a file where memory would be.
+#include "cc/core/base/page_file.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+
+#include "cc/core/base/test.h"
+
+namespace tf_booster {
+namespace {
+
+const size_t kPage = PageFile::PageBytes();
+
+TEST(KeepsWhatIsWritten) {
+  std::string why;
+  const auto file = PageFile::New("/tmp", &why);
+  EXPECT_TRUE(file != nullptr);
+  EXPECT_EQ(file->bytes(), 0);
+  const int64_t offset = static_cast<int64_t>(16 * kPage);  // Nothing below it takes room.
+  char* const memory = static_cast<char*>(file->Map(nullptr, 8 * kPage, offset));
+  EXPECT_TRUE(memory != nullptr);
+  EXPECT_TRUE(file->HaveUntil(offset + static_cast<int64_t>(8 * kPage)));
+  EXPECT_TRUE(file->bytes() >= static_cast<int64_t>(8 * kPage));
+  for (size_t i = 0; i < 8 * kPage; ++i) EXPECT_EQ(memory[i], 0);
+  memory[0] = 1;
+  memory[8 * kPage - 1] = 2;
+  file->ReadAhead(offset, static_cast<int64_t>(8 * kPage));
+  // The same pages once more, and over other memory.
+  void* const other = mmap(nullptr, 2 * kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char* const again = static_cast<char*>(file->Map(other, 2 * kPage, offset + static_cast<int64_t>(6 * kPage)));
+  EXPECT_TRUE(again == other);
+  EXPECT_EQ(int{again[2 * kPage - 1]}, 2);
+  munmap(memory, 8 * kPage);
+  munmap(again, 2 * kPage);
+}
+
+TEST(LeavesNoFile) {
+  char name[] = "/tmp/page_file_test_XXXXXX";
+  const std::string folder = mkdtemp(name);
+  {
+    std::string why;
+    const auto file = PageFile::New(folder, &why);
+    EXPECT_TRUE(std::filesystem::is_empty(folder));
+    EXPECT_TRUE(file->Map(nullptr, kPage, 0) != nullptr && file->HaveUntil(1));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  std::filesystem::remove(folder);
+}
+
+TEST(SaysWhyThereIsNoFile) {
+  std::string why;
+  EXPECT_TRUE(PageFile::New("/nonexistent", &why) == nullptr);
+  EXPECT_TRUE(why.find("'/nonexistent'") != std::string::npos && why.find("No such file") != std::string::npos);
+}
+
+// A file that may not grow stands for a full disk.
+TEST(KnowsThatTheDiskIsFull) {
+  std::string why;
+  const auto file = PageFile::New("/tmp", &why);
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const int64_t most = static_cast<int64_t>(20 * kPage);
+  const rlimit limit = {static_cast<rlim_t>(most), before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  EXPECT_TRUE(file->Map(nullptr, 100 * kPage, 0) != nullptr);
+  EXPECT_TRUE(file->HaveUntil(most - 1));  // To the last page.
+  EXPECT_TRUE(file->HaveUntil(most));
+  EXPECT_FALSE(file->HaveUntil(most + 1));
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_TRUE(file->HaveUntil(most + 1));
+  signal(SIGXFSZ, handler);
+}
+
+}  // namespace
+}  // namespace tf_booster
