@@ -33,6 +33,7 @@ class Options:
     table_directory: Optional[str] = None
     watchdog: float = 30
     watchdog_abort: float = 0
+    repeated_features: Tuple[str, ...] = ()
     disable_passes: Tuple[str, ...] = ()
 
 
@@ -40,6 +41,7 @@ class Options:
 PASSES = (
     "sparse_lookups",
     "variable_gathers",
+    "repeated_features",
     "variable_updates",
     "unique",
     "xla",
@@ -87,6 +89,10 @@ def _is_passes(value: Any) -> bool:
     return isinstance(value, (list, tuple, set, frozenset)) and all(name in PASSES for name in value)
 
 
+def _is_names(value: Any) -> bool:
+    return isinstance(value, (list, tuple, set, frozenset)) and all(isinstance(name, str) and name for name in value)
+
+
 _SWITCH = ("auto", True, False)
 _ON_OFF = (True, False)
 
@@ -113,6 +119,7 @@ _RULES: Dict[str, _Rule] = {
     "table_directory": _Rule((None,), lambda v: isinstance(v, str) and v != "", "None or the name of a folder"),
     "watchdog": _Rule(kind=_is_seconds, wanted="seconds, 0 for none"),
     "watchdog_abort": _Rule(kind=_is_seconds, wanted="seconds, 0 for never"),
+    "repeated_features": _Rule(kind=_is_names, wanted="a list of names of features"),
     "disable_passes": _Rule(kind=_is_passes, wanted=f"a list of names out of {', '.join(map(repr, PASSES))}"),
 }
 
@@ -130,11 +137,13 @@ def parse(options: Dict[str, Any]) -> Options:
             raise TypeError(f"enable_gpu_booster: unknown option '{name}'; known options: {', '.join(sorted(_RULES))}")
         if not rule.accepts(value):
             raise ValueError(f"enable_gpu_booster: option '{name}' is {value!r}; wanted {rule.describe()}")
-    return Options(**{name: _plain(value) for name, value in options.items()})
+    return Options(**{name: _plain(name, value) for name, value in options.items()})
 
 
-def _plain(value: Any) -> Any:
+def _plain(name: str, value: Any) -> Any:
     """One form for what means the same, so that options compare equal."""
+    if name == "repeated_features":
+        return tuple(sorted(set(value)))
     if isinstance(value, (list, tuple, set, frozenset)):
-        return tuple(name for name in PASSES if name in value)
+        return tuple(known for known in PASSES if known in value)
     return int(value) if _is_int(value) else value

@@ -42,7 +42,7 @@ from tf_booster.parallel import (
     shared_graphs,
     told_loss,
 )
-from tf_booster.passes import eager_datasets, fetches
+from tf_booster.passes import eager_datasets, fetches, named_features
 from tf_booster.pipeline import attach
 
 Rewrite = Callable[[tf.Graph], Any]
@@ -151,11 +151,14 @@ def _finalize(original: Any, rewrite: Rewrite) -> Any:
 def _call_model_fn(original: Any, rewrite: Rewrite) -> Any:
     @functools.wraps(original)
     def _call_model_fn(self: Any, features: Any, labels: Any, mode: Any, config: Any) -> Any:
+        given = named_features.of_model_fn(features)
         with resource_variables.for_stand_ins():
             spec = original(self, features=features, labels=labels, mode=mode, config=config)
         graph = tf.compat.v1.get_default_graph()
         fetches.note_spec(graph, spec)
-        if getattr(_exporting, "graphs", None) is not None and _has_ops(graph, "TfBooster"):
+        named_features.note_spec(graph, given, spec)
+        wanted = _has_ops(graph, "TfBooster") or named_features.is_wanted(graph)
+        if getattr(_exporting, "graphs", None) is not None and wanted:
             _rewrite(graph, spec.scaffold, rewrite)
             _exporting.graphs.append(graph)
         return spec

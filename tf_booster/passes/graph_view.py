@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
@@ -13,6 +14,7 @@ from tf_booster.passes import journal
 from tf_booster.passes.graph_index import GraphIndex
 
 _REMOVED = ("tf_booster", "removed_variables")
+_superseded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> WeakSet of its ops.
 ORIGINALS = "_tf_booster_originals"
 
 
@@ -121,6 +123,10 @@ class GraphView:
             tensor = self._moved[tensor.ref()]
         return tensor
 
+    def is_superseded(self, op: tf.Operation) -> bool:
+        """Whether a pass has left `op` only for those who hold its results: to merge it with ops that run would make it run."""
+        return op in _superseded.get(self.graph, ())
+
     # --- Undoing ---
 
     def commit(self) -> None:
@@ -176,6 +182,13 @@ class GraphView:
         """
         names = list(dict.fromkeys(name for op in old_ops for name in originals(op) or [op.name]))
         _compat.set_string_list_attr(new_op, ORIGINALS, names)
+
+    def supersede(self, ops: Iterable[tf.Operation]) -> None:
+        """Notes that nothing but a fetch by name runs these ops any more."""
+        left = _superseded.setdefault(self.graph, weakref.WeakSet())
+        new = [op for op in ops if op not in left]
+        self._journal.add(lambda: left.difference_update(new))
+        left.update(new)
 
     def add_functions(self, definitions: Sequence[Any]) -> None:
         """Adds FunctionDefs to the graph's library."""

@@ -92,7 +92,10 @@ def _separate(view: GraphView, units: Sequence[Unit]) -> Tuple[List[Unit], List[
         inside = next((op for op in unit.ops if _compat.in_control_flow(op)), None)
         initializing = next((op for op in unit.ops if index.number[op] in initial), None)
         shared = next((op for op in unit.ops if op in taken), None)
-        if inside is not None:
+        superseded = next((op for op in unit.ops if view.is_superseded(op)), None)
+        if superseded is not None:
+            refused.append((unit, f"op '{superseded.name}' runs only for those who fetch it by name"))
+        elif inside is not None:
             refused.append((unit, _IN_CONTROL_FLOW.format(inside.name)))
         elif initializing is not None:
             refused.append((unit, f"op '{initializing.name}' runs when Variables are initialized"))

@@ -6,22 +6,24 @@
 3. sparse_lookups: knows TensorFlow's whole chain around a gather, so before anything changes a part of it; after hash_tables,
    whose gathers stand in such chains too.
 4. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
-5. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-6. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
-7. unique: after the passes that take whole chains with their Uniques.
-8. xla: because it marks what the others leave of the dense part.
-9. small_matmuls: of the dense part what XLA does not compile.
-10. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-11. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+5. repeated_features: knows lookups by the library's ops, of which one serves repeated features and others; before the passes that merge
+   what it makes few rows of with what has all.
+6. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
+7. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
+8. unique: after the passes that take whole chains with their Uniques.
+9. xla: because it marks what the others leave of the dense part.
+10. small_matmuls: of the dense part what XLA does not compile.
+11. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+12. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-12. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-13. columns: what is joined and split between the ops that the passes before made.
-14. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-15. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-16. input_pipeline: the datasets of the graph, which no other pass looks at.
-17. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-18. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-19. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+13. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+14. columns: what is joined and split between the ops that the passes before made.
+15. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+16. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+17. input_pipeline: the datasets of the graph, which no other pass looks at.
+18. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+19. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+20. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ from tf_booster.passes.joined_pair_dots import JoinedPairDots
 from tf_booster.passes.learning_rate import LearningRate
 from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.pair_dots import PairDots
+from tf_booster.passes.repeated_features import RepeatedFeatures
 from tf_booster.passes.small_matmuls import SmallMatMuls
 from tf_booster.passes.sparse_lookups import SparseLookups
 from tf_booster.passes.table_placement import RowRooms
@@ -87,6 +90,7 @@ def passes(options: Options) -> List[Pass]:
         (ranks.current().size > 1, DenseCollectives(ranks.current().size, options.gradient_reduction)),
         (True, SparseLookups()),
         (True, VariableGathers()),
+        (bool(options.repeated_features), RepeatedFeatures(options.repeated_features)),
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),
         (
             ranks.current().size > 1 and options.lr_scaling == "linear",
