@@ -31,6 +31,7 @@ NAMES = (
     "table_exchange",
     "embedding_pipeline",
     "pipeline_cost",
+    "repeated_features",
     "file_to_batch",
     "input_pipelines",
     "parse_example",

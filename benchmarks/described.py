@@ -66,6 +66,10 @@ BENCHMARKS: Dict[str, Description] = {
         "Exchange between ranks", "The collectives of 26 tables in a step of two ranks on this machine.",
         what="tables x ids", facts=("collectives", "whole ms"),
     ),
+    "repeated_features": Description(
+        "Repeated features", "Predictions of 1,000 rows in which users repeat, with the option repeated_features.",
+        what="model", distribution="batch",
+    ),
     "embedding_pipeline": Description(
         "Embedding pipeline", "Training steps whose lookups run a step ahead, beside the same steps one after the other.",
         what="step", facts=("exact efficiency",),

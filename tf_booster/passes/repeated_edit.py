@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Sequence, Set
+from typing import Any, Dict, List, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -43,13 +43,25 @@ class Few:
 
 
 def used_features(region: Region, plan: Plan, features: Mapping[str, Any]) -> Dict[str, Any]:
-    """Those features that a copy reads: others would only tell rows apart."""
-    found: Set[str] = set()
-    for op in plan.copied:
-        for place, tensor in enumerate(op.inputs):
-            if place not in region.outside.get(op, ()) and not isinstance(region.kinds.get(tensor.ref()), Moved):
-                found |= region.features.get(tensor.ref(), frozenset())
-    return {name: feature for name, feature in features.items() if name in found}
+    """Those features that a copy reads itself: others would only tell rows apart."""
+    read = {
+        tensor.ref()
+        for op in plan.copied
+        for place, tensor in enumerate(op.inputs)
+        if not _is_as_it_was(region, op, place, tensor)
+    }
+    return {name: feature for name, feature in features.items() if any(t.ref() in read for t in _tensors(feature))}
+
+
+def _tensors(feature: Any) -> Sequence[tf.Tensor]:
+    return feature if isinstance(feature, Sparse) else [feature]
+
+
+def _is_as_it_was(region: Region, op: tf.Operation, place: int, tensor: tf.Tensor) -> bool:
+    """Whether a copy goes on reading this input for all rows, or reads another shape in its place."""
+    if place == 1 and op in region.constants:
+        return True
+    return place in region.outside.get(op, ()) and not isinstance(region.kinds.get(tensor.ref()), Moved)
 
 
 def copy_region(view: GraphView, region: Region, plan: Plan, few: Few) -> Dict[tf.Operation, tf.Operation]:
@@ -64,13 +76,12 @@ def copy_region(view: GraphView, region: Region, plan: Plan, few: Few) -> Dict[t
         for attr in ("_class", "_tf_booster_originals"):  # Both name ops of the graph, not of the copy.
             node.attr.pop(attr, None)
         del node.input[:]
-        outside = region.outside.get(op, ())
         for place, tensor in enumerate(op.inputs):
             name = tensor.name
             if place == 1 and op in region.constants:
                 name = f"{op.name}/rows_are_few:0"
                 given[name] = _free_shape(view, op)
-            elif place in outside and not isinstance(region.kinds.get(tensor.ref()), Moved):
+            elif _is_as_it_was(region, op, place, tensor):
                 name = f"{op.name}/as_it_was_{place}:0"
                 given[name] = tensor
             elif tensor.op not in copied or tensor.ref() in few.few:

@@ -111,7 +111,10 @@ def _usable(known: NamedFeatures, name: str) -> Tuple[Optional[Any], str]:
             return None, "the rank of its SparseTensor is not known when the graph is built"
         return parts, ""
     if not isinstance(feature, tf.Tensor):
-        return None, f"it is a {type(feature).__name__}; Tensors and SparseTensors can be looked through for rows that repeat"
+        return (
+            None,
+            f"it is a {type(feature).__name__}; Tensors and SparseTensors can be looked through for rows that repeat",
+        )
     if not feature.shape.rank:
         return None, f"its shape {feature.shape} has no dimension that is known to be the batch's"
     return feature, ""
@@ -129,7 +132,9 @@ def _widened(
     index, sources = view.index(), Sources(view.graph)
     copied = {index.number[op] for op in work.copied}
     used = used_features(region, work, features).values()
-    needed = _sources_of(view, sources, index.upstream({tensor.op for feature in used for tensor in tf.nest.flatten(feature)}))
+    needed = _sources_of(
+        view, sources, index.upstream({tensor.op for feature in used for tensor in tf.nest.flatten(feature)})
+    )
     for op in fetched:
         upstream = index.upstream([op])
         if upstream & copied and not needed <= _sources_of(view, sources, upstream):
@@ -145,7 +150,9 @@ def _sources_of(view: GraphView, sources: Sources, numbers: Set[int]) -> Set[int
 def _changes(region: Region, work: Plan, features: Sequence[str]) -> List[str]:
     heavy = sum(op.type in HEAVY for op in work.copied)
     said = ", ".join(map(repr, features))
-    lines = [f"{len(work.copied)} ops, {heavy} of them lookups, products and the like, once for each distinct row of {said}"]
+    lines = [
+        f"{len(work.copied)} ops, {heavy} of them lookups, products and the like, once for each distinct row of {said}"
+    ]
     for ref, readers in work.expanded.items():
         tensor = ref.deref()
         first = readers[0]

@@ -36,7 +36,7 @@ class Region:
     order: the live ops, each behind what is before it. members: those that can be made anew for fewer rows. kinds: of the tensors of
     features and of members' outputs. outside: by member the places of inputs that it goes on reading as they are. heavy: the tensors
     that take work to make. features: by tensor, the names of those it is made of. levels: by op, how many members of several lookups
-    are on the way to it. constants: by member, the first number of a shape that has to be -1. refused: (node, reason).
+    and ops of the rest that read the region are on the way to it. constants: by member, the first number of a shape that has to be -1. refused: (node, reason).
     """
 
     order: List[tf.Operation]
@@ -60,7 +60,9 @@ def find_region(view: GraphView, order: Sequence[tf.Operation], features: Mappin
     while True:
         try:
             region = _Walk(view, order, features, fixed_probes).region
-            region.refused += [(probe, "its codes reach a gather on a way that is not understood") for probe in fixed_probes]
+            region.refused += [
+                (probe, "its codes reach a gather on a way that is not understood") for probe in fixed_probes
+            ]
             return region
         except MixesCodes as error:
             if error.probe in fixed_probes:
@@ -108,8 +110,10 @@ class _Walk:
             kinds = self._kinds(op, given)
         except NotByRow as error:
             self._refuse(op, given, str(error))
-            return
+            kinds = None
         if kinds is None:
+            # It reads what is expanded; a member that waits for it is not expanded together with that.
+            region.levels[op] += 1
             return
         region.members[op] = None
         made_of = [region.features[t.ref()] for t in op.inputs if t.ref() in region.features]
@@ -162,6 +166,8 @@ class _Walk:
         return lanes.kinds
 
     def _refuse(self, op: tf.Operation, given: Sequence[Any], reason: str) -> None:
-        heavy = any(isinstance(kind, Rows) and tensor.ref() in self.region.heavy for tensor, kind in zip(op.inputs, given))
+        heavy = any(
+            isinstance(kind, Rows) and tensor.ref() in self.region.heavy for tensor, kind in zip(op.inputs, given)
+        )
         if heavy:
             self.region.refused.append((op.name, f"{reason} ({op.type}): here its inputs are expanded to all rows"))

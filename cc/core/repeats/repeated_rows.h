@@ -20,8 +20,8 @@ namespace tf_booster {
 // (r + 1) * items_a_row; with `entries` those that it lists.
 struct RowFeature {
   const char* bytes = nullptr;
-  int64_t item_bytes = 0;  // Of an item.
-  int64_t item_stride = 0;  // From one item to the next; at least item_bytes.
+  int64_t item_bytes = 0;                     // Of an item.
+  int64_t item_stride = 0;                    // From one item to the next; at least item_bytes.
   const std::string_view* strings = nullptr;  // In place of bytes.
   int64_t items_a_row = 0;
   const EntriesByRow* entries = nullptr;

@@ -100,7 +100,9 @@ TEST(ARowOutsideIsAnError) {
 // The second word is chosen so that all rows have one hash: it must not decide.
 TEST(RowsOfOneHashAreToldApart) {
   std::vector<uint64_t> words;
-  const auto word_hash = [](uint64_t word) { return HashBytes(reinterpret_cast<const char*>(&word), 8, kRowHashStart); };
+  const auto word_hash = [](uint64_t word) {
+    return HashBytes(reinterpret_cast<const char*>(&word), 8, kRowHashStart);
+  };
   for (uint64_t word : {1, 2, 3, 1}) words.insert(words.end(), {word, word_hash(word)});
   ExpectRows(Find({Dense(words, 2)}, 4), {0, 1, 2}, {0, 1, 2, 0});
 }

@@ -25,7 +25,8 @@ class RepeatedRowsOp final : public tensorflow::OpKernel {
  public:
   explicit RepeatedRowsOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("names", &names_));
-    OP_REQUIRES(ctx, !names_.empty(), InvalidArgument("RepeatedRows '", name(), "': names is empty; name the features"));
+    OP_REQUIRES(ctx, !names_.empty(),
+                InvalidArgument("RepeatedRows '", name(), "': names is empty; name the features"));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -62,7 +63,7 @@ class RepeatedRowsOp final : public tensorflow::OpKernel {
       const int64_t size = indices[i].dim_size(0), rank = indices[i].dim_size(1);
       const int64_t* first = indices[i].flat<int64_t>().data();
       const Status sorted = EntriesByRow::Of(first, size, rank, rows[0], &entries[i]);
-      OP_REQUIRES(ctx, sorted.ok(), Refused(dense.size() + i, ": " + sorted.message()));
+      OP_REQUIRES(ctx, sorted.ok(), Refused(dense.size() + i, "has an entry outside: " + sorted.message()));
       AddSparse(values[i], first, rank, &entries[i], &texts[dense.size() + i], &features);
     }
     TfParallelFor pf(ctx);
