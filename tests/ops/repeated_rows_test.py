@@ -138,3 +138,14 @@ def test_rows_that_are_not_there():
             take(values=[np.zeros([4]), np.zeros([3])], rows=rows)
         with pytest.raises(INVALID, match=f"rows has {wrong}, but there are 3"):
             take_sparse(np.zeros([0, 2], np.int64), np.zeros([0]), [3, 2], rows=rows)
+
+
+def test_a_negative_number_of_rows():
+    ops = _native.ops()
+    parts = np.zeros([0, 2], np.int64), np.zeros([0]), np.array([-5, 2], np.int64)
+    with pytest.raises(INVALID, match="of which the first is not negative"):
+        ops.tf_booster_take_sparse_rows(*parts, rows=np.zeros([0], np.int32))
+    with pytest.raises(INVALID, match="feature 's' has indices .* of which the first is not negative"):
+        ops.tf_booster_repeated_rows(
+            dense=[], values=[parts[1]], indices=[parts[0]], dense_shapes=[parts[2]], names=["s"]
+        )

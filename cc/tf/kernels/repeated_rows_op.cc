@@ -79,12 +79,12 @@ class RepeatedRowsOp final : public tensorflow::OpKernel {
 
   tensorflow::Status CheckSparse(int feature, const Tensor& indices, const Tensor& values, const Tensor& shape) const {
     if (indices.dims() == 2 && values.dims() == 1 && shape.dims() == 1 && indices.dim_size(0) == values.dim_size(0) &&
-        indices.dim_size(1) == shape.dim_size(0) && shape.dim_size(0) > 0) {
+        indices.dim_size(1) == shape.dim_size(0) && shape.dim_size(0) > 0 && shape.vec<int64_t>()(0) >= 0) {
       return tensorflow::OkStatus();
     }
     return Refused(feature, "has indices " + indices.shape().DebugString() + ", values " +
                                 values.shape().DebugString() + " and dense_shape " + shape.shape().DebugString() +
-                                "; wanted [n, rank], [n] and [rank]");
+                                "; wanted [n, rank], [n] and [rank], of which the first is not negative");
   }
 
   static RowFeature Dense(const Tensor& tensor, std::vector<std::string_view>* texts) {

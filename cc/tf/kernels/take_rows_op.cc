@@ -93,13 +93,14 @@ class TakeSparseRowsOp final : public tensorflow::OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     const Tensor &indices = ctx->input(0), &values = ctx->input(1), &shape = ctx->input(2), &rows = ctx->input(3);
-    OP_REQUIRES(ctx,
-                indices.dims() == 2 && values.dims() == 1 && shape.dims() == 1 && rows.dims() == 1 &&
-                    indices.dim_size(0) == values.dim_size(0) && indices.dim_size(1) == shape.dim_size(0) &&
-                    shape.dim_size(0) > 0,
-                InvalidArgument("TakeSparseRows '", name(), "': indices is ", indices.shape().DebugString(),
-                                ", values ", values.shape().DebugString(), ", dense_shape ",
-                                shape.shape().DebugString(), "; wanted [n, rank], [n] and [rank]"));
+    OP_REQUIRES(
+        ctx,
+        indices.dims() == 2 && values.dims() == 1 && shape.dims() == 1 && rows.dims() == 1 &&
+            indices.dim_size(0) == values.dim_size(0) && indices.dim_size(1) == shape.dim_size(0) &&
+            shape.dim_size(0) > 0 && shape.vec<int64_t>()(0) >= 0,
+        InvalidArgument("TakeSparseRows '", name(), "': indices is ", indices.shape().DebugString(), ", values ",
+                        values.shape().DebugString(), ", dense_shape ", shape.shape().DebugString(),
+                        "; wanted [n, rank], [n] and [rank], of which the first is not negative"));
     OP_REQUIRES(ctx, indices.dim_size(0) < std::numeric_limits<int32_t>::max(),
                 InvalidArgument("TakeSparseRows '", name(), "': indices has 2^31 entries or more"));
     const int64_t rank = indices.dim_size(1), all_rows = shape.vec<int64_t>()(0);
