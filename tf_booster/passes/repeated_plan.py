@@ -53,12 +53,14 @@ class _Planner:
         while self._work or self._keep_what_nothing_moves():
             follow, op = self._work.pop()
             follow(op)
-        return Plan(
-            [op for op in region.order if op in self._copied],
-            self._kept,
-            {ref: list(readers) for ref, readers in self._expanded.items()},
-            {ref: list(readers) for ref, readers in self._moved.items() if ref.deref().op in self._copied},
-        )
+        moved = {ref: readers for ref, readers in self._moved.items() if ref.deref().op in self._copied}
+        order = [op for op in region.order if op in self._copied]
+        return Plan(order, self._kept, self._in_order(self._expanded), self._in_order(moved))
+
+    def _in_order(self, readers_of: Dict[Any, Dict[tf.Operation, None]]) -> Dict[Any, List[tf.Operation]]:
+        place = {op: i for i, op in enumerate(self._region.order)}
+        tensors = sorted(readers_of, key=lambda ref: (place[ref.deref().op], ref.deref().value_index))
+        return {ref: sorted(readers_of[ref], key=place.__getitem__) for ref in tensors}
 
     def _keep_what_nothing_moves(self) -> bool:
         """Members of several lookups that are not made anew go on giving their results to the rest."""
