@@ -15,7 +15,7 @@ from tf_booster.parallel import collectives, end_together, row_weights
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.embedding_graph import GATHERS, PROBES, CannotSplit, EmbeddingGraph, is_input, plan
 from tf_booster.passes.fetches import UPDATE, Fetches, executed, fetches_of, updating_calls
-from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.graph_view import GraphView, add_copy
 from tf_booster.passes.reads_before_writes import reads_before_writes
 from tf_booster.passes.table_placement import HOST
 from tf_booster.pipeline import attach
@@ -165,16 +165,12 @@ def _copy(view: GraphView, found: EmbeddingGraph) -> Dict[str, tf.Operation]:
     graph_def.versions.CopyFrom(view.graph.graph_def_versions)
     shared: Dict[str, tf.Tensor] = {}
     for op in found.ops:
-        node = graph_def.node.add()
-        node.CopyFrom(op.node_def)
-        for attr in ("_class", "_tf_booster_originals"):  # Both name ops of the graph, not of the copy.
-            node.attr.pop(attr, None)
+        node = add_copy(graph_def, op)
         if (
             op.type in collectives.HOST_TYPES
         ):  # Known to other ranks by this, and the program's own op may still be fetched.
             node.attr["collective"].s += b"_ahead"
         shared.update((tensor.name, tensor) for tensor in op.inputs if tensor.op.name not in names)
-        del node.input[:]
         node.input.extend(tensor.name for tensor in op.inputs)
         node.input.extend("^" + before.name for before in op.control_inputs if before.name in names)
     with view.inserting(None):

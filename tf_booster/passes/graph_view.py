@@ -346,6 +346,16 @@ def originals(op: tf.Operation) -> List[str]:
     return _compat.string_list_attr(op, ORIGINALS)
 
 
+def add_copy(graph_def: Any, op: tf.Operation) -> Any:
+    """Adds a node like `op` to a GraphDef, without inputs and without what names other ops of the graph; returns it."""
+    node = graph_def.node.add()
+    node.CopyFrom(op.node_def)
+    for attr in ("_class", ORIGINALS):
+        node.attr.pop(attr, None)
+    del node.input[:]
+    return node
+
+
 def variable_handle_op(item: Any) -> Optional[tf.Operation]:
     """The VarHandleOp of a resource Variable; None for anything else."""
     if not isinstance(item, tf.Variable):

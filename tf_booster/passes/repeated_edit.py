@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 import tensorflow as tf
 
 from tf_booster import _native
-from tf_booster.passes.graph_view import GraphView, add_control_input
+from tf_booster.passes.graph_view import GraphView, add_control_input, add_copy
 from tf_booster.passes.named_features import Sparse
 from tf_booster.passes.repeated_plan import Plan
 from tf_booster.passes.repeated_region import Region
@@ -71,11 +71,7 @@ def copy_region(view: GraphView, region: Region, plan: Plan, few: Few) -> Dict[t
     graph_def.versions.CopyFrom(view.graph.graph_def_versions)
     given: Dict[str, tf.Tensor] = {}
     for op in plan.copied:
-        node = graph_def.node.add()
-        node.CopyFrom(op.node_def)
-        for attr in ("_class", "_tf_booster_originals"):  # Both name ops of the graph, not of the copy.
-            node.attr.pop(attr, None)
-        del node.input[:]
+        node = add_copy(graph_def, op)
         for place, tensor in enumerate(op.inputs):
             name = tensor.name
             if place == 1 and op in region.constants:

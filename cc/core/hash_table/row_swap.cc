@@ -41,7 +41,6 @@ void RowSwap::AfterUpdate(const KeyBatch& keys, const uint32_t* states, TableSta
       std::swap(to_memory[p]->state, to_disk[p]->state);
     }
   }
-  swapped_ += static_cast<int64_t>(pairs);
 }
 
 void RowSwap::Note(const KeyBatch& keys, const uint32_t* states, const TableState& state) {

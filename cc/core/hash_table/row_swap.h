@@ -23,9 +23,6 @@ class RowSwap {
   // the same.
   void AfterUpdate(const KeyBatch& keys, const uint32_t* states, TableState* state, RoomLock* room, uint32_t* epoch);
 
-  // Rows that came to memory so far.
-  int64_t swapped() const { return swapped_; }
-
  private:
   struct UsedKey {
     int64_t key;
@@ -43,7 +40,6 @@ class RowSwap {
   std::vector<UsedKey> used_;  // By the updates that are noted.
   int stripe_ = 0;             // Where the hand is: at this entry of the stripe.
   int64_t entry_ = 0;
-  int64_t swapped_ = 0;
 };
 
 }  // namespace tf_booster

@@ -8,13 +8,12 @@
 #include <map>
 
 #include "cc/core/hash_table/contract/cpu_tables.h"
-#include "cc/core/hash_table/contract/fields.h"
+#include "cc/core/hash_table/contract/swapping.h"
 
 namespace tf_booster::contract {
 namespace {
 
-constexpr int64_t kDim = 16;
-constexpr int64_t kRowBytes = 2 * kDim * static_cast<int64_t>(sizeof(float));  // One slot.
+constexpr int64_t kDim = kSwappedDim, kRowBytes = kSwappedRowBytes;
 constexpr int64_t kMetaBytes = 8;
 
 // What this process has mapped of files that have no name (any more).
@@ -38,18 +37,6 @@ class MappedFiles {
  private:
   std::map<uintptr_t, uintptr_t> ranges_;
 };
-
-std::vector<int64_t> Range(int64_t begin, int64_t end) {
-  std::vector<int64_t> keys(end - begin);
-  std::iota(keys.begin(), keys.end(), begin);
-  return keys;
-}
-
-TableOptions Options(int fields = 1) {
-  TableOptions options = fields == 1 ? OneField(kDim, 1) : ThreeFields(kDim);
-  options.slot_initial_values = {0.5f};
-  return options;
-}
 
 // A table with memory for so many rows, beside one that has memory for all of them.
 class Pair {
@@ -106,7 +93,7 @@ class Pair {
 
 // Slabs of less than a page's multiple, or of 2 MiB that are there already, stay in memory: not here.
 TEST(TheFirstRowsAreInMemory) {
-  Pair pair(Options(), 2000);
+  Pair pair(SwappedOptions(), 2000);
   const size_t first = pair.Step(Range(0, 4000)).size();
   EXPECT_TRUE(first >= 2000 && first <= 2048);  // The slab up to row 2,047 is of small blocks, and there already.
   EXPECT_EQ(pair.Step(Range(4000, 8000)).size(), size_t{0});
@@ -118,7 +105,7 @@ TEST(TheFirstRowsAreInMemory) {
 // A slab of huge pages is cut where memory ends.
 TEST(ALargeSlabIsPartlyOnDisk) {
   constexpr int64_t kRows = 50000;  // The slab of rows from 32,768 on takes 4 MiB.
-  Pair pair(Options(), kRows);
+  Pair pair(SwappedOptions(), kRows);
   size_t in_memory = 0;
   for (int64_t begin = 0; begin < 80000; begin += 1000) in_memory += pair.Step(Range(begin, begin + 1000)).size();
   EXPECT_TRUE(in_memory >= size_t{kRows} && in_memory < kRows + (2 << 20) / kRowBytes);
@@ -131,7 +118,7 @@ TEST(ALargeSlabIsPartlyOnDisk) {
 
 // So is one that was taken ahead, and those behind it.
 TEST(SlabsThatAreReservedArePartlyOnDisk) {
-  Pair pair(Options(), 40000);
+  Pair pair(SwappedOptions(), 40000);
   SerialFor pf;
   pair.Step(Range(0, 20000));
   EXPECT_OK(pair.table().Reserve(150000, pf));
@@ -141,19 +128,14 @@ TEST(SlabsThatAreReservedArePartlyOnDisk) {
 }
 
 TEST(RowsThatAreUsedComeToMemory) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 8000; begin += 400) pair.Step(Range(begin, begin + 400));
-  for (const int64_t hot : {7000, 3000, 5500}) {
-    const std::vector<int64_t> keys = Range(hot, hot + 300);
-    EXPECT_TRUE(pair.Step(keys).size() < 300);
-    for (int64_t step = 0; step < 12; ++step) pair.Step(keys);
-    EXPECT_EQ(pair.Step(keys).size(), size_t{300});
-  }
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 8000);
+  UsedRowsComeNear(pair, 12);
 }
 
 TEST(MemoryIsFullOfWhatIsUsed) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 8000; begin += 400) pair.Step(Range(begin, begin + 400));
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 8000);
   const std::vector<int64_t> keys = Range(4000, 6000);
   for (int64_t step = 0; step < 12; ++step) pair.Step(keys);
   const size_t in_memory = pair.Step(keys).size();
@@ -162,8 +144,8 @@ TEST(MemoryIsFullOfWhatIsUsed) {
 
 // A handle that was given out before rows changed places still leads to its key's row.
 TEST(HandlesOutliveASwap) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 4000; begin += 400) pair.Step(Range(begin, begin + 400));
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 4000);
   const std::vector<int64_t> keys = Range(0, 4000), codes = Range(1, 4001);
   const KeyBatch batch = {keys.data(), nullptr, 4000};
   std::vector<RowHandle> handles(4000);
@@ -177,58 +159,34 @@ TEST(HandlesOutliveASwap) {
   EXPECT_TRUE(gathered == found);
 }
 
-// Keys that are seen once do not drive out those that are seen again and again.
-TEST(AKeySeenOnceStaysWhereItIs) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 4000; begin += 400) pair.Step(Range(begin, begin + 400));
-  for (int64_t step = 0; step < 40; ++step) {
-    std::vector<int64_t> keys = Range(3000, 3400);
-    for (const int64_t key : Range(10000 + 100 * step, 10000 + 100 * (step + 1))) keys.push_back(key);
-    const std::vector<int64_t> in_memory = pair.Step(keys);
-    if (step > 12) EXPECT_TRUE(in_memory == Range(3000, 3400));
-  }
+TEST(AKeySeenOnce) {
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 4000);
+  AKeySeenOnceStaysWhereItIs(pair, 12);
 }
 
 TEST(KeysSeenOnceDoNotMove) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 4000; begin += 400) pair.Step(Range(begin, begin + 400));
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 4000);
   for (int64_t step = 0; step < 40; ++step) pair.Step(Range(10000 + 100 * step, 10000 + 100 * (step + 1)));
   EXPECT_EQ(pair.Step(Range(0, 1000)).size(), size_t{1000});
 }
 
-// The clock of a field that steps seldom goes by its own steps.
-TEST(AFieldThatStepsSeldomIsNotIdle) {
-  Pair pair(Options(3), 1000);
-  for (int64_t begin = 0; begin < 4000; begin += 400) pair.Step(Range(begin, begin + 400), 0, {0, 1});
-  const std::vector<int64_t> keys = Range(-300, 0);
-  for (int64_t step = 0; step < 60; ++step) {
-    pair.Step(Range(0, 10), 0, {0, 1});
-    if (step % 4 == 0) pair.Step(keys, 2, {2});
-  }
-  EXPECT_EQ(pair.Step(keys, 2, {2}).size(), size_t{300});
+TEST(AFieldThatStepsSeldom) {
+  Pair pair(SwappedOptions(3), 1000);
+  AFieldThatStepsSeldomIsNotIdle(pair, 4);
 }
 
-// Rows keep their places while they are read piece by piece.
-TEST(RowsKeepTheirPlacesWhileTheyAreRead) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 8000; begin += 400) pair.Step(Range(begin, begin + 400));
-  std::map<int64_t, int64_t> seen;
-  for (int64_t cursor = 0; cursor >= 0;) {
-    TableRows rows;
-    EXPECT_OK(pair.table().ExportBatch(&cursor, 500, &rows));
-    for (const int64_t key : rows.keys) ++seen[key];
-    for (int64_t step = 0; step < 5; ++step) pair.Step(Range(7000 - 100 * step, 7400 - 100 * step));
-  }
-  EXPECT_EQ(seen.size(), size_t{8000});
-  for (const auto& [key, times] : seen) EXPECT_EQ(times, 1);
-  for (int64_t step = 0; step < 12; ++step) pair.Step(Range(7000, 7100));
-  EXPECT_EQ(pair.Step(Range(7000, 7100)).size(), size_t{100});
+TEST(RowsThatAreRead) {
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 8000);
+  RowsKeepTheirPlacesWhileTheyAreRead(pair, 12);
 }
 
 // What a checkpoint brings at once fills memory first.
 TEST(AnImportFillsMemoryFirst) {
   constexpr int64_t kRows = 100000, kInMemory = 40000;
-  Pair pair(Options(), kRows);
+  Pair pair(SwappedOptions(), kRows);
   SerialFor pf;
   for (int64_t begin = 0; begin < kRows; begin += 10000) pair.Step(Range(begin, begin + 10000));
   ScarceMemory memory;
@@ -237,7 +195,7 @@ TEST(AnImportFillsMemoryFirst) {
   config.disk_folder = "/tmp";
   config.row_memory = &memory;
   std::unique_ptr<HashTable> table;
-  EXPECT_OK(NewCpuTable(Options(), &table, config));
+  EXPECT_OK(NewCpuTable(SwappedOptions(), &table, config));
   const TableContents contents = ExportAll(pair.table(), pf);
   EXPECT_OK(table->Import(Borrow(contents), pf));
   EXPECT_TRUE(Same(ExportAll(*table, pf), contents));
@@ -255,7 +213,7 @@ TEST(DisksEnd) {
   config.disk_folder = "/tmp";
   config.row_memory = &memory;
   std::unique_ptr<HashTable> table;
-  EXPECT_OK(NewCpuTable(Options(), &table, config));
+  EXPECT_OK(NewCpuTable(SwappedOptions(), &table, config));
   SerialFor pf;
   std::vector<float> out(9000 * kDim);
   EXPECT_OK(table->FindOrInsert(Batch(Range(0, 2000)).ref(), out.data(), pf));
@@ -281,7 +239,7 @@ TEST(RefusesAFolderThatIsNone) {
   CpuTableConfig config;
   config.disk_folder = "/nonexistent/folder";
   std::unique_ptr<HashTable> table;
-  const Status status = NewCpuTable(Options(), &table, config);
+  const Status status = NewCpuTable(SwappedOptions(), &table, config);
   EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(StatusCode::kInvalidArgument));
   EXPECT_TRUE(status.message().find("/nonexistent/folder") != std::string::npos);
 }

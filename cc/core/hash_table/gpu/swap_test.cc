@@ -3,14 +3,13 @@
 
 #include "cc/core/base/capped_allocator.h"
 #include "cc/core/gpu/host_queue.h"
-#include "cc/core/hash_table/contract/fields.h"
+#include "cc/core/hash_table/contract/swapping.h"
 #include "cc/core/hash_table/gpu/contract_tables.h"
 
 namespace tf_booster::contract {
 namespace {
 
-constexpr int64_t kDim = 16;
-constexpr int64_t kRowBytes = 2 * kDim * static_cast<int64_t>(sizeof(float));  // One slot.
+constexpr int64_t kDim = kSwappedDim, kRowBytes = kSwappedRowBytes;
 
 // Knows its own.
 class Known final : public Allocator {
@@ -86,35 +85,18 @@ class Pair {
   int64_t steps_ = 0;
 };
 
-std::vector<int64_t> Range(int64_t begin, int64_t end) {
-  std::vector<int64_t> keys(end - begin);
-  std::iota(keys.begin(), keys.end(), begin);
-  return keys;
-}
-
-TableOptions Options(int fields = 1) {
-  TableOptions options = fields == 1 ? OneField(kDim, 1) : ThreeFields(kDim);
-  options.slot_initial_values = {0.5f};
-  return options;
-}
-
 // Those that came first are on the card; then those that are used, whichever they are.
 TEST(RowsThatAreUsedComeToTheCard) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 8000; begin += 400) pair.Step(Range(begin, begin + 400));
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 8000);
   EXPECT_TRUE(pair.table().Stats().host_bytes > 6000 * kRowBytes);
-  for (const int64_t hot : {7000, 3000, 5500}) {
-    const std::vector<int64_t> keys = Range(hot, hot + 300);
-    EXPECT_TRUE(pair.Step(keys).size() < 300);
-    for (int64_t step = 0; step < 8; ++step) pair.Step(keys);
-    EXPECT_EQ(pair.Step(keys).size(), size_t{300});
-  }
+  UsedRowsComeNear(pair, 8);
 }
 
 // More than the card has room for: it is full of them.
 TEST(ACardIsFullOfWhatIsUsed) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 8000; begin += 400) pair.Step(Range(begin, begin + 400));
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 8000);
   const std::vector<int64_t> keys = Range(4000, 6000);
   for (int64_t step = 0; step < 8; ++step) pair.Step(keys);
   const size_t on_card = pair.Step(keys).size();
@@ -123,8 +105,8 @@ TEST(ACardIsFullOfWhatIsUsed) {
 
 // Others leave the card for those that come next.
 TEST(TheClocksHandGoesOn) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 8000; begin += 400) pair.Step(Range(begin, begin + 400));
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 8000);
   for (int64_t set = 0; set < 3; ++set) {
     for (int64_t step = 0; step < 8; ++step) pair.Step(Range(5000 + 50 * set, 5050 + 50 * set));
   }
@@ -133,8 +115,8 @@ TEST(TheClocksHandGoesOn) {
 
 // A handle that was given out before rows changed places still leads to its key's row.
 TEST(HandlesOutliveASwap) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 4000; begin += 400) pair.Step(Range(begin, begin + 400));
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 4000);
   const std::vector<int64_t> keys = Range(0, 4000);
   const gpu::DeviceKeys batch = {keys.data(), nullptr, 4000};
   std::vector<RowHandle> handles(4000);
@@ -147,33 +129,20 @@ TEST(HandlesOutliveASwap) {
   EXPECT_TRUE(gathered == found);
 }
 
-// Keys that are seen once do not drive out those that are seen again and again.
-TEST(AKeySeenOnceStaysWhereItIs) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 4000; begin += 400) pair.Step(Range(begin, begin + 400));
-  for (int64_t step = 0; step < 40; ++step) {
-    std::vector<int64_t> keys = Range(3000, 3400);
-    for (const int64_t key : Range(10000 + 100 * step, 10000 + 100 * (step + 1))) keys.push_back(key);
-    const std::vector<int64_t> on_card = pair.Step(keys);
-    if (step > 8) EXPECT_TRUE(on_card == Range(3000, 3400));
-  }
+TEST(AKeySeenOnce) {
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 4000);
+  AKeySeenOnceStaysWhereItIs(pair, 8);
 }
 
-// The clock of a field that steps seldom goes by its own steps.
-TEST(AFieldThatStepsSeldomIsNotIdle) {
-  Pair pair(Options(3), 1000);
-  for (int64_t begin = 0; begin < 4000; begin += 400) pair.Step(Range(begin, begin + 400), 0, {0, 1});
-  const std::vector<int64_t> keys = Range(-300, 0);
-  for (int64_t step = 0; step < 60; ++step) {
-    pair.Step(Range(0, 10), 0, {0, 1});
-    if (step % 6 == 0) pair.Step(keys, 2, {2});
-  }
-  EXPECT_EQ(pair.Step(keys, 2, {2}).size(), size_t{300});
+TEST(AFieldThatStepsSeldom) {
+  Pair pair(SwappedOptions(3), 1000);
+  AFieldThatStepsSeldomIsNotIdle(pair, 6);
 }
 
 TEST(SwapsDoNotWait) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 8000; begin += 400) pair.Step(Range(begin, begin + 400));
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 8000);
   for (int64_t step = 0; step < 10; ++step) pair.Step(Range(0, 100));
   const int64_t before = gpu::HostQueue::waits();
   for (int64_t step = 0; step < 100; ++step) pair.Step(Range(70 * step, 70 * step + 100));
@@ -182,8 +151,8 @@ TEST(SwapsDoNotWait) {
 
 // Where there is no memory to find out who moves, rows stay where they are, and move later.
 TEST(WithoutMemoryNobodyMoves) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 8000; begin += 400) pair.Step(Range(begin, begin + 400));
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 8000);
   const std::vector<int64_t> keys = Range(7000, 7050);
   pair.memory.largest = 3 << 10;  // A batch's own arrays, and no more.
   for (int64_t step = 0; step < 9; ++step) pair.Step(keys);
@@ -193,21 +162,10 @@ TEST(WithoutMemoryNobodyMoves) {
   EXPECT_EQ(pair.Step(keys).size(), keys.size());
 }
 
-// Rows keep their places while they are read piece by piece.
-TEST(RowsKeepTheirPlacesWhileTheyAreRead) {
-  Pair pair(Options(), 1000);
-  for (int64_t begin = 0; begin < 8000; begin += 400) pair.Step(Range(begin, begin + 400));
-  std::map<int64_t, int64_t> seen;
-  for (int64_t cursor = 0; cursor >= 0;) {
-    TableRows rows;
-    EXPECT_OK(pair.table().ExportBatch(&cursor, 500, &rows));
-    for (const int64_t key : rows.keys) ++seen[key];
-    for (int64_t step = 0; step < 5; ++step) pair.Step(Range(7000 - 100 * step, 7400 - 100 * step));
-  }
-  EXPECT_EQ(seen.size(), size_t{8000});
-  for (const auto& [key, times] : seen) EXPECT_EQ(times, 1);
-  for (int64_t step = 0; step < 8; ++step) pair.Step(Range(7000, 7100));
-  EXPECT_EQ(pair.Step(Range(7000, 7100)).size(), size_t{100});
+TEST(RowsThatAreRead) {
+  Pair pair(SwappedOptions(), 1000);
+  StepThrough(pair, 8000);
+  RowsKeepTheirPlacesWhileTheyAreRead(pair, 8);
 }
 
 // Neither the card nor the host has room: an error, and the table is as it was.
@@ -219,7 +177,7 @@ TEST(MemoryOfTheHostEnds) {
   config.row_allocator = &rows;
   config.host_allocator = &host;
   std::unique_ptr<GpuTable> table;
-  EXPECT_OK(NewHostStandInTable(Options(), &table, config, 1));
+  EXPECT_OK(NewHostStandInTable(SwappedOptions(), &table, config, 1));
   std::vector<float> out(4000 * kDim);
   EXPECT_OK(table->FindOrInsert(Batch(Range(0, 1000)).ref(), out.data(), pf));
   const TableContents before = ExportAll(*table, pf);
