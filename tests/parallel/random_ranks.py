@@ -17,6 +17,7 @@ import equal_training as equal
 import numpy as np
 import tensorflow as tf
 from random_rank_models import ABSENT, model_fn_of
+from simulated_card import simulated_card
 
 import tf_booster
 
@@ -69,6 +70,7 @@ def draw(seed: int) -> Dict[str, Any]:
             "pipeline": r.choice(["exact", "off"]),
             "partition": r.choice(["hash", "mod"]),
         },
+        "card": r.random() < 0.3,  # A simulated one, for the tables.
     }
 
 
@@ -157,7 +159,9 @@ def live(
         config=tf.estimator.RunConfig(
             folder,
             tf_random_seed=7,
-            session_config=v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1),
+            session_config=v1.ConfigProto(
+                intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, allow_soft_placement=True
+            ),
             save_summary_steps=None,
             save_checkpoints_steps=1000,
             log_step_count_steps=None,
@@ -191,9 +195,11 @@ def try_on_ranks(rank: int, size: int, seeds: List[int], folder: str) -> Dict[in
             return lambda: tf.data.Dataset.from_tensor_slices(records).batch(case["batch"]).map(_labelled)
 
         own = [whole(records) if divided else _input_fn(ranks[rank], records) for ranks, _, records in inputs]
-        tf.enable_gpu_booster(seed=3, **options, **case["options"])
+        options["device"] = "gpu" if case["card"] else "cpu"
         try:
-            mine[seed] = live(case, os.path.join(folder, f"{seed}"), own, own[0], [None] * len(own))
+            with simulated_card(case["card"]):
+                tf.enable_gpu_booster(seed=3, **options, **case["options"])
+                mine[seed] = live(case, os.path.join(folder, f"{seed}"), own, own[0], [None] * len(own))
         except Exception:  # pylint: disable=broad-except
             wrong[seed] = traceback.format_exc()[-3000:]
         finally:

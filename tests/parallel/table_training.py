@@ -91,7 +91,7 @@ def train(build: Callable[[Dict[str, tf.Tensor]], Any], data: Dict[str, Any]) ->
         loss, train_op = build(fed)
         tf_booster.rewrite_graph(graph)
         tables = {name: _own_rows(entry) for name, entry in registry.rewritten(graph).items()}
-        with v1.Session(config=v1.ConfigProto(intra_op_parallelism_threads=1)) as session:
+        with v1.Session(config=v1.ConfigProto(intra_op_parallelism_threads=1, allow_soft_placement=True)) as session:
             session.run(v1.global_variables_initializer())
             losses = [
                 session.run([loss, train_op], {fed[name]: data[name][step] for name in fed})[0]

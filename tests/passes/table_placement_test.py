@@ -225,7 +225,7 @@ def test_a_library_without_cuda_says_so(gpu):
         tf.enable_gpu_booster(device="gpu")
 
 
-def test_several_ranks_exchange_through_host_memory(gpu):
+def test_several_ranks_have_tables_on_cards_where_asked(gpu):
     assert "several ranks" in table_placement.Placer("auto", several_ranks=True).place("t", None).reason
     assert table_placement.Placer("gpu", several_ranks=True).place("t", None).device == CARD
 

@@ -18,6 +18,7 @@ from tf_booster.parallel import host_ranks, ranks
 KINDS = ("tables", "dense", "sparse", "other")
 
 _SCOPE = "tf_booster"
+_HOST = "/device:CPU:0"
 HOST_TYPES = ("TfBoosterHostAllReduce", "TfBoosterHostAllGather", "TfBoosterHostAllToAll")
 _TYPES = ("HorovodAllreduce", "HorovodAllgather", "HorovodAlltoall", "HorovodBroadcast", *HOST_TYPES)
 _SUMMED_ON_HOST = (tf.float32, tf.float64, tf.int32, tf.int64)
@@ -173,8 +174,12 @@ def all_to_all(
         if host_ranks.connected():
             exchanged = _native.ops().tf_booster_host_all_to_all(tensor, splits, **_named(name))
             return exchanged.received, exchanged.received_splits
-        received, received_splits = ranks.horovod().alltoall(pin(tensor), pin(splits), name=name)
-        return pin(received), pin(received_splits)
+        with tf.device(_HOST):  # Where it is read, also if the rows are on a card.
+            splits = pin(splits)
+        received, received_splits = ranks.horovod().alltoall(pin(tensor), splits, name=name)
+        with tf.device(_HOST):
+            received_splits = pin(received_splits)
+        return pin(received), received_splits
 
 
 def _named(name: str) -> Dict[str, str]:

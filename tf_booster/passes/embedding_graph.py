@@ -21,7 +21,7 @@ from tf_booster.passes.sources import Sources
 
 SOURCE = "IteratorGetNext"
 PROBES = ("TfBoosterTableProbe", "TfBoosterTableRoute")
-GATHERS = ("TfBoosterTableGather", "TfBoosterTableServe")
+GATHERS = ("TfBoosterTableGather", "TfBoosterTableServe", "TfBoosterTableServeRows")
 
 # Handles that a step does not change, as far as their consumers are of _READERS.
 _LOOKUP_HANDLE = re.compile(r"HashTable(V2)?|Mutable(Dense)?HashTable(OfTensors)?(V2)?")
@@ -36,7 +36,7 @@ _GATHERING = re.compile("|".join(GATHERS))
 _DATASET = re.compile(r"\w*Dataset\w*")
 _CHECKS = re.compile(r"Assert|CheckNumerics(V2)?")
 # Around the collectives of tables: what keeps them, and counts how far they are.
-_AROUND_COLLECTIVES = re.compile(r"TfBooster(Pin|CollectiveMark|TableExpand)")
+_AROUND_COLLECTIVES = re.compile(r"TfBooster(Pin|CollectiveMark|TableExpand|TableMerge)")
 _CONTROL_FLOW = re.compile(r"(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond|_SwitchN")
 # What Grappler may rewrite together with its readers, with other last bits: it stays with them unless a lookup needs it.
 _ARITHMETIC = re.compile(

@@ -201,7 +201,7 @@ def _replace_gathers(
 ) -> tf.Operation:
     old = [lookup.gather for _, lookup in plan.members]
     for (table, _), gather in zip(plan.members, old):
-        _replace_unique(view, table, gather.inputs[1].op, probes.lookup_device(fused))
+        _replace_unique(view, table, gather.inputs[1].op, probes.codes_device(fused))
     waits = dict.fromkeys(c for gather in old for c in gather.control_inputs)
     with view.inserting(probes.lookup_device(fused), list(waits)):
         values = probes.gather(fused, resource, plan, [gather.inputs[1] for gather in old])

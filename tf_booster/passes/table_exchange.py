@@ -7,13 +7,14 @@ gradients to the owners; all tables share them. The ops in between are in cc/tf/
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.parallel import collectives
 from tf_booster.parallel.row_weights import row_weights
+from tf_booster.passes.exchange_sides import CardExchange, Gradients, HostExchange, OwnedKeys, Owner, Served
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.table_exchange_plan import ExchangePlan, Partition
 from tf_booster.passes.table_fusion import FusedTable, FusionPlan, GatherPlan, ProbePlan
@@ -23,33 +24,32 @@ from tf_booster.passes.table_probes import CodesOf, field_of, scope
 from tf_booster.passes.table_uses import TablePlan
 
 
-class OwnedKeys(NamedTuple):
-    """The keys of a probe that this rank owns, of all ranks' batches: what an update takes."""
-
-    keys: tf.Tensor
-    key_fields: tf.Tensor
-    counts: tf.Tensor
-    handles: tf.Tensor
-
-
 @dataclasses.dataclass
 class _Exchanged:
     """One probe after its exchange.
 
-    number: among the probes of the exchange. fields: of its segments. reply, starts, scales: of the whole exchange.
+    number: among the probes of the exchange. fields: of its segments. starts, served: of the whole exchange.
     """
 
     group: int
     number: int
     fields: List[int]
-    reply: tf.Tensor
     starts: tf.Tensor
     slots: tf.Tensor
     sent: tf.Tensor
-    owned: OwnedKeys
-    owner_codes: tf.Tensor
-    received: tf.Tensor
-    scales: tf.Tensor
+    served: Served
+
+    @property
+    def owned(self) -> OwnedKeys:
+        return self.served.owned[self.number]
+
+    @property
+    def owner_codes(self) -> tf.Tensor:
+        return self.served.owner_codes[self.number]
+
+    @property
+    def received(self) -> tf.Tensor:
+        return self.served.received[self.number]
 
 
 class ExchangedProbes(CodesOf):
@@ -69,7 +69,7 @@ class ExchangedProbes(CodesOf):
         return self._exchanged[id(plan)].owned
 
     @staticmethod
-    def lookup_device(fused: FusedTable) -> Optional[str]:
+    def codes_device(fused: FusedTable) -> Optional[str]:
         """In host memory, wherever the table is."""
         del fused
         return HOST
@@ -82,14 +82,8 @@ class ExchangedProbes(CodesOf):
         """The rows of `codes`, made where the caller's scopes say."""
         del resource
         probe = self._exchanged[id(plan.probe)]
-        return _native.ops().tf_booster_table_expand(
-            codes,
-            probe.reply,
-            probe.slots,
-            probe.starts,
-            probe=probe.number,
-            dim=fused.dim,
-            name=f"{scope(fused.name)}/gather",
+        return side_of(self._view, fused).expand(
+            codes, probe.served, probe.slots, probe.starts, probe.number, fused.dim, scope(fused.name)
         )
 
     def _make(self, members: List[Tuple[FusedTable, ProbePlan]], rows: Any) -> None:
@@ -120,29 +114,16 @@ class ExchangedProbes(CodesOf):
             )
         with self._view.inserting(HOST):
             message, splits = collectives.all_to_all(route.message, route.splits, "tables", "ids")
-        # All arrays are in host memory; only the tables may be on the card, then all of them.
-        with self._view.inserting(members[0][0].device):
-            serve = ops.tf_booster_table_serve(
-                [self._resource_of[id(fused)] for fused, _ in members],
-                message,
-                splits,
-                reduction=self._partition.reduction,
-                name="tf_booster/tables/serve",
-                **attrs,
-            )
-        with self._view.inserting(HOST):
-            reply, _ = collectives.all_to_all(serve.reply, serve.reply_splits, "tables", "rows")
+        resources = [self._resource_of[id(fused)] for fused, _ in members]
+        side = side_of(self._view, members[0][0])
+        served = side.serve(resources, message, splits, self._partition.reduction, attrs)
         self._view.note_originals(route.message.op, stand_ins)
         codes = iter(route.codes)
         for number, (_, probe) in enumerate(members):
-            owned = OwnedKeys(
-                *(outputs[number] for outputs in (serve.keys, serve.key_fields, serve.counts, serve.handles))
-            )
             fields = [field for of, field in segments if of == number]
             self._exchanged[id(probe)] = _Exchanged(
-                probe.group, number, fields, reply, route.starts, route.slots[number], route.sent[number], owned,
-                serve.owner_codes[number], serve.received[number], serve.scales,
-            )  # fmt: skip
+                probe.group, number, fields, route.starts, route.slots[number], route.sent[number], served
+            )
             for table, stand_in in probe.members:
                 self.note(table, stand_in, next(codes))
 
@@ -190,43 +171,34 @@ class GradientExchange:
             "groups": [probe.group for probe in used],
             "ranks": self._partition.size,
         }
-        ops = _native.ops()
         limited = [table for table in tables if table.spec.max_rows]
         attrs["num_notes"] = 2 * len(limited)
         with self._view.inserting(HOST):
             growth = [self._growth(table) for table in limited]
-            send = ops.tf_booster_table_send_gradients(
+            notes = tf.concat(growth, 0) if len(growth) > 1 else growth[0] if growth else tf.zeros([0], tf.int64)
+            local = Gradients(
                 [self._codes(table, part.indices) for table, part in parts],
                 [self._view.current(part.values) for _, part in parts],
                 [probe.slots for probe in used],
                 [probe.sent for probe in used],
-                tf.concat(growth, 0) if len(growth) > 1 else growth[0] if growth else tf.zeros([0], tf.int64),
-                name="tf_booster/tables/send_gradients",
-                **attrs,
+                notes,
             )
-            message, splits = collectives.all_to_all(send.message, send.splits, "tables", "gradients")
-            receive = ops.tf_booster_table_receive_gradients(
-                message,
-                splits,
-                [probe.owner_codes for probe in used],
-                [probe.received for probe in used],
-                used[0].scales,
-                M=len(parts),
-                limits=[table.spec.max_rows for table in limited],
-                limit_names=[table.name for table in limited],
-                name="tf_booster/tables/receive_gradients",
-                **attrs,
-            )
-            for table in tables:
-                places = [place for place, (of, _) in enumerate(parts) if of is table]
-                indices, values = ([out[place] for place in places] for out in (receive.indices, receive.values))
-                self._put(
-                    table,
-                    indices[0] if len(places) == 1 else tf.concat(indices, 0),
-                    values[0] if len(places) == 1 else tf.concat(values, 0),
-                    send.message.op,
-                    used[0].scales,
-                )
+        owner = Owner(
+            [probe.owner_codes for probe in used],
+            [probe.received for probe in used],
+            used[0].served.scales,
+            {table.name: table.spec.max_rows for table in limited},
+        )
+        side = side_of(self._view, self._fused_of[tables[0].name])
+        reduced = side.reduce(local, owner, attrs)
+        for table in tables:
+            places = [place for place, (of, _) in enumerate(parts) if of is table]
+            with self._view.inserting(HOST):
+                indices = _joined([reduced.indices[place] for place in places])
+            with self._view.inserting(side.device):
+                values = _joined([reduced.values[place] for place in places])
+            with self._view.inserting(HOST):
+                self._put(table, indices, values, reduced.reader, owner.scales)
 
     def _growth(self, table: TablePlan) -> tf.Tensor:
         """How many rows of a table with a limit there are on this rank, and will be more."""
@@ -273,6 +245,15 @@ class GradientExchange:
     def _codes(self, table: TablePlan, indices: tf.Tensor) -> tf.Tensor:
         """A lookup's indices, which may be its codes themselves."""
         return self._probes.codes(table, indices.op) if indices.op in table.groups else self._view.current(indices)
+
+
+def side_of(view: GraphView, fused: FusedTable) -> Union[HostExchange, CardExchange]:
+    """How tables like `fused` exchange: all of a graph are in host memory, or on the card."""
+    return HostExchange(view) if fused.device == HOST else CardExchange(view, fused.device)
+
+
+def _joined(parts: List[tf.Tensor]) -> tf.Tensor:
+    return parts[0] if len(parts) == 1 else tf.concat(parts, 0)
 
 
 def _reads_own_rows(gradient: TableGradient) -> set:

@@ -29,7 +29,12 @@ class CodesOf:
 
     @staticmethod
     def lookup_device(fused: FusedTable) -> Optional[str]:
-        """Where codes and rows of `fused` are made."""
+        """Where rows of `fused` are made."""
+        return fused.device
+
+    @staticmethod
+    def codes_device(fused: FusedTable) -> Optional[str]:
+        """Where codes of `fused` are made."""
         return fused.device
 
     def __init__(self) -> None:

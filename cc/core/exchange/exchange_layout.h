@@ -63,27 +63,42 @@ inline int64_t MakeSlot(int64_t rank, int64_t row) { return (rank << kSlotRankBi
 inline int64_t SlotRank(int64_t slot) { return slot >> kSlotRankBits; }
 inline int64_t SlotRow(int64_t slot) { return slot & ((int64_t{1} << kSlotRankBits) - 1); }
 
-// Cuts a received message into chunks; `what` names it in errors. Checks the sum of the splits, and that each chunk is
-// large enough for a header of `header` words with this fingerprint.
-inline Status CutChunks(const char* what, const int32_t* words, int64_t size, const int32_t* splits, int32_t ranks,
-                        int32_t fingerprint, int64_t header, std::vector<const int32_t*>* chunks) {
-  int64_t start = 0;
+// Where the chunks of a received message of `size` words begin; `what` names it in errors. Checks the sum of the
+// splits, and that each chunk is large enough for a header of `header` words.
+inline Status ChunkBegins(const char* what, int64_t size, const int32_t* splits, int32_t ranks, int64_t header,
+                          std::vector<int64_t>* begins) {
+  int64_t begin = 0;
   for (int32_t rank = 0; rank < ranks; ++rank) {
-    const std::string from = std::string(what) + " of rank " + std::to_string(rank) + ": ";
-    if (splits[rank] < header || start + splits[rank] > size) {
-      return Status(StatusCode::kInvalidArgument, from + "the message has " + std::to_string(splits[rank]) +
+    if (splits[rank] < header || begin + splits[rank] > size) {
+      return Status(StatusCode::kInvalidArgument, std::string(what) + " of rank " + std::to_string(rank) +
+                                                      ": the message has " + std::to_string(splits[rank]) +
                                                       " words, but its header alone has " + std::to_string(header));
     }
-    if (words[start] != fingerprint) {
-      return Status(StatusCode::kInvalidArgument,
-                    from +
-                        "its tables or features differ from this rank's; start all ranks with one program, and "
-                        "build one graph in all of them");
-    }
-    chunks->push_back(words + start);
-    start += splits[rank];
+    begins->push_back(begin);
+    begin += splits[rank];
   }
   return Status();
+}
+
+// That the chunks of all ranks begin with this fingerprint.
+inline Status CheckFingerprints(const char* what, const std::vector<const int32_t*>& chunks, int32_t fingerprint) {
+  for (size_t rank = 0; rank < chunks.size(); ++rank) {
+    if (chunks[rank][0] == fingerprint) continue;
+    return Status(StatusCode::kInvalidArgument,
+                  std::string(what) + " of rank " + std::to_string(rank) +
+                      ": its tables or features differ from this rank's; start all ranks with one program, and "
+                      "build one graph in all of them");
+  }
+  return Status();
+}
+
+// Cuts a received message into chunks, and checks them.
+inline Status CutChunks(const char* what, const int32_t* words, int64_t size, const int32_t* splits, int32_t ranks,
+                        int32_t fingerprint, int64_t header, std::vector<const int32_t*>* chunks) {
+  std::vector<int64_t> begins;
+  TFB_RETURN_IF_ERROR(ChunkBegins(what, size, splits, ranks, header, &begins));
+  for (const int64_t begin : begins) chunks->push_back(words + begin);
+  return CheckFingerprints(what, *chunks, fingerprint);
 }
 
 }  // namespace tf_booster

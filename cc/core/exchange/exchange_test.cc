@@ -1,5 +1,6 @@
 // N ranks in one process: messages are moved by hand, and what comes out is compared with one batch of all ranks' ids.
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <random>
@@ -7,7 +8,10 @@
 
 #include "cc/core/base/test.h"
 #include "cc/core/base/thread_for.h"
+#include "cc/core/exchange/card_plans.h"
 #include "cc/core/exchange/gradient_exchange.h"
+#include "cc/core/exchange/row_terms_body.h"
+#include "cc/core/gpu/host_queue.h"
 #include "cc/core/unique/unique_by_field.h"
 
 namespace tf_booster {
@@ -134,6 +138,34 @@ void Serve(const ExchangeLayout& layout, Rank* rank, ParallelFor& pf) {
   }
 }
 
+bool AllAligned(const GradientLayout& layout) {
+  return std::all_of(layout.streams.begin(), layout.streams.end(),
+                     [](const GradientStream& stream) { return stream.dim % 4 == 0; });
+}
+
+void SumOnCard(const gpu::TermsJob& job) {
+  gpu::HostQueue queue(2);
+  gpu::SumTermsOn(queue, {job});
+}
+
+// What a card expands is what the host does.
+void ExpectExpandedOnCard(const std::vector<int64_t>& codes, const std::vector<float>& wanted, int64_t dim,
+                          const Words& reply, const ProbeOfRank& probe, ParallelFor& pf) {
+  std::vector<int32_t> places(codes.size(), 77);
+  EXPECT_OK(PlanExpand({{codes.data(), static_cast<int64_t>(codes.size()), nullptr}}, dim, probe.slots.data(),
+                       probe.slots.size(), probe.starts.data(), {places.data()}, pf));
+  std::vector<float> values(wanted.size(), -1.0f);
+  gpu::TermsJob job;
+  job.from = reinterpret_cast<const float*>(reply.data());
+  job.terms = places.data();
+  job.to = values.data();
+  job.rows = static_cast<int64_t>(codes.size());
+  job.dim = dim;
+  job.aligned = dim % 4 == 0;
+  SumOnCard(job);
+  EXPECT_TRUE(values == wanted);
+}
+
 // Routes, serves and expands; compares each id's row, and the owners' keys and counts with those of the joined batch.
 void Forward(const ExchangeLayout& layout, std::vector<Rank>* ranks, ParallelFor& pf) {
   for (Rank& rank : *ranks) Route(layout, &rank, pf);
@@ -157,6 +189,7 @@ void Forward(const ExchangeLayout& layout, std::vector<Rank>* ranks, ParallelFor
             if (values[i * dim + j] != wanted) EXPECT_EQ(values[i * dim + j], wanted);
           }
         }
+        ExpectExpandedOnCard(codes, values, dim, rank.in, probe, pf);
       }
     }
   }
@@ -187,6 +220,73 @@ struct Gradient {
   std::vector<float> grads;
 };
 
+// The message that a card makes is the host's, `sent`, but for words between its parts that nobody writes.
+void ExpectSentByCard(const GradientLayout& layout, const std::vector<SentProbe>& probes,
+                      const std::vector<LocalGradient>& local, const int64_t* notes, const Words& sent,
+                      const std::vector<int32_t>& sent_splits, ParallelFor& pf) {
+  SendPlan plan;
+  std::vector<int32_t> splits(layout.ranks);
+  EXPECT_OK(PlanSend(layout, probes, local, notes, splits.data(), &plan, pf));
+  EXPECT_TRUE(splits == sent_splits);
+  EXPECT_EQ(plan.words, static_cast<int64_t>(sent.size()));
+  Words message(plan.words, -77);
+  for (int32_t r = 0; r < layout.ranks; ++r) {
+    std::copy(plan.heads.begin() + plan.head_begins[r], plan.heads.begin() + plan.head_begins[r + 1],
+              message.begin() + plan.starts[r]);
+  }
+  for (size_t t = 0; t < layout.streams.size(); ++t) {
+    gpu::TermsJob job;
+    job.from = local[t].grads;
+    job.step = job.dim = layout.streams[t].dim;
+    job.begins = plan.streams[t].begins.data();
+    job.terms = plan.streams[t].terms.data();
+    job.to = reinterpret_cast<float*>(message.data());
+    job.to_at = plan.streams[t].to.data();
+    job.rows = static_cast<int64_t>(plan.streams[t].to.size());
+    job.aligned = AllAligned(layout);
+    EXPECT_EQ(plan.streams[t].begins.size(), plan.streams[t].to.size() + 1);
+    SumOnCard(job);
+  }
+  for (size_t i = 0; i < sent.size(); ++i) {
+    if (sent[i] != -77 && message[i] != sent[i]) EXPECT_EQ(message[i], sent[i]);
+  }
+}
+
+// What a card makes of a message of which the host sees the heads alone is what the host makes of it.
+void ExpectReceivedByCard(const GradientLayout& layout, const std::vector<MergedProbe>& probes, const Rank& rank,
+                          const float* scales, const std::vector<Gradient>& wanted) {
+  std::vector<int64_t> begins, words;
+  EXPECT_OK(HeadsToRead(layout, probes, rank.in.size(), rank.received_splits.data(), &begins, &words));
+  std::vector<Words> copies;
+  std::vector<const int32_t*> heads;
+  for (int32_t r = 0; r < layout.ranks; ++r) {
+    copies.emplace_back(rank.in.begin() + begins[r], rank.in.begin() + begins[r] + words[r]);
+  }
+  for (const Words& copy : copies) heads.push_back(copy.data());
+  ReceivedGradients received;
+  EXPECT_OK(received.ParseHeads(layout, probes, heads, words, begins, rank.received_splits.data(), scales));
+  for (size_t t = 0; t < layout.streams.size(); ++t) {
+    const int64_t dim = layout.streams[t].dim;
+    EXPECT_EQ(received.size(t), static_cast<int64_t>(wanted[t].codes.size()));
+    Gradient sums = {std::vector<int64_t>(received.size(t)), std::vector<float>(received.size(t) * dim, -7.0f)};
+    RowTerms terms;
+    std::vector<float> of_terms;
+    received.PlanSum(t, sums.codes.data(), &terms, &of_terms);
+    gpu::TermsJob job;
+    job.from = reinterpret_cast<const float*>(rank.in.data());
+    job.begins = terms.begins.data();
+    job.terms = terms.terms.data();
+    job.scales = of_terms.data();
+    job.to = sums.grads.data();
+    job.rows = received.size(t);
+    job.dim = dim;
+    job.aligned = AllAligned(layout);
+    SumOnCard(job);
+    EXPECT_TRUE(sums.codes == wanted[t].codes);
+    EXPECT_TRUE(std::memcmp(sums.grads.data(), wanted[t].grads.data(), sums.grads.size() * sizeof(float)) == 0);
+  }
+}
+
 // gradients[rank][stream]. Compares, per stream, the owners' sums with sums over all ranks; of streams by row, the
 // rows.
 void Backward(const GradientLayout& layout, const ExchangeLayout& exchange, std::vector<Rank>* ranks,
@@ -204,6 +304,7 @@ void Backward(const GradientLayout& layout, const ExchangeLayout& exchange, std:
     std::function<Status(int64_t, int32_t**)> keep;
     const std::vector<int64_t> notes(layout.num_notes, 100 + static_cast<int64_t>(r));
     EXPECT_OK(SendGradients(layout, probes, local, notes.data(), Into(&rank.out, &keep), rank.splits.data(), pf));
+    ExpectSentByCard(layout, probes, local, notes.data(), rank.out, rank.splits, pf);
     rank.out.resize(rank.out.size() + 64);  // A padded buffer is sent up to its splits.
   }
   AllToAll(ranks);
@@ -232,6 +333,7 @@ void Backward(const GradientLayout& layout, const ExchangeLayout& exchange, std:
       out.push_back({sums[t].codes.data(), sums[t].grads.data()});
     }
     received.Sum(out, pf);
+    ExpectReceivedByCard(layout, probes, rank, scales.data(), sums);
     for (size_t from = 0; layout.num_notes > 0 && from < ranks->size(); ++from) {
       EXPECT_EQ(received.notes(static_cast<int32_t>(from))[layout.num_notes - 1], 100 + static_cast<int64_t>(from));
     }

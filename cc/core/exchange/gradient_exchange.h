@@ -12,6 +12,12 @@
 
 namespace tf_booster {
 
+// Row i is the sum of its terms begins[i] to before begins[i + 1], in their order.
+struct RowTerms {
+  std::vector<int32_t> begins;  // [rows + 1]
+  std::vector<int32_t> terms;
+};
+
 // One gradient, as TensorFlow's IndexedSlices: codes and a matrix. Its codes are of the keys of these segments.
 struct GradientStream {
   struct Lane {
@@ -66,6 +72,10 @@ class ReceivedGradients {
   // Borrows all arguments. scales [ranks]: what a rank's gradients are multiplied by; 0: they are not looked at.
   Status Parse(const GradientLayout& layout, const std::vector<MergedProbe>& probes, const int32_t* words, int64_t size,
                const int32_t* splits, const float* scales);
+  // Of a message in a card's memory: heads [ranks] are copies of where the chunks begin, as HeadsToRead says.
+  Status ParseHeads(const GradientLayout& layout, const std::vector<MergedProbe>& probes,
+                    const std::vector<const int32_t*>& heads, const std::vector<int64_t>& head_words,
+                    const std::vector<int64_t>& begins, const int32_t* splits, const float* scales);
 
   // Rows of the sum of a stream: its keys that got a gradient from any rank; of a stream by row all rows.
   int64_t size(int64_t stream) const { return sizes_[stream]; }
@@ -78,14 +88,20 @@ class ReceivedGradients {
   };
   void Sum(const std::vector<Out>& out, ParallelFor& pf) const;
 
+  // In place of Sum, for one stream: its codes, and for each row where in the message its terms are, in words, and what
+  // each is multiplied by.
+  void PlanSum(int64_t stream, int64_t* codes, RowTerms* terms, std::vector<float>* scales) const;
+
  private:
   // What one rank sent of one lane.
   struct Part {
     const int32_t* places;  // Of rows, among the keys that the rank asked for; null: all of them.
-    const float* rows;
+    int64_t rows_at;        // In the message.
     int64_t size;
     const int64_t* codes;  // Of the keys that the rank asked for.
     int64_t first_row;     // Of a stream by row: where its rows go.
+
+    int64_t CodeOf(int64_t row) const { return codes[places == nullptr ? row : places[row]]; }
   };
   struct Lane {
     int64_t stream;
@@ -96,8 +112,11 @@ class ReceivedGradients {
   };
   Status CheckPlaces(const Part& part, int64_t num_keys, int32_t rank) const;
   void NumberRows(int64_t num_keys, Lane* lane, int64_t* size) const;
+  // The row of its stream that a part's row is a term of.
+  int64_t RowOf(const Lane& lane, const Part& part, int64_t row) const;
 
   const GradientLayout* layout_ = nullptr;
+  const int32_t* words_ = nullptr;  // The message, if it is in host memory.
   const float* scales_ = nullptr;
   std::vector<Lane> lanes_;
   std::vector<int64_t> sizes_;

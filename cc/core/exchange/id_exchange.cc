@@ -274,6 +274,19 @@ void DropUncounted(int64_t first, int64_t size, int64_t* codes, ReceivedIds::Mer
   for (int64_t i = 0; i < size; ++i) codes[i] = moved[codes[i] - first];
 }
 
+Status CheckSlots(const int64_t* slots, int64_t num_slots, int64_t dim, const int64_t* starts, int64_t ranks,
+                  int64_t words) {
+  for (int64_t i = 0; i < num_slots; ++i) {
+    const int64_t rank = SlotRank(slots[i]), row = SlotRow(slots[i]);
+    if (rank >= 0 && rank < ranks && starts[rank] + (row + 1) * dim <= words) continue;
+    return Status(StatusCode::kInvalidArgument, "key " + std::to_string(i) + " has row " + std::to_string(row) +
+                                                    " of rank " + std::to_string(rank) + ", which the message of " +
+                                                    std::to_string(words) +
+                                                    " words has not; the ranks are not at the same step");
+  }
+  return Status();
+}
+
 Status ExpandRows(const std::vector<ExpandPart>& parts, int64_t dim, const int32_t* reply, const int64_t* slots,
                   int64_t num_slots, const int64_t* starts, ParallelFor& pf) {
   constexpr int64_t kAhead = 8;
@@ -309,8 +322,11 @@ Status ExpandRows(const std::vector<ExpandPart>& parts, int64_t dim, const int32
       begin += last - first;
     }
   });
-  if (wrong == 0) return Status();
-  return Status(StatusCode::kInvalidArgument, "code " + std::to_string(wrong.load()) + " names no key, there are " +
+  return wrong == 0 ? Status() : WrongExpandCode(wrong, num_slots);
+}
+
+Status WrongExpandCode(int64_t code, int64_t num_slots) {
+  return Status(StatusCode::kInvalidArgument, "code " + std::to_string(code) + " names no key, there are " +
                                                   std::to_string(num_slots) +
                                                   "; look up with the slots of the op that made the codes");
 }

@@ -82,6 +82,10 @@ class ReceivedIds {
 // Takes keys that were not counted out of `merged`; their codes become 0, those of others follow.
 void DropUncounted(int64_t first, int64_t size, int64_t* codes, ReceivedIds::Merged* merged);
 
+// That a message of `words` words has the row of every slot. starts [ranks]: of the slots' probe.
+Status CheckSlots(const int64_t* slots, int64_t num_slots, int64_t dim, const int64_t* starts, int64_t ranks,
+                  int64_t words);
+
 // values[i] = the row of code i; zeros for code 0. `reply`: the received message of rows. slots [u] and starts [ranks]:
 // of this probe, as RouteIds gave them. InvalidArgument: a code of no key.
 struct ExpandPart {
@@ -91,6 +95,9 @@ struct ExpandPart {
 };
 Status ExpandRows(const std::vector<ExpandPart>& parts, int64_t dim, const int32_t* reply, const int64_t* slots,
                   int64_t num_slots, const int64_t* starts, ParallelFor& pf);
+
+// What is said of a code that names none of them.
+Status WrongExpandCode(int64_t code, int64_t num_slots);
 
 }  // namespace tf_booster
 

@@ -43,12 +43,21 @@ int32_t GradientLayout::Fingerprint() const {
 
 Status ReceivedGradients::Parse(const GradientLayout& layout, const std::vector<MergedProbe>& probes,
                                 const int32_t* words, int64_t size, const int32_t* splits, const float* scales) {
+  std::vector<int64_t> begins;
+  TFB_RETURN_IF_ERROR(ChunkBegins("the gradients", size, splits, layout.ranks, GradientHeaderWords(layout), &begins));
+  std::vector<const int32_t*> chunks;
+  for (const int64_t begin : begins) chunks.push_back(words + begin);
+  words_ = words;
+  return ParseHeads(layout, probes, chunks, {splits, splits + layout.ranks}, begins, splits, scales);
+}
+
+Status ReceivedGradients::ParseHeads(const GradientLayout& layout, const std::vector<MergedProbe>& probes,
+                                     const std::vector<const int32_t*>& heads, const std::vector<int64_t>& head_words,
+                                     const std::vector<int64_t>& begins, const int32_t* splits, const float* scales) {
   layout_ = &layout;
   scales_ = scales;
-  std::vector<const int32_t*> chunks;
   const int64_t header = GradientHeaderWords(layout);
-  TFB_RETURN_IF_ERROR(
-      CutChunks("the gradients", words, size, splits, layout.ranks, layout.Fingerprint(), header, &chunks));
+  TFB_RETURN_IF_ERROR(CheckFingerprints("the gradients", heads, layout.Fingerprint()));
   std::vector<int64_t> keys;  // By lane and rank: those that the rank asked for.
   for (size_t t = 0; t < layout.streams.size(); ++t) {
     for (const GradientStream::Lane& lane : layout.streams[t].lanes) {
@@ -62,7 +71,7 @@ Status ReceivedGradients::Parse(const GradientLayout& layout, const std::vector<
         for (int64_t s = 0; s < segments; ++s) {
           const int32_t n = probe.received[r * segments + s];
           if (s == lane.segment) {
-            lanes_.back().parts.push_back({nullptr, nullptr, 0, codes, 0});
+            lanes_.back().parts.push_back({nullptr, 0, 0, codes, 0});
             keys.push_back(n);
           }
           codes += n;
@@ -71,22 +80,24 @@ Status ReceivedGradients::Parse(const GradientLayout& layout, const std::vector<
     }
   }
   for (int32_t r = 0; r < layout.ranks; ++r) {
-    notes_.push_back(reinterpret_cast<const int64_t*>(chunks[r] + GradientNotesStart(layout)));
+    notes_.push_back(reinterpret_cast<const int64_t*>(heads[r] + GradientNotesStart(layout)));
     int64_t at = header;
+    bool fits = true;
     for (size_t l = 0; l < lanes_.size(); ++l) {
       Part& part = lanes_[l].parts[r];
-      const int32_t n = chunks[r][1 + l];
+      const int32_t n = heads[r][1 + l];
       part.size = n == kAllKeys ? keys[l * layout.ranks + r] : n;
       if (n == kAllKeys) continue;
-      part.places = chunks[r] + at;
+      part.places = heads[r] + at;
       at += n;
+      fits = fits && n >= 0 && at <= head_words[r];
     }
     at = AlignedWords(at);
     for (Lane& lane : lanes_) {
-      lane.parts[r].rows = reinterpret_cast<const float*>(chunks[r] + at);
+      lane.parts[r].rows_at = begins[r] + at;
       at += lane.parts[r].size * layout.streams[lane.stream].dim;
     }
-    if (AlignedWords(at) != splits[r]) {
+    if (!fits || AlignedWords(at) != splits[r]) {
       return Status(StatusCode::kInvalidArgument,
                     "the gradients of rank " + std::to_string(r) + " should have " + std::to_string(AlignedWords(at)) +
                         " words, but have " + std::to_string(splits[r]) + "; the ranks are not at the same step");
@@ -132,8 +143,7 @@ void ReceivedGradients::NumberRows(int64_t num_keys, Lane* lane, int64_t* size) 
     if (scales_[r] == 0) continue;
     const Part& part = lane->parts[r];
     for (int64_t i = 0; i < part.size; ++i) {
-      const int64_t code = part.codes[part.places == nullptr ? i : part.places[i]];
-      int32_t& mark = has[(code & kCodePlaceMask) - 1 - lane->first_place];
+      int32_t& mark = has[(part.CodeOf(i) & kCodePlaceMask) - 1 - lane->first_place];
       found += mark == 0;
       mark = 1;
     }
@@ -147,6 +157,43 @@ void ReceivedGradients::NumberRows(int64_t num_keys, Lane* lane, int64_t* size) 
     row = next;
   }
   lane->row_of = std::move(has);
+}
+
+int64_t ReceivedGradients::RowOf(const Lane& lane, const Part& part, int64_t row) const {
+  if (layout_->streams[lane.stream].by_row) return part.first_row + row;
+  const int64_t key = (part.CodeOf(row) & kCodePlaceMask) - 1 - lane.first_place;
+  return lane.first_row + (lane.row_of.empty() ? key : lane.row_of[key]);
+}
+
+void ReceivedGradients::PlanSum(int64_t stream, int64_t* codes, RowTerms* terms, std::vector<float>* scales) const {
+  const int64_t dim = layout_->streams[stream].dim;
+  std::vector<int32_t> next(sizes_[stream], 0);  // Terms of each row, and then where its next one goes.
+  const auto for_each = [&](auto visit) {
+    for (int32_t r = 0; r < layout_->ranks; ++r) {
+      if (scales_[r] == 0) continue;
+      for (const Lane& lane : lanes_) {
+        if (lane.stream != stream) continue;
+        const Part& part = lane.parts[r];
+        for (int64_t i = 0; i < part.size; ++i) visit(r, part, i, RowOf(lane, part, i));
+      }
+    }
+  };
+  for_each([&](int32_t, const Part& part, int64_t i, int64_t row) {
+    codes[row] = part.CodeOf(i);
+    ++next[row];
+  });
+  terms->begins = {0};
+  for (int32_t& n : next) {
+    const int32_t begin = terms->begins.back();
+    terms->begins.push_back(begin + n);
+    n = begin;
+  }
+  terms->terms.resize(terms->begins.back());
+  scales->resize(terms->begins.back());
+  for_each([&](int32_t r, const Part& part, int64_t i, int64_t row) {
+    terms->terms[next[row]] = static_cast<int32_t>(part.rows_at + i * dim);
+    (*scales)[next[row]++] = scales_[r];
+  });
 }
 
 void ReceivedGradients::Sum(const std::vector<Out>& out, ParallelFor& pf) const {
@@ -178,18 +225,16 @@ void ReceivedGradients::Sum(const std::vector<Out>& out, ParallelFor& pf) const 
         const Part& part = lane.parts[r];
         const GradientStream& stream = layout_->streams[lane.stream];
         for (int64_t i = blocks[b].begin; i < blocks[b].end; ++i) {
-          const int64_t code = part.codes[part.places == nullptr ? i : part.places[i]];
-          int64_t row = part.first_row + i;
+          const int64_t row = RowOf(lane, part, i);
           bool first = true;
           if (!stream.by_row) {
-            const int64_t key = (code & kCodePlaceMask) - 1 - lane.first_place;
-            const int64_t in_lane = lane.row_of.empty() ? key : lane.row_of[key];
-            first = written[blocks[b].lane][in_lane] == 0;
-            written[blocks[b].lane][in_lane] = 1;
-            row = lane.first_row + in_lane;
+            uint8_t& mark = written[blocks[b].lane][row - lane.first_row];
+            first = mark == 0;
+            mark = 1;
           }
-          out[lane.stream].codes[row] = code;
-          AddRow(part.rows + i * stream.dim, scales_[r], first, stream.dim, out[lane.stream].values + row * stream.dim);
+          out[lane.stream].codes[row] = part.CodeOf(i);
+          AddRow(reinterpret_cast<const float*>(words_) + part.rows_at + i * stream.dim, scales_[r], first, stream.dim,
+                 out[lane.stream].values + row * stream.dim);
         }
       }
     });

@@ -34,15 +34,9 @@ class TableExpandOp : public tensorflow::OpKernel {
                     ", but must be [n], [u] and [probes, ranks], of more than ", probe_, " probes"));
     const int64_t ranks = starts.dim_size(1);
     const int64_t* from = starts.flat<int64_t>().data() + probe_ * ranks;
-    for (int64_t i = 0; i < slots.NumElements(); ++i) {
-      const int64_t slot = slots.flat<int64_t>()(i);
-      OP_REQUIRES(ctx,
-                  SlotRank(slot) >= 0 && SlotRank(slot) < ranks &&
-                      from[SlotRank(slot)] + (SlotRow(slot) + 1) * dim_ <= message.NumElements(),
-                  tensorflow::errors::InvalidArgument("TableExpand: key ", i, " has row ", SlotRow(slot), " of rank ",
-                                                      SlotRank(slot), ", which the message of ", message.NumElements(),
-                                                      " words has not; the ranks are not at the same step"));
-    }
+    OP_REQUIRES_OK(ctx, ToTensorFlow(CheckSlots(slots.flat<int64_t>().data(), slots.NumElements(), dim_, from, ranks,
+                                                message.NumElements()),
+                                     "TableExpand"));
     std::vector<ExpandPart> parts;
     for (int i = 0; i < num_codes_; ++i) {
       const Tensor& codes = ctx->input(i);
@@ -65,14 +59,5 @@ class TableExpandOp : public tensorflow::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableExpand").Device(tensorflow::DEVICE_CPU), TableExpandOp);
-// On a GPU with all arrays in host memory: what is not part of each step of one process copies them itself.
-REGISTER_KERNEL_BUILDER(Name("TfBoosterTableExpand")
-                            .Device(tensorflow::DEVICE_GPU)
-                            .HostMemory("codes")
-                            .HostMemory("message")
-                            .HostMemory("slots")
-                            .HostMemory("starts")
-                            .HostMemory("values"),
-                        TableExpandOp);
 
 }  // namespace tf_booster

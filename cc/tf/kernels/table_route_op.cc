@@ -103,17 +103,5 @@ class TableRouteOp : public tensorflow::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableRoute").Device(tensorflow::DEVICE_CPU), TableRouteOp);
-// On a GPU with all arrays in host memory: what is not part of each step of one process copies them itself.
-REGISTER_KERNEL_BUILDER(Name("TfBoosterTableRoute")
-                            .Device(tensorflow::DEVICE_GPU)
-                            .HostMemory("ids")
-                            .HostMemory("rows")
-                            .HostMemory("codes")
-                            .HostMemory("message")
-                            .HostMemory("splits")
-                            .HostMemory("slots")
-                            .HostMemory("sent")
-                            .HostMemory("starts"),
-                        TableRouteOp);
 
 }  // namespace tf_booster
