@@ -252,6 +252,12 @@ void ExpectSentByCard(const GradientLayout& layout, const std::vector<SentProbe>
   }
 }
 
+Words BitsOf(const std::vector<float>& values) {
+  Words bits(values.size());
+  if (!values.empty()) std::memcpy(bits.data(), values.data(), values.size() * sizeof(float));
+  return bits;
+}
+
 // What a card makes of a message of which the host sees the heads alone is what the host makes of it.
 void ExpectReceivedByCard(const GradientLayout& layout, const std::vector<MergedProbe>& probes, const Rank& rank,
                           const float* scales, const std::vector<Gradient>& wanted) {
@@ -283,7 +289,8 @@ void ExpectReceivedByCard(const GradientLayout& layout, const std::vector<Merged
     job.aligned = AllAligned(layout);
     SumOnCard(job);
     EXPECT_TRUE(sums.codes == wanted[t].codes);
-    EXPECT_TRUE(std::memcmp(sums.grads.data(), wanted[t].grads.data(), sums.grads.size() * sizeof(float)) == 0);
+    const Words bits = BitsOf(sums.grads), wanted_bits = BitsOf(wanted[t].grads);
+    EXPECT_TRUE(bits == wanted_bits);
   }
 }
 
