@@ -75,6 +75,17 @@ def test_a_graph_that_was_rewritten_by_hand():
             np.testing.assert_allclose(served(freeze(session)), wanted, rtol=1e-5)
 
 
+def test_a_graph_that_was_cut_down_before():
+    with tf.Graph().as_default() as graph:
+        answer, _ = build(of_variable)
+        tf_booster.rewrite_graph()
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            cut = v1.graph_util.extract_sub_graph(graph.as_graph_def(), ["answer"])
+            frozen = v1.graph_util.convert_variables_to_constants(session, cut, ["answer"])
+            np.testing.assert_allclose(served(frozen), session.run(answer, {"ids:0": IDS}), rtol=1e-5)
+
+
 def test_a_table_is_refused():
     """It would be empty where the frozen graph is served, and answer with first values."""
     tf.enable_gpu_booster()

@@ -80,13 +80,22 @@ def _as_it_was(graph_def: Any, graph: tf.Graph, outputs: Sequence[str]) -> Any:
     """
     if not any(node.op.startswith("TfBooster") for node in graph_def.node):
         return graph_def
-    before, names = graph_view.inputs_before(graph), {node.name for node in graph_def.node}
+    before = graph_view.inputs_before(graph)
     plain = tf.compat.v1.GraphDef()
     plain.CopyFrom(graph_def)
-    for node in plain.node:
-        inputs = before.get(node.name)
-        if inputs is not None and all(_op_name(name) in names for name in inputs):
-            node.input[:] = inputs
+    nodes = {node.name: node for node in plain.node}
+    # What was cut down to the outputs before has lost the ops that the library's ops stand for.
+    whole = {node.name: node for node in graph.as_graph_def().node} if before else {}
+    stack = list(nodes)
+    while stack:
+        node = nodes[stack.pop()]
+        if node.name in before:
+            node.input[:] = before[node.name]
+        for name in map(_op_name, node.input):
+            if name not in nodes and name in whole:
+                nodes[name] = plain.node.add()
+                nodes[name].CopyFrom(whole[name])
+                stack.append(name)
     _check(tf.compat.v1.graph_util.extract_sub_graph(plain, outputs), outputs)
     return plain
 
