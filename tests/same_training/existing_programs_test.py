@@ -11,13 +11,17 @@ from training_pair import (
     CLOSE,
     EXACT,
     Outcome,
+    assert_no_pass_failed,
     assert_same,
     boosted,
+    changed_by,
     compare_estimators,
     entries_of,
     run_config,
     session_config,
 )
+
+import tf_booster
 
 v1 = tf.compat.v1
 fc = tf.feature_column
@@ -411,6 +415,9 @@ def test_a_strategy_of_one_device(strategy, tmp_path):
     plain = run("plain")
     with boosted():
         mine = run("boosted")
+    report = tf_booster.report().to_dict()
+    assert_no_pass_failed(report)
+    assert "embedding_pipeline" in changed_by(report)
     assert len(set(plain.losses.tolist())) == 5
     assert_same(plain, mine)
 

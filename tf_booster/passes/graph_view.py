@@ -365,7 +365,9 @@ def add_copy(graph_def: Any, op: tf.Operation) -> Any:
 
 
 def variable_handle_op(item: Any) -> Optional[tf.Operation]:
-    """The VarHandleOp of a resource Variable; None for anything else."""
+    """The VarHandleOp of a resource Variable; None for anything else, as what a tf.distribute strategy has made of several."""
+    if isinstance(item, tf.distribute.DistributedValues):  # Their own handle is an error outside of a replica.
+        item = item.values[0] if len(item.values) == 1 else None
     if not isinstance(item, tf.Variable):
         return None
     handle = getattr(item, "handle", None)
