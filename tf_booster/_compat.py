@@ -504,6 +504,20 @@ def saver_class() -> Any:
     return tf.compat.v1.train.Saver
 
 
+def unconverted(function: Any) -> Any:
+    """Has autograph call `function` as it calls TensorFlow's own, as it stands: a tf.distribute strategy converts what it calls."""
+    from tensorflow.python.autograph.impl import api
+
+    return api.autograph_artifact(function)
+
+
+def session_converter_class() -> Any:
+    """What tf.compat.v1.graph_util.convert_variables_to_constants makes first of (session, GraphDef, names of outputs)."""
+    from tensorflow.python.framework import convert_to_constants
+
+    return convert_to_constants._SessionConverterData  # pylint: disable=protected-access
+
+
 def saver_hook_class() -> Any:
     """The hook by which MonitoredSessions and Estimators save checkpoints."""
     return tf.compat.v1.train.CheckpointSaverHook

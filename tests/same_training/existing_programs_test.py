@@ -7,7 +7,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from recommendation_data import BATCH, NUM_IDS, NUM_TAGS, WORDS, input_fn, records
-from training_pair import CLOSE, EXACT, boosted, compare_estimators, entries_of, run_config, session_config
+from training_pair import (
+    CLOSE,
+    EXACT,
+    Outcome,
+    assert_no_pass_failed,
+    assert_same,
+    boosted,
+    changed_by,
+    compare_estimators,
+    entries_of,
+    run_config,
+    session_config,
+)
+
+import tf_booster
 
 v1 = tf.compat.v1
 fc = tf.feature_column
@@ -382,6 +396,30 @@ def test_parameter_server(tmp_path, monkeypatch):
 
     check(simple_logits, tmp_path, steps=20, train=train)
     assert set(devices) == {"/job:ps/task:0"}
+
+
+@pytest.mark.parametrize("strategy", [tf.distribute.MirroredStrategy, tf.distribute.OneDeviceStrategy])
+def test_a_strategy_of_one_device(strategy, tmp_path):
+    """Its autograph converts what the strategy calls, and that is the Estimator's method that is hooked into."""
+    config = {"train_distribute": strategy("/cpu:0" if strategy is tf.distribute.OneDeviceStrategy else ["/cpu:0"])}
+
+    def run(name):
+        seen = []
+        formatter = lambda values: seen.append(values["loss"]) or ""
+        hooks = lambda _, __, loss: [v1.train.LoggingTensorHook({"loss": loss.name}, 1, formatter=formatter)]
+        make = model_of(simple_logits, training_hooks=hooks)
+        tf.keras.utils.set_random_seed(7)
+        make(run_config(tmp_path / name, **config)).train(input_fn(), steps=5)
+        return Outcome(np.array(seen), entries_of(tmp_path / name))
+
+    plain = run("plain")
+    with boosted():
+        mine = run("boosted")
+    report = tf_booster.report().to_dict()
+    assert_no_pass_failed(report)
+    assert "embedding_pipeline" in changed_by(report)
+    assert len(set(plain.losses.tolist())) == 5
+    assert_same(plain, mine)
 
 
 def test_many_threads_train_to_the_same_weights(tmp_path):

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.checkpoint import rank_hooks, rank_savers, warm_start
-from tf_booster.estimator import device_prefetch, resource_variables, saved_model, sessions
+from tf_booster.estimator import device_prefetch, frozen_graphs, resource_variables, saved_model, sessions
 from tf_booster.estimator.table_stats import with_stats_hook
 from tf_booster.parallel import (
     agreed_time,
@@ -59,6 +59,7 @@ def install(rewrite: Rewrite) -> None:
     _replace(_compat.monitored_session_class(), "__init__", with_stats_hook)
     _replace(_compat.base_session_class(), "_extend_graph", sessions.note_run)
     attach.switch(True)
+    frozen_graphs.switch(True)
     estimator = _compat.estimator_class()
     if estimator is not None:
         _replace(estimator, "_call_model_fn", lambda original: _call_model_fn(original, rewrite))
@@ -109,11 +110,13 @@ def uninstall() -> None:
         owner, name, original = _installed.pop()
         setattr(owner, name, original)
     attach.switch(False)
+    frozen_graphs.switch(False)
 
 
 def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
     original = owner.__dict__[name]
-    setattr(owner, name, wrap(original))
+    replacement = wrap(original)
+    setattr(owner, name, _compat.unconverted(replacement) if callable(replacement) else replacement)
     _installed.append((owner, name, original))
 
 

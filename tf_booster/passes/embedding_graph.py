@@ -181,7 +181,8 @@ def _source(view: GraphView, ops: Sequence[tf.Operation]) -> tf.Operation:
         if op is not source and "GetNext" in op.type and _may_run(op):
             raise CannotSplit(op.name, "two ops read the input's iterator, and which batch each gets would change")
     _check_datasets(view, iterator)
-    if any("/job:" in op.device for op in ops):
+    # A strategy of tf.distribute writes the one process of a plain program on each op.
+    if any("/job:" in op.device and "/job:localhost/" not in op.device for op in ops):
         raise CannotSplit(source.name, "the graph is placed on several processes")
     return source
 

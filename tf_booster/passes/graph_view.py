@@ -15,6 +15,7 @@ from tf_booster.passes.graph_index import GraphIndex
 
 _REMOVED = ("tf_booster", "removed_variables")
 _superseded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> WeakSet of its ops.
+_before: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> inputs_before() of it.
 ORIGINALS = "_tf_booster_originals"
 
 
@@ -255,6 +256,7 @@ class GraphView:
                     wanted.setdefault(op, {})[id(old)] = new
         moved = 0
         for op, by_old in wanted.items():
+            _keep_inputs(op)
             for index, tensor in enumerate(tuple(op.inputs)):
                 if id(tensor) in by_old:
                     _compat.update_input(op, index, by_old[id(tensor)])
@@ -311,6 +313,11 @@ class GraphView:
             self._moved[old.ref()] = before
 
 
+def inputs_before(graph: tf.Graph) -> Dict[str, List[str]]:
+    """By the names of the ops that were edited: the inputs of each before its first edit, as a NodeDef writes them."""
+    return dict(_before.get(graph, {}))
+
+
 def removed_variables(graph: tf.Graph) -> List[str]:
     """Names of the VarHandleOps whose Variables remove_variables took out of the graph."""
     return list(graph.get_collection(_REMOVED))
@@ -319,6 +326,7 @@ def removed_variables(graph: tf.Graph) -> List[str]:
 def update_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
     """Makes `tensor`, of the same dtype, the input `index` of `op`."""
     old = op.inputs[index]
+    _keep_inputs(op)
     _compat.update_input(op, index, tensor)
     journal.note(op, lambda: _compat.update_input(op, index, old))
 
@@ -357,15 +365,25 @@ def add_copy(graph_def: Any, op: tf.Operation) -> Any:
 
 
 def variable_handle_op(item: Any) -> Optional[tf.Operation]:
-    """The VarHandleOp of a resource Variable; None for anything else."""
+    """The VarHandleOp of a resource Variable; None for anything else, as what a tf.distribute strategy has made of several."""
+    if isinstance(item, tf.distribute.DistributedValues):  # Their own handle is an error outside of a replica.
+        item = item.values[0] if len(item.values) == 1 else None
     if not isinstance(item, tf.Variable):
         return None
     handle = getattr(item, "handle", None)
     return handle.op if isinstance(handle, tf.Tensor) and hasattr(handle, "op") else None
 
 
+def _keep_inputs(op: tf.Operation) -> None:
+    kept = _before.setdefault(op.graph, {})
+    if op.name not in kept:
+        data = [t.op.name + (f":{t.value_index}" if t.value_index else "") for t in op.inputs]
+        kept[op.name] = data + [f"^{c.name}" for c in op.control_inputs]
+
+
 def _set_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operation]) -> None:
     old = list(op.control_inputs)
+    _keep_inputs(op)
     _compat.set_control_inputs(op, control_inputs)
     journal.note(op, lambda: _compat.set_control_inputs(op, old))
 
