@@ -39,8 +39,9 @@ def contest_of(name: str, most: int, cluster: Dict[str, List[str]], target: str,
     facts: Dict[str, Any] = {}
     losses = []
     for contestant, disabled in ((OURS, ()), (WITHOUT, ("server_lookups",)), ("TensorFlow", None)):
-        with tf.Graph().as_default() as graph, v1.device(
-            v1.train.replica_device_setter(SERVERS, worker_device="/job:chief/task:0")
+        with (
+            tf.Graph().as_default() as graph,
+            v1.device(v1.train.replica_device_setter(SERVERS, worker_device="/job:chief/task:0")),
         ):
             v1.set_random_seed(1)
             loss, train = _model(most)

@@ -89,7 +89,7 @@ def config_of(job):
     return config
 
 
-def run(cluster, program, boost=True, ps_tasks=2, steps=4, placer=None, **feeds):
+def run(cluster, program, boost=True, ps_tasks=2, steps=4, placer=None, started=lambda: None):
     """Losses and Variables after training, what a step moves, the graph and its report."""
     config = config_of("chief")
     rewrites = config.graph_options.rewrite_options
@@ -101,6 +101,7 @@ def run(cluster, program, boost=True, ps_tasks=2, steps=4, placer=None, **feeds)
         loss, op = program()
         variables = sorted(v1.global_variables(), key=lambda v: v.name)
         with v1.train.MonitoredTrainingSession(cluster.target, config=config, save_checkpoint_secs=None) as session:
+            started()
             losses = [session.run([loss, op])[0] for _ in range(steps)]
             plain = session._tf_sess()  # pylint: disable=protected-access
             weights = plain.run(variables)
@@ -125,10 +126,11 @@ def reasons(report, name="server_lookups"):
 
 def test_all_kinds_of_lookups_move_less(cluster):
     plain, mine = check_same(cluster, all_kinds)
-    assert sum(mine[2].bytes.values()) < 0.6 * sum(plain[2].bytes.values()), (plain[2], mine[2])
+    assert sum(mine[2].bytes.values()) < 0.4 * sum(plain[2].bytes.values()), (plain[2], mine[2])
     for server in ("ps:0", "ps:1"):
-        assert mine[2].tensors[server, "chief:0"] < plain[2].tensors[server, "chief:0"]
-        assert mine[2].tensors["chief:0", server] < plain[2].tensors["chief:0", server]
+        # One reply, one request, one of gradients; the rest is the dense layer's, and what this trace fetches.
+        assert mine[2].tensors[server, "chief:0"] <= 3 < plain[2].tensors[server, "chief:0"]
+        assert mine[2].tensors["chief:0", server] <= 4 < plain[2].tensors["chief:0", server]
     placed = devices_of(mine[3])
     assert sorted(placed["TfBoosterLookupReply"]) == ["/job:ps/task:0", "/job:ps/task:1"]
     assert placed["TfBoosterLookupRequest"] == ["/job:chief/task:0"] * 2
@@ -197,7 +199,11 @@ def classifier(config):
     ids = fc.categorical_column_with_identity("id", NUM_IDS)
     return tf.compat.v1.estimator.DNNLinearCombinedClassifier(
         linear_feature_columns=[tags, ids],
-        dnn_feature_columns=[fc.embedding_column(tags, 8), fc.embedding_column(ids, 4), fc.numeric_column("numbers", 3)],
+        dnn_feature_columns=[
+            fc.embedding_column(tags, 8),
+            fc.embedding_column(ids, 4),
+            fc.numeric_column("numbers", 3),
+        ],
         dnn_hidden_units=[8],
         dnn_optimizer=v1.train.AdagradOptimizer(0.05),
         linear_optimizer=v1.train.FtrlOptimizer(0.05),
@@ -234,7 +240,9 @@ def work(cluster):
 
 
 def test_two_workers_at_once(cluster):
-    cluster.start_worker("parameter_servers_test", "work", cluster=cluster.spec)
-    losses = run(cluster, all_kinds, steps=20)[0]
+    def start():  # A worker that finds no Variables yet looks again in half a minute.
+        cluster.start_worker("parameter_servers_test", "work", cluster=cluster.spec)
+
+    losses = run(cluster, all_kinds, steps=200, started=start)[0]
     assert cluster.wait_for_worker() == 0
     assert np.isfinite(losses).all() and losses[-1] < losses[0]

@@ -68,7 +68,9 @@ def moved(session: Any, fetches: Any) -> Moved:
     options, metadata = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE), v1.RunMetadata()
     session.run(fetches, options=options, run_metadata=metadata)
     found = Moved(collections.Counter(), collections.Counter())
-    for stats in (s for device in metadata.step_stats.dev_stats for s in device.node_stats if s.node_name == "RecvTensor"):
+    for stats in (
+        s for device in metadata.step_stats.dev_stats for s in device.node_stats if s.node_name == "RecvTensor"
+    ):
         ends = re.findall(r" (?:from|to) /job:(\w+)/replica:0/task:(\d+)", stats.timeline_label)
         key = tuple(":".join(end) for end in ends)
         found.bytes[key] += stats.output[0].tensor_description.allocation_description.requested_bytes

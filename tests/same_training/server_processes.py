@@ -50,7 +50,8 @@ def _call(order: Dict[str, Any]) -> None:
 def _main() -> None:
     first = json.loads(sys.stdin.readline())
     servers = [
-        _fork(lambda task=task, has=has: _serve(first["cluster"], task, has)) for task, has in enumerate(first["servers"])
+        _fork(lambda task=task, has=has: _serve(first["cluster"], task, has))
+        for task, has in enumerate(first["servers"])
     ]
     try:
         for line in sys.stdin:
@@ -59,6 +60,7 @@ def _main() -> None:
     finally:
         for server in servers:
             os.kill(server, signal.SIGKILL)
+        os._exit(0)  # TensorFlow's threads did not outlive the forks, and its ends would wait for them.
 
 
 if __name__ == "__main__":

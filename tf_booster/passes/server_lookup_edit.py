@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence, Set
 
 import tensorflow as tf
 
 from tf_booster import _native
-from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.server_lookup_plan import GRADIENT, Lookup, Place, behind, lists_of
+from tf_booster.passes.graph_view import GraphView, set_device, update_input
+from tf_booster.passes.matching import readers
+from tf_booster.passes.server_lookup_plan import GRADIENT, Lookup, Place, behind, lists_of, moves_along
 from tf_booster.passes.servers import task_of
 from tf_booster.passes.shape_tricks import copies_of
 
 
-def exchange(view: GraphView, lookups: Sequence[Lookup]) -> int:
+def exchange(
+    view: GraphView, lookups: Sequence[Lookup], sent_together: Dict[tf.Operation, int], live: Set[tf.Operation]
+) -> int:
     """Has `lookups`, all of one process, ask by one tensor, get one back and, for those that are summed up there, send one of gradients.
 
-    Returns how many tensors of gradients there are. Ops of sparse_lookups go on with what is taken from them: leave_out() is to follow.
+    sent_together: as in Plan. live: the ops that a step runs. Returns how many tensors of gradients there are. Ops of sparse_lookups go on with what is taken from them: leave_out() is to follow.
     """
     there, here = lookups[0].gather.device, lookups[0].ids.op.device
     follows = behind(view, lookups)
@@ -30,10 +33,28 @@ def exchange(view: GraphView, lookups: Sequence[Lookup]) -> int:
             sent=sent, rows=[lookup.rows for lookup in lookups], name="tf_booster/lookup_reply"
         )
     task = task_of(lookups[0].gather)
+    joins = _move_joins(view, lookups, live)
     for lookup, new in zip(lookups, ids):
-        view.redirect(lookup.ids, new, lambda op: op in follows and task_of(op) == task)
+        view.redirect(lookup.ids, new, lambda op: (op in follows or op in joins) and task_of(op) == task)
     _results(view, lookups, reply, kept, here)
-    return _gradients(view, lookups, sent, kept, there)
+    return _gradients(view, lookups, sent, kept, sent_together)
+
+
+def _move_joins(view: GraphView, lookups: Sequence[Lookup], live: Set[tf.Operation]) -> Set[tf.Operation]:
+    """Puts joins of gradients, and of the ids that belong to them, to their only readers. Returns them."""
+    there, task = lookups[0].gather.device, task_of(lookups[0].gather)
+    joins: Dict[tf.Operation, None] = {}
+    for lookup in lookups:
+        if lookup.gradients:
+            tensors = [lookup.ids, *(place.op.outputs[place.number] for place in lookup.gradients)]
+            found = [op for tensor in tensors for op in readers(tensor)]
+            joins.update(dict.fromkeys(op for op in found if op in live and moves_along(op, task, live)))
+    for op in joins:
+        axis = tf.get_static_value(op.inputs[-1])
+        with view.inserting(there):
+            update_input(op, len(op.inputs) - 1, tf.constant(axis, op.inputs[-1].dtype, name="tf_booster/axis"))
+        set_device(op, there)
+    return set(joins)
 
 
 def _request(view: GraphView, lookups: Sequence[Lookup], device: str) -> Any:
@@ -88,22 +109,25 @@ def _result_of(lookup: Lookup) -> tf.Tensor:
     return lookup.rows if lookup.pooling is None else lookup.pooling.op.outputs[lookup.pooling.number]
 
 
-def _gradients(view: GraphView, lookups: Sequence[Lookup], sent: tf.Tensor, kept: tf.Tensor, there: str) -> int:
-    by_op: Dict[tf.Operation, List[Any]] = collections.defaultdict(list)
+def _gradients(
+    view: GraphView, lookups: Sequence[Lookup], sent: tf.Tensor, kept: tf.Tensor, sent_together: Dict[tf.Operation, int]
+) -> int:
+    groups: Dict[int, List[Any]] = collections.defaultdict(list)
     for number, lookup in enumerate(lookups):
         for place in lookup.gradients:
-            by_op[place.op].append((number, place))
-    for op, members in by_op.items():
+            groups[sent_together[place.op]].append((number, place))
+    for members in groups.values():
         numbers, places = [number for number, _ in members], [place for _, place in members]
-        old = [op.outputs[place.number] for place in places]
-        with view.inserting(op.device, op.control_inputs):
+        ops = list(dict.fromkeys(place.op for place in places))
+        old = [place.op.outputs[place.number] for place in places]
+        with view.inserting(ops[0].device, list(dict.fromkeys(c for op in ops for c in op.control_inputs))):
             packed = _native.ops().tf_booster_send_gradients(
                 kept=kept,
                 grads=[place.input("grads") for place in places],
                 places=numbers,
                 name="tf_booster/send_gradients",
             )
-        with view.inserting(there):
+        with view.inserting(lookups[0].gather.device):
             row_grads = _native.ops().tf_booster_sent_gradients(
                 sent=sent,
                 packed=packed,
@@ -113,8 +137,8 @@ def _gradients(view: GraphView, lookups: Sequence[Lookup], sent: tf.Tensor, kept
                 name="tf_booster/sent_gradients",
             )
         view.redirect_all(list(zip(old, row_grads)))
-        view.note_originals(row_grads[0].op, [op])
-    return len(by_op)
+        view.note_originals(row_grads[0].op, ops)
+    return len(groups)
 
 
 def leave_out(view: GraphView, lookups: Sequence[Lookup]) -> None:

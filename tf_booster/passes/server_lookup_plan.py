@@ -65,9 +65,13 @@ class Lookup:
 
 @dataclasses.dataclass
 class Plan:
-    """groups: the lookups of each request. apart: gathers in other processes that are left, and why."""
+    """groups: the lookups of each request. apart: gathers in other processes that are left, and why.
+
+    sent_together: for each op of gradients a number; those of equal numbers may be sent as one tensor.
+    """
 
     groups: List[List[Lookup]] = dataclasses.field(default_factory=list)
+    sent_together: Dict[tf.Operation, int] = dataclasses.field(default_factory=dict)
     apart: List[Tuple[tf.Operation, str]] = dataclasses.field(default_factory=list)
 
 
@@ -80,14 +84,17 @@ def gathers_elsewhere(view: GraphView) -> List[tf.Operation]:
 def plan_lookups(view: GraphView) -> Plan:
     """Changes nothing; linear in the graph."""
     plan = Plan()
-    index = view.index()
-    live = {index.ops[number] for number in executed(view, fetches_of(view).names)}
+    live = running(view)
     units = []
     lists: Dict[tf.Operation, Dict[str, List[tf.Tensor]]] = {}
     for gather in gathers_elsewhere(view):
         if gather not in live:
             continue
-        lookups = [_lookup(gather, ids, rows, live, lists) for _, ids, rows in _entries(gather) if task_of(ids.op) != task_of(gather)]
+        lookups = [
+            _lookup(gather, ids, rows, live, lists)
+            for _, ids, rows in _entries(gather)
+            if task_of(ids.op) != task_of(gather)
+        ]
         reason = _obstacle(view, gather, lookups)
         if reason:
             plan.apart.append((gather, reason))
@@ -95,14 +102,22 @@ def plan_lookups(view: GraphView) -> Plan:
         first = lookups[0]
         key = (task_of(gather), gather.device, first.ids.op.device, first.rows.dtype, first.ids.dtype)
         units.append(Unit((gather,), key, lookups))
+    gradients = dict.fromkeys(place.op for unit in units for lookup in unit.payload for place in lookup.gradients)
+    units += [Unit((op,), (GRADIENT, op.device, op.outputs[0].dtype)) for op in gradients]
     groups, refused = merge_groups(view, units)
-    plan.apart += [(unit.ops[0], reason) for unit, reason in refused]
-    for group in groups:
+    plan.apart += [(unit.ops[0], reason) for unit, reason in refused if unit.payload]
+    plan.sent_together = {op: number for number, op in enumerate(gradients)}
+    for number, group in enumerate(groups, len(gradients)):
+        if not group[0].payload:
+            plan.sent_together.update((unit.ops[0], number) for unit in group)
+            continue
         lookups = [lookup for unit in group for lookup in unit.payload]
         if len(lookups) > 1 or lookups[0].pooling is not None:
             plan.groups.append(lookups)
         else:
-            plan.apart.append((lookups[0].gather, lookups[0].why_not or "it is the only lookup there, and its rows are not summed up"))
+            plan.apart.append(
+                (lookups[0].gather, lookups[0].why_not or "it is the only lookup there, and its rows are not summed up")
+            )
     return plan
 
 
@@ -110,6 +125,19 @@ def behind(view: GraphView, lookups: Sequence[Lookup]) -> Set[tf.Operation]:
     """All that follows from the gathers of `lookups`, and these."""
     index = view.index()
     return {index.ops[n] for n in reached([index.number[lookup.gather] for lookup in lookups], index.after())}
+
+
+def moves_along(op: tf.Operation, there: str, live: Set[tf.Operation]) -> bool:
+    """Whether `op` joins what only the process `there` reads, as tf.gradients does with gradients of a table that is looked up twice."""
+    if op.type != "ConcatV2" or op.control_inputs or task_of(op) == there:
+        return False
+    return all(task_of(reader) == there for reader in readers(op.outputs[0]) if reader in live)
+
+
+def running(view: GraphView) -> Set[tf.Operation]:
+    """The ops that a step runs."""
+    index = view.index()
+    return {index.ops[number] for number in executed(view, fetches_of(view).names)}
 
 
 def lists_of(op: tf.Operation) -> Dict[str, List[tf.Tensor]]:
@@ -175,7 +203,11 @@ def _places(op: tf.Operation, copies: Set, lists: Dict[str, List[tf.Tensor]]) ->
 
 
 def _why_not(
-    lookup: Lookup, using: Sequence[tf.Operation], poolings: Sequence[Place], gradients: Sequence[Place], live: Set[tf.Operation]
+    lookup: Lookup,
+    using: Sequence[tf.Operation],
+    poolings: Sequence[Place],
+    gradients: Sequence[Place],
+    live: Set[tf.Operation],
 ) -> str:
     other = next((op for op in using if op.type not in (POOLING, GRADIENT)), None)
     if other is not None:
@@ -192,7 +224,7 @@ def _why_not(
     there = task_of(lookup.gather)
     for place in gradients:
         for op in _live_readers(place, live):
-            if task_of(op) != there:
+            if task_of(op) != there and not moves_along(op, there, live):
                 return f"the gradient of its rows is needed here, by op '{op.name}'"
     return ""
 

@@ -11,7 +11,7 @@ from typing import Dict, List
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.server_lookup_edit import exchange, leave_out
-from tf_booster.passes.server_lookup_plan import Lookup, gathers_elsewhere, plan_lookups
+from tf_booster.passes.server_lookup_plan import Lookup, gathers_elsewhere, plan_lookups, running
 from tf_booster.passes.servers import task_of
 
 
@@ -28,11 +28,11 @@ class ServerLookups(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Changes no numbers: what is summed up there is summed up in the same order."""
         result = PassResult(self.name)
-        plan = plan_lookups(view)
+        plan, live = plan_lookups(view), running(view)
         lines: Dict[str, List[str]] = {}
         for lookups in plan.groups:
             task = task_of(lookups[0].gather)
-            gradients = exchange(view, lookups)
+            gradients = exchange(view, lookups, plan.sent_together, live)
             lines.setdefault(task, []).append(_change(lookups, gradients))
             result.skipped += [(lookup.rows.op.name, lookup.why_not) for lookup in lookups if lookup.why_not]
         leave_out(view, [lookup for lookups in plan.groups for lookup in lookups])

@@ -1,6 +1,7 @@
 // What is sent of a step's lookups to the process where their rows are: one block of bytes for all of them.
 //
-//   int64 number of lookups, then for each 7 int64s (see lookup_message.cc), then ids and segments, each from a multiple of 8 on.
+//   int64 number of lookups, then for each 7 int64s (see lookup_message.cc), then ids and segments, each from a
+//   multiple of 8 on.
 //
 // A lookup is pooled over there where that moves fewer bytes than its rows: only then its segments travel.
 #ifndef TF_BOOSTER_CC_CORE_POOLING_LOOKUP_MESSAGE_H_
@@ -25,8 +26,8 @@ struct LookupPart {
   int64_t moved_rows() const { return pooled ? segments.rows : segments.distinct; }
 };
 
-// Whether pooling `part`, which has segments, where its rows are moves fewer bytes than its rows do. With `trained` each
-// row moves twice, there and back.
+// Whether pooling `part`, which has segments, where its rows are moves fewer bytes than its rows do. With `trained`
+// each row moves twice, there and back.
 bool PoolingMovesLess(const LookupPart& part, int64_t element_bytes, bool trained);
 
 int64_t MessageBytes(const std::vector<LookupPart>& parts);
@@ -34,8 +35,8 @@ int64_t MessageBytes(const std::vector<LookupPart>& parts);
 // `to` has MessageBytes(parts) bytes and is a multiple of 8.
 void WriteMessage(const std::vector<LookupPart>& parts, char* to);
 
-// Parts that point into `from`, which is a multiple of 8. False: not a message of WriteMessage's; what idx and row_splits
-// hold is not looked at.
+// Parts that point into `from`, which is a multiple of 8. False: not a message of WriteMessage's; what idx and
+// row_splits hold is not looked at.
 bool ReadMessage(const char* from, int64_t bytes, std::vector<LookupPart>* parts);
 
 }  // namespace tf_booster

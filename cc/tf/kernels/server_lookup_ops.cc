@@ -1,4 +1,5 @@
-// Lookups whose rows are in another process: see cc/tf/ops/server_lookup_ops.cc. On the CPU: gRPC reads and writes host memory.
+// Lookups whose rows are in another process: see cc/tf/ops/server_lookup_ops.cc. On the CPU: gRPC reads and writes host
+// memory.
 #include <cstring>
 #include <map>
 #include <string>
@@ -344,18 +345,15 @@ class OpsFingerprintOp final : public OpKernel {
 
 }  // namespace
 
-#define REGISTER_SERVER_LOOKUPS(T)                                                                             \
-  REGISTER_KERNEL_BUILDER(Name("TfBoosterLookupReply").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"),  \
-                          LookupReplyOp<T>);                                                                   \
-  REGISTER_KERNEL_BUILDER(                                                                                     \
-      Name("TfBoosterRepliedLookups").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"),                   \
-      RepliedLookupsOp<T>);                                                                                    \
-  REGISTER_KERNEL_BUILDER(                                                                                     \
-      Name("TfBoosterSendGradients").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"),                    \
-      SendGradientsOp<T>);                                                                                     \
-  REGISTER_KERNEL_BUILDER(                                                                                     \
-      Name("TfBoosterSentGradients").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"),                    \
-      SentGradientsOp<T>)
+#define REGISTER_SERVER_LOOKUPS(T)                                                                               \
+  REGISTER_KERNEL_BUILDER(Name("TfBoosterLookupReply").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"),    \
+                          LookupReplyOp<T>);                                                                     \
+  REGISTER_KERNEL_BUILDER(Name("TfBoosterRepliedLookups").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"), \
+                          RepliedLookupsOp<T>);                                                                  \
+  REGISTER_KERNEL_BUILDER(Name("TfBoosterSendGradients").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"),  \
+                          SendGradientsOp<T>);                                                                   \
+  REGISTER_KERNEL_BUILDER(Name("TfBoosterSentGradients").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"),  \
+                          SentGradientsOp<T>)
 
 REGISTER_SERVER_LOOKUPS(float);
 REGISTER_SERVER_LOOKUPS(double);

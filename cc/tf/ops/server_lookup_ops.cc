@@ -1,5 +1,5 @@
-// Lookups whose rows are in another process, a parameter server: one tensor each way for all lookups of a step, and one of
-// gradients.
+// Lookups whose rows are in another process, a parameter server: one tensor each way for all lookups of a step, and one
+// of gradients.
 //
 //   here                                                        there
 //   sent, kept = LookupRequest(ids, idx, row_splits, …)   ->    ids = RequestedIds(sent)
@@ -112,6 +112,8 @@ REGISTER_OP("TfBoosterOpsFingerprint")
       c->set_output(0, c->Scalar());
       return OkStatus();
     })
-    .Doc("Tells which of the library's ops this process knows, with their arguments. Stateful, so that it runs where it is placed.");
+    .Doc(
+        "Tells which of the library's ops this process knows, with their arguments. Stateful, so that it runs where it "
+        "is placed.");
 
 }  // namespace tensorflow
