@@ -190,6 +190,8 @@ def test_a_session_that_is_not_known_asks_nobody(cluster):
             v1.train.get_or_create_global_step()
             all_kinds()
             report = tf_booster.rewrite_graph(**known)
+            ops = len(graph.get_operations())
+            assert tf_booster.rewrite_graph(**known) is report and len(graph.get_operations()) == ops
         assert len(devices_of(graph)["TfBoosterLookupReply"]) == replies
         assert ("nothing tells whether /job:ps/task:0 has" in reasons(report)) == (not known)
 
