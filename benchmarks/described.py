@@ -72,7 +72,7 @@ BENCHMARKS: Dict[str, Description] = {
     ),
     "parameter_servers": Description(
         "Parameter servers", "Training with 26 tables on two parameter servers: what a step moves between the processes, and its rate.",
-        what="what", dim="batch", distribution="ids", facts=("KB ours", "KB without", "KB TensorFlow", "tensors ours", "tensors without", "tensors TensorFlow"),
+        what="what", dim="batch", distribution="ids", facts=("KB tf_booster", "KB without", "KB TensorFlow", "tensors tf_booster", "tensors without", "tensors TensorFlow"),
     ),
     "embedding_pipeline": Description(
         "Embedding pipeline", "Training steps whose lookups run a step ahead, beside the same steps one after the other.",

@@ -131,6 +131,8 @@ def moves_along(op: tf.Operation, there: str, live: Set[tf.Operation]) -> bool:
     """Whether `op` joins what only the process `there` reads, as tf.gradients does with gradients of a table that is looked up twice."""
     if op.type != "ConcatV2" or op.control_inputs or task_of(op) == there:
         return False
+    if op.colocation_groups() != [b"loc:@" + op.name.encode()]:
+        return False  # It is to be where another op is.
     return all(task_of(reader) == there for reader in readers(op.outputs[0]) if reader in live)
 
 
