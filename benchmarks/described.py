@@ -70,6 +70,10 @@ BENCHMARKS: Dict[str, Description] = {
         "Repeated features", "Predictions of 1,000 rows in which users repeat, with the option repeated_features.",
         what="model", distribution="batch",
     ),
+    "parameter_servers": Description(
+        "Parameter servers", "Training with 26 tables on two parameter servers: what a step moves between the processes, and its rate.",
+        what="what", dim="batch", distribution="ids", facts=("KB tf_booster", "KB without", "KB TensorFlow", "tensors tf_booster", "tensors without", "tensors TensorFlow"),
+    ),
     "embedding_pipeline": Description(
         "Embedding pipeline", "Training steps whose lookups run a step ahead, beside the same steps one after the other.",
         what="step", facts=("exact efficiency",),

@@ -309,6 +309,16 @@ def monitored_session_class() -> Any:
     return _monitored_session._MonitoredSession  # pylint: disable=protected-access
 
 
+def session_creator_classes() -> List[Any]:
+    """The classes whose `create_session` finalizes a graph and makes its session."""
+    return [tf.compat.v1.train.ChiefSessionCreator, tf.compat.v1.train.WorkerSessionCreator]
+
+
+def master_of_creator(session_creator: Any) -> Tuple[str, Any]:
+    """The target and the ConfigProto (None for the default) of the sessions that a creator of session_creator_classes makes."""
+    return session_creator._master or "", session_creator._config  # pylint: disable=protected-access
+
+
 def config_of_creator(session_creator: Any) -> Any:
     """The ConfigProto of the sessions that a SessionCreator makes; None for the default."""
     return getattr(session_creator, "_config", None)

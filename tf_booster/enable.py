@@ -10,7 +10,7 @@ from tf_booster import _native, log, parsing
 from tf_booster import options as _options
 from tf_booster.estimator import device_prefetch, patches, sessions
 from tf_booster.parallel import agreement, evaluation, host_ranks, rank_input, ranks, shared_graphs, watchdog
-from tf_booster.passes import eager_datasets, named_features, pipelines, table_placement
+from tf_booster.passes import eager_datasets, named_features, pipelines, servers, table_placement
 from tf_booster.report import Report
 
 _enabled: Optional[_options.Options] = None
@@ -72,7 +72,7 @@ def enabled_options() -> Optional[_options.Options]:
     return _enabled
 
 
-def rewrite_graph(graph: Optional[tf.Graph] = None) -> Report:
+def rewrite_graph(graph: Optional[tf.Graph] = None, master: str = "", config: Any = None) -> Report:
     """Rewrites a finished graph by hand, for a plain tf.compat.v1.Session. Make the session, or run it, after this.
 
     An edit after a `session.run` is silently ignored by that session. While tf_booster is enabled, a graph that an open session has
@@ -81,6 +81,8 @@ def rewrite_graph(graph: Optional[tf.Graph] = None) -> Report:
 
     Args:
       graph: the default graph if None.
+      master, config: those of the session that will run it, where it is one of a cluster (`server.target`). Its other processes
+        are asked whether they have the library's ops; without it, what is placed on them stays TensorFlow's.
 
     Returns:
       The report of what was done.
@@ -93,7 +95,8 @@ def rewrite_graph(graph: Optional[tf.Graph] = None) -> Report:
     shared_graphs.share(graph)
     open_sessions = sessions.num_open(graph)
     obstacle = _HAS_RUN.format(open_sessions) if open_sessions else ""
-    return pipelines.rewrite(graph, _enabled or _options.Options(), obstacle=obstacle)
+    with servers.session_of(servers.Master(master, config)):
+        return pipelines.rewrite(graph, _enabled or _options.Options(), obstacle=obstacle)
 
 
 _HAS_RUN = (

@@ -43,6 +43,7 @@ PASSES = (
     "variable_gathers",
     "repeated_features",
     "variable_updates",
+    "server_lookups",
     "unique",
     "xla",
     "small_matmuls",

@@ -7,7 +7,8 @@ graph is rewritten when the model function has returned, before the Saver is mad
 A SavedModel of a graph without tables stays TensorFlow's: it is served where tf_booster need not be.
 
 Sessions are noted when they first run, because what is edited later they do not see. What an EstimatorSpec says of fetches is noted for
-the report. The constructor of MonitoredSession gets a hook that notes the tables' sizes for the report.
+the report. The constructor of MonitoredSession gets a hook that notes the tables' sizes for the report. The creators of its sessions
+say on which master they are, so that the rewrite can ask the cluster's other processes what they know.
 
 init_from_checkpoint, and with it WarmStartSettings, names Variables before the rewrite; what it says of tables is kept for it.
 """
@@ -42,7 +43,7 @@ from tf_booster.parallel import (
     shared_graphs,
     told_loss,
 )
-from tf_booster.passes import eager_datasets, fetches, named_features
+from tf_booster.passes import eager_datasets, fetches, named_features, servers
 from tf_booster.pipeline import attach
 
 Rewrite = Callable[[tf.Graph], Any]
@@ -56,6 +57,8 @@ def install(rewrite: Rewrite) -> None:
     if _installed:
         return
     _replace(_compat.scaffold_class(), "finalize", lambda original: _finalize(original, rewrite))
+    for creator in _compat.session_creator_classes():
+        _replace(creator, "create_session", _create_session)
     _replace(_compat.monitored_session_class(), "__init__", with_stats_hook)
     _replace(_compat.base_session_class(), "_extend_graph", sessions.note_run)
     attach.switch(True)
@@ -129,6 +132,15 @@ def _rewrite(graph: tf.Graph, scaffold: Any, rewrite: Rewrite) -> None:
 
 def _has_ops(graph: tf.Graph, start: str) -> bool:
     return any(op.type.startswith(start) for op in graph.get_operations())
+
+
+def _create_session(original: Any) -> Any:
+    @functools.wraps(original)
+    def create_session(self: Any) -> Any:
+        with servers.session_of(servers.Master(*_compat.master_of_creator(self))):
+            return original(self)
+
+    return create_session
 
 
 def _finalize(original: Any, rewrite: Rewrite) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.passes import journal
+from tf_booster.passes import journal, servers
 from tf_booster.passes.graph_index import GraphIndex
 
 _REMOVED = ("tf_booster", "removed_variables")
@@ -63,11 +63,17 @@ class GraphView:
         """Whether TensorFlow will run `op` on the CPU: see device_kind."""
         return _compat.device_kind(op) == "CPU"
 
+    def elsewhere(self, op: tf.Operation) -> str:
+        """Why nothing of the library can run in the process where `op` is, such as a parameter server without it; "" if it can."""
+        return servers.why_not(op)
+
     def can_stand_for(self, op: tf.Operation, fused_type: str, **types: tf.DType) -> bool:
-        """Whether an op of `fused_type` with these dtypes can run where TensorFlow runs `op`: has the GPU a kernel of it?
+        """Whether an op of `fused_type` with these dtypes can run where TensorFlow runs `op`: has the process the library, the GPU a kernel?
 
         Asks TensorFlow's registry of kernels, so what the native library was built with decides.
         """
+        if self.elsewhere(op):
+            return False
         return self.runs_on_cpu(op) or _compat.has_gpu_kernel(fused_type, types)
 
     def functions_with(self, *types: str) -> Dict[str, tf.compat.v1.NodeDef]:
@@ -94,6 +100,7 @@ class GraphView:
         """Whether `op` runs as it stands, and ops of the fused types, which have no types to choose, can where TensorFlow runs it."""
         return (
             not is_marked_for_compilation(op)
+            and not self.elsewhere(op)
             and all(self.can_stand_for(op, fused_type) for fused_type in fused_types)
             and not _compat.in_control_flow(op)
         )

@@ -78,6 +78,8 @@ def _obstacle(view: GraphView, op: tf.Operation) -> str:
         return "the rank of its input is not known to be 1"
     if _compat.in_control_flow(op):
         return "it is inside a tf.cond or a tf.while_loop"
+    if view.elsewhere(op):
+        return view.elsewhere(op)
     if not view.can_stand_for(op, _fused(op), T=op.inputs[0].dtype, out_idx=op.outputs[1].dtype):
         return f"no GPU kernel for {op.inputs[0].dtype.name}: it would move from the GPU to the CPU"
     return ""

@@ -9,21 +9,23 @@
 5. repeated_features: knows lookups by the library's ops, of which one serves repeated features and others; before the passes that merge
    what it makes few rows of with what has all.
 6. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-7. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
-8. unique: after the passes that take whole chains with their Uniques.
-9. xla: because it marks what the others leave of the dense part.
-10. small_matmuls: of the dense part what XLA does not compile.
-11. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-12. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+7. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
+   to pieces.
+8. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
+9. unique: after the passes that take whole chains with their Uniques.
+10. xla: because it marks what the others leave of the dense part.
+11. small_matmuls: of the dense part what XLA does not compile.
+12. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+13. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-13. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-14. columns: what is joined and split between the ops that the passes before made.
-15. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-16. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-17. input_pipeline: the datasets of the graph, which no other pass looks at.
-18. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-19. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-20. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+14. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+15. columns: what is joined and split between the ops that the passes before made.
+16. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+17. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+18. input_pipeline: the datasets of the graph, which no other pass looks at.
+19. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+20. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+21. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ from tf_booster.passes.learning_rate import LearningRate
 from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.pair_dots import PairDots
 from tf_booster.passes.repeated_features import RepeatedFeatures
+from tf_booster.passes.server_lookups import ServerLookups
 from tf_booster.passes.small_matmuls import SmallMatMuls
 from tf_booster.passes.sparse_lookups import SparseLookups
 from tf_booster.passes.table_placement import RowRooms
@@ -93,6 +96,7 @@ def passes(options: Options) -> List[Pass]:
         (True, VariableGathers()),
         (bool(options.repeated_features), RepeatedFeatures(options.repeated_features)),
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),
+        (True, ServerLookups()),
         (
             ranks.current().size > 1 and options.lr_scaling == "linear",
             LearningRate(ranks.current().size, options.warmup_steps),
@@ -208,6 +212,8 @@ def _run(p: Pass, view: GraphView) -> PassResult:
         result = p.run(view)
         p.ensures(view)
         _check_order(view, first_made)
+        if not p.essential:
+            _check_processes(view, first_made)
         view.commit()
         if not (result.modified or result.skipped or result.note):
             result.note = nothing_found(p)
@@ -231,6 +237,13 @@ def _check_order(view: GraphView, first_made: int) -> None:
         new = next((number for number in component if number >= first_made), None)
         if on_cycle and new is not None and not any(index.ops[number].type == "NextIteration" for number in component):
             raise RewriteError(f"Op '{index.ops[new].name}' would wait for itself.")
+
+
+def _check_processes(view: GraphView, first_made: int) -> None:
+    """Raises RewriteError if an op from this number on is in a process that does not know it: the graph could not run."""
+    for op in view.index().ops[first_made:]:
+        if op.type.startswith("TfBooster") and view.elsewhere(op):
+            raise RewriteError(f"Op '{op.name}' cannot be where it is placed: {view.elsewhere(op)}")
 
 
 def _obstacle(graph: tf.Graph) -> str:

@@ -99,7 +99,7 @@ class SparseLookups(Pass):
     def ensures(self, view: GraphView) -> None:
         """Nothing that the pass made is left without use."""
         for op in view.ops("TfBoosterPoolLookups"):
-            if not any(output.consumers() for output in op.outputs):
+            if not view.is_superseded(op) and not any(output.consumers() for output in op.outputs):
                 raise RewriteError(f"Op '{op.name}' sums up lookups that nothing reads.")
 
 
@@ -141,6 +141,8 @@ def _obstacle(view: GraphView, pooling: Pooling, found: Dict[tf.Operation, _Look
         return f"its embeddings are {pooling.rows.dtype.name}; float32 and float64 have fused ops"
     if pooling.rows.shape.rank != 2 or not pooling.rows.shape.as_list()[1]:
         return f"its embeddings have shape {pooling.rows.shape}, not [ids, dim] with a known dim"
+    if view.elsewhere(pooling.op):
+        return view.elsewhere(pooling.op)
     for fused in ("TfBoosterPoolLookups", "TfBoosterPoolLookupsGrad"):
         if not view.can_stand_for(pooling.op, fused, T=pooling.rows.dtype):
             return f"no GPU kernel of {fused}: it would move from the GPU to the CPU"

@@ -83,6 +83,8 @@ def _obstacle(view: GraphView, op: tf.Operation) -> str:
         return f"its Variable comes from op '{op.inputs[0].op.name}' ({op.inputs[0].op.type})"
     if tf.as_dtype(op.get_attr("dtype")) not in _DTYPES:
         return f"its rows are {tf.as_dtype(op.get_attr('dtype')).name}"
+    if view.elsewhere(op):
+        return view.elsewhere(op)
     types = {"dtype": tf.as_dtype(op.get_attr("dtype")), "Tindices": op.inputs[1].dtype}
     if not view.can_stand_for(op, "TfBoosterMultiGather", **types):
         return f"no GPU kernel for rows of {types['dtype'].name}: it would move from the GPU to the CPU"

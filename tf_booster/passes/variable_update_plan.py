@@ -71,6 +71,8 @@ def _waiting_on(ops: Iterable[tf.Operation]) -> List[tf.Operation]:
 
 
 def _misplaced(view: GraphView, update: VariableUpdate) -> Optional[str]:
+    if view.elsewhere(update.anchor):
+        return view.elsewhere(update.anchor)
     types = {"T": update.dtype}
     types.update(("Tindices", tensor.dtype) for name, tensor in update.tensors if name == "indices")
     if view.can_stand_for(update.anchor, update.fused_type, **types):
