@@ -43,8 +43,9 @@ TEST(LookupMessageIsReadAsItWasWritten) {
   rows_only.segments = {};
   rows_only.segments.distinct = 3;
   rows_only.segments.dim = 4;
+  const std::vector<int64_t> message = Written({rows_only, lookup.Part()});  // Parts point into it.
   std::vector<LookupPart> parts;
-  EXPECT_TRUE(Read(Written({rows_only, lookup.Part()}), &parts));
+  EXPECT_TRUE(Read(message, &parts));
   EXPECT_EQ(parts.size(), 2u);
   EXPECT_TRUE(!parts[0].pooled && !parts[0].has_segments());
   EXPECT_EQ(parts[0].moved_rows(), 3);

@@ -155,15 +155,24 @@ class TableReceivePlanOp final : public tensorflow::OpKernel {
                                      "TableReceivePlan"));
     OP_REQUIRES_OK(ctx, WriteNotes(ctx, layout, received, 4 * num_streams));
     OP_REQUIRES_OK(ctx, limits_.Check(received, layout.ranks));
+    std::vector<int64_t*> codes(num_streams);
+    int64_t rows = 0;
     for (int i = 0; i < num_streams; ++i) {
       Tensor* indices = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(i, {received.size(i)}, &indices));
-      RowTerms terms;
-      std::vector<float> term_scales;
-      received.PlanSum(i, indices->flat<int64_t>().data(), &terms, &term_scales);
-      OP_REQUIRES_OK(ctx, WriteVector(ctx, num_streams + i, terms.begins));
-      OP_REQUIRES_OK(ctx, WriteVector(ctx, 2 * num_streams + i, terms.terms));
-      OP_REQUIRES_OK(ctx, WriteVector(ctx, 3 * num_streams + i, term_scales));
+      codes[i] = indices->flat<int64_t>().data();
+      rows += received.size(i);
+    }
+    std::vector<RowTerms> terms(num_streams);
+    std::vector<std::vector<float>> term_scales(num_streams);
+    TfParallelFor pf(ctx);
+    pf.Run(num_streams, 1 + 20 * rows / num_streams, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) received.PlanSum(i, codes[i], &terms[i], &term_scales[i]);
+    });
+    for (int i = 0; i < num_streams; ++i) {
+      OP_REQUIRES_OK(ctx, WriteVector(ctx, num_streams + i, terms[i].begins));
+      OP_REQUIRES_OK(ctx, WriteVector(ctx, 2 * num_streams + i, terms[i].terms));
+      OP_REQUIRES_OK(ctx, WriteVector(ctx, 3 * num_streams + i, term_scales[i]));
     }
   }
 
