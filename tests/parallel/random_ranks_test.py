@@ -30,9 +30,8 @@ def differences(seeds: List[int], size: int = 2) -> Dict[int, str]:
 
 
 def test_two_ranks_train_as_one_process():
-    assert (
-        differences([8, 14, 9003]) == {}
-    )  # The last one: on cards, and one rank has no rows while its ids are asked for.
+    # The last one is on cards, and a rank has no rows left while its ids are asked for.
+    assert differences([8, 14, 9003]) == {}
 
 
 def main() -> int:
