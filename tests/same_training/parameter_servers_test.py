@@ -214,7 +214,7 @@ def classifier(config):
 
 
 def test_a_canned_estimator_and_its_checkpoint(cluster, tmp_path, monkeypatch):
-    """The plain program goes on from the checkpoint, as if it had written it."""
+    """The checkpoint has the plain program's entries."""
     spec = {"cluster": {**cluster.spec, "ps": cluster.spec["ps"][:2]}, "task": {"type": "chief", "index": 0}}
     v1.disable_control_flow_v2()  # With it TensorFlow itself cannot place the summary of zeros in a linear model.
     monkeypatch.setenv("TF_CONFIG", json.dumps({**spec, "environment": "cloud"}))

@@ -8,58 +8,29 @@ is the graph as it was before the rewrite, whose ops are all still there, and a 
 from __future__ import annotations
 
 import functools
-import threading
-import weakref
 from typing import Any, List, Sequence, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.living_graphs import LivingGraphs
 from tf_booster.passes import graph_view
 
 _TABLE_OPS = ("TfBoosterTable", "TfBoosterStandIn")
-_lock = threading.RLock()  # A graph may be collected while it is held.
-_switched_on = False
-_watched: weakref.WeakSet[tf.Graph] = weakref.WeakSet()
-_living = 0
 _originals: List[Any] = []
 
 
-def switch(on: bool) -> None:
-    """Has graphs that are frozen looked at from now on, or from the end of the last rewritten graph on no more."""
-    global _switched_on
-    with _lock:
-        _switched_on = on
-        _update()
-
-
-def watch(graph: tf.Graph) -> None:
-    """Has graphs that are frozen looked at as long as `graph`, which has been rewritten, lives."""
-    global _living
-    with _lock:
-        if graph in _watched:
-            return
-        _watched.add(graph)
-        _living += 1
-        weakref.finalize(graph, _forget).atexit = False
-        _update()
-
-
-def _forget() -> None:
-    global _living
-    with _lock:
-        _living -= 1
-        _update()
-
-
-def _update() -> None:
+def _put() -> None:
     converter = _compat.session_converter_class()
-    wanted = _switched_on or _living > 0
-    if wanted and not _originals:
-        _originals.append(converter.__dict__["__init__"])
-        converter.__init__ = _wrap(_originals[0])
-    elif not wanted and _originals:
-        converter.__init__ = _originals.pop()
+    _originals.append(converter.__dict__["__init__"])
+    converter.__init__ = _wrap(_originals[0])
+
+
+def _take_away() -> None:
+    _compat.session_converter_class().__init__ = _originals.pop()
+
+
+rewritten_graphs = LivingGraphs(_put, _take_away)
 
 
 def _wrap(original: Any) -> Any:

@@ -61,8 +61,8 @@ def install(rewrite: Rewrite) -> None:
         _replace(creator, "create_session", _create_session)
     _replace(_compat.monitored_session_class(), "__init__", with_stats_hook)
     _replace(_compat.base_session_class(), "_extend_graph", sessions.note_run)
-    attach.switch(True)
-    frozen_graphs.switch(True)
+    attach.split_graphs.switch(True)
+    frozen_graphs.rewritten_graphs.switch(True)
     estimator = _compat.estimator_class()
     if estimator is not None:
         _replace(estimator, "_call_model_fn", lambda original: _call_model_fn(original, rewrite))
@@ -112,8 +112,8 @@ def uninstall() -> None:
     while _installed:
         owner, name, original = _installed.pop()
         setattr(owner, name, original)
-    attach.switch(False)
-    frozen_graphs.switch(False)
+    attach.split_graphs.switch(False)
+    frozen_graphs.rewritten_graphs.switch(False)
 
 
 def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:

@@ -54,7 +54,7 @@ class EmbeddingPipeline(Pass):
         splits.note(
             view.graph, _split(view, found, self._mode, reads_before_writes(view, step_fetches(view), found.source))
         )
-        attach.watch(view.graph)
+        attach.split_graphs.watch(view.graph)
         result.modified = True
         result.changes.extend(_changes(found, self._mode))
         return result

@@ -167,7 +167,7 @@ def _rewrite(view: GraphView, chosen: Sequence[Pass]) -> Report:
     if not any(result.modified for result in results):
         # After a second run the report of the first still holds.
         return report_of(graph) or _published(graph, results, _AS_IT_WAS)
-    frozen_graphs.watch(graph)
+    frozen_graphs.rewritten_graphs.watch(graph)
     split = split_of(graph)
     both = () if split is None else (split.enqueue.name,)
     after = _summary(view, dataclasses.replace(fetches, names=(*fetches.names, *both)))

@@ -7,48 +7,18 @@ So what attaches drivers stays in place until the last split graph is gone, what
 from __future__ import annotations
 
 import functools
-import threading
-import weakref
 from typing import Any, Callable, Dict, Optional
 
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.living_graphs import LivingGraphs
 from tf_booster.pipeline.driver import Driver
 from tf_booster.pipeline.split import Split, split_of
 
 # By which a program runs a session.
 _WAYS_IN = ("_do_run", "make_callable", "_make_callable_from_options", "partial_run_setup")
-_lock = threading.RLock()  # A graph may be collected while it is held.
-_switched_on = False
-_watched: weakref.WeakSet[tf.Graph] = weakref.WeakSet()
-_living = 0
 _originals: Dict[str, Any] = {}  # Methods of TensorFlow's sessions that are replaced.
-
-
-def switch(on: bool) -> None:
-    """Has sessions looked at from now on, or from the end of the last split graph on no more."""
-    global _switched_on
-    with _lock:
-        _switched_on = on
-        _update()
-
-
-def watch(graph: tf.Graph) -> None:
-    """Has sessions looked at as long as `graph`, which has been split, lives."""
-    global _living
-    with _lock:
-        if graph in _watched:
-            return
-        _watched.add(graph)
-        _living += 1
-        weakref.finalize(graph, _forget).atexit = False
-        _update()
-
-
-def num_split_graphs() -> int:
-    """How many split graphs live."""
-    return _living
 
 
 def driver_of(session: tf.compat.v1.Session) -> Optional[Driver]:
@@ -56,24 +26,21 @@ def driver_of(session: tf.compat.v1.Session) -> Optional[Driver]:
     return getattr(session, "_tf_booster_driver", None)
 
 
-def _forget() -> None:
-    global _living
-    with _lock:
-        _living -= 1
-        _update()
-
-
-def _update() -> None:
+def _put() -> None:
     session = _compat.base_session_class()
-    wanted = _switched_on or _living > 0
-    if wanted and not _originals:
-        _originals.update({name: session.__dict__[name] for name in _WAYS_IN})
-        for name, original in _originals.items():
-            setattr(session, name, _attach_first(name, original, _originals["_do_run"]))
-    elif not wanted and _originals:
-        for name, original in _originals.items():
-            setattr(session, name, original)
-        _originals.clear()
+    _originals.update({name: session.__dict__[name] for name in _WAYS_IN})
+    for name, original in _originals.items():
+        setattr(session, name, _attach_first(name, original, _originals["_do_run"]))
+
+
+def _take_away() -> None:
+    session = _compat.base_session_class()
+    for name, original in _originals.items():
+        setattr(session, name, original)
+    _originals.clear()
+
+
+split_graphs = LivingGraphs(_put, _take_away)
 
 
 def _attach_first(name: str, original: Any, do_run: Any) -> Any:
@@ -93,7 +60,7 @@ def _attach_first(name: str, original: Any, do_run: Any) -> Any:
 
 
 def _attach(session: tf.compat.v1.Session, split: Split, do_run: Any) -> None:
-    watch(session.graph)  # An imported graph is known from here on.
+    split_graphs.watch(session.graph)  # An imported graph is known from here on.
     driver = Driver(session, split, functools.partial(do_run, session))
     # On the session, not on its class: what is split stays so when tf_booster is switched off.
     _compat.replace_do_run(session, driver.do_run)

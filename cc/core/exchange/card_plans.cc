@@ -58,12 +58,11 @@ void ListTerms(const std::vector<int32_t>& places, bool by_row, std::vector<int3
 
 Status PlanExpand(const std::vector<ExpandPart>& parts, int64_t dim, const int64_t* slots, int64_t num_slots,
                   const int64_t* starts, const std::vector<int32_t*>& places, ParallelFor& pf) {
-  constexpr int64_t kPlaceMask = (int64_t{1} << 40) - 1;
   std::atomic<int64_t> wrong{0};
   for (size_t p = 0; p < parts.size(); ++p) {
     pf.Run(parts[p].size, 3, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t code = parts[p].codes[i], place = (code & kPlaceMask) - 1;
+        const int64_t code = parts[p].codes[i], place = CodePlace(code);
         places[p][i] = -1;
         if (place >= 0 && place < num_slots) {
           const int64_t slot = slots[place];
@@ -132,10 +131,10 @@ Status PlanSend(const GradientLayout& layout, const std::vector<SentProbe>& prob
   return Status();
 }
 
-Status HeadsToRead(const GradientLayout& layout, const std::vector<MergedProbe>& probes, int64_t size,
-                   const int32_t* splits, std::vector<int64_t>* begins, std::vector<int64_t>* words) {
+Status FindHeads(const GradientLayout& layout, const std::vector<MergedProbe>& probes, int64_t size,
+                 const int32_t* splits, HeadsToRead* heads) {
   const int64_t header = GradientHeaderWords(layout);
-  TFB_RETURN_IF_ERROR(ChunkBegins("the gradients", size, splits, layout.ranks, header, begins));
+  TFB_RETURN_IF_ERROR(ChunkBegins("the gradients", size, splits, layout.ranks, header, &heads->begins));
   for (int32_t r = 0; r < layout.ranks; ++r) {
     int64_t most = header;
     for (const GradientStream& stream : layout.streams) {
@@ -145,7 +144,9 @@ Status HeadsToRead(const GradientLayout& layout, const std::vector<MergedProbe>&
         most += stream.by_row ? (splits[r] - header) / (1 + stream.dim) : keys;
       }
     }
-    words->push_back(std::min<int64_t>(most, splits[r]));
+    heads->words.push_back(std::min<int64_t>(most, splits[r]));
+    heads->at.push_back(heads->total);
+    heads->total += AlignedWords(heads->words.back());
   }
   return Status();
 }

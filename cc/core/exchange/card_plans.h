@@ -33,10 +33,16 @@ Status PlanSend(const GradientLayout& layout, const std::vector<SentProbe>& prob
                 const std::vector<LocalGradient>& gradients, const int64_t* notes, int32_t* splits, SendPlan* plan,
                 ParallelFor& pf);
 
-// How many words of each received chunk of gradients the host has to see: no fewer than its head has. What follows of
-// `probes` is `received`. begins [ranks]: of the chunks. InvalidArgument where splits do not fit the message.
-Status HeadsToRead(const GradientLayout& layout, const std::vector<MergedProbe>& probes, int64_t size,
-                   const int32_t* splits, std::vector<int64_t>* begins, std::vector<int64_t>* words);
+// What of each received chunk of gradients the host has to see: no less than its head.
+struct HeadsToRead {
+  std::vector<int64_t> begins;  // Of the chunks in the message.
+  std::vector<int64_t> words;   // From there on.
+  std::vector<int64_t> at;      // Where the copies lie one behind the other,
+  int64_t total = 0;            // and how many words these are.
+};
+// `size`: of the message. Of `probes` only `received` is read. InvalidArgument where splits do not fit the message.
+Status FindHeads(const GradientLayout& layout, const std::vector<MergedProbe>& probes, int64_t size,
+                 const int32_t* splits, HeadsToRead* heads);
 
 }  // namespace tf_booster
 

@@ -57,6 +57,11 @@ struct ExchangeLayout {
   }
 };
 
+// A code is (group << 40) | (1 + its key's place in the probe); 0 stands for no key.
+inline constexpr int kCodeGroupBits = 40;
+inline int64_t CodePlace(int64_t code) { return (code & ((int64_t{1} << kCodeGroupBits) - 1)) - 1; }
+inline int64_t CodeGroup(int64_t code) { return code >> kCodeGroupBits; }
+
 // Where a key's row will be: the rank that owns it, and the place among the rows of its probe that come from there.
 inline constexpr int kSlotRankBits = 40;
 inline int64_t MakeSlot(int64_t rank, int64_t row) { return (rank << kSlotRankBits) | row; }

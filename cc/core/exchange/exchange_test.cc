@@ -261,8 +261,9 @@ Words BitsOf(const std::vector<float>& values) {
 // What a card makes of a message of which the host sees the heads alone is what the host makes of it.
 void ExpectReceivedByCard(const GradientLayout& layout, const std::vector<MergedProbe>& probes, const Rank& rank,
                           const float* scales, const std::vector<Gradient>& wanted) {
-  std::vector<int64_t> begins, words;
-  EXPECT_OK(HeadsToRead(layout, probes, rank.in.size(), rank.received_splits.data(), &begins, &words));
+  HeadsToRead to_read;
+  EXPECT_OK(FindHeads(layout, probes, rank.in.size(), rank.received_splits.data(), &to_read));
+  const std::vector<int64_t>&begins = to_read.begins, &words = to_read.words;
   std::vector<Words> copies;
   std::vector<const int32_t*> heads;
   for (int32_t r = 0; r < layout.ranks; ++r) {

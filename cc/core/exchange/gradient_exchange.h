@@ -72,7 +72,7 @@ class ReceivedGradients {
   // Borrows all arguments. scales [ranks]: what a rank's gradients are multiplied by; 0: they are not looked at.
   Status Parse(const GradientLayout& layout, const std::vector<MergedProbe>& probes, const int32_t* words, int64_t size,
                const int32_t* splits, const float* scales);
-  // Of a message in a card's memory: heads [ranks] are copies of where the chunks begin, as HeadsToRead says.
+  // Of a message in a card's memory: heads [ranks] are copies of where the chunks begin, as FindHeads says.
   Status ParseHeads(const GradientLayout& layout, const std::vector<MergedProbe>& probes,
                     const std::vector<const int32_t*>& heads, const std::vector<int64_t>& head_words,
                     const std::vector<int64_t>& begins, const int32_t* splits, const float* scales);

@@ -39,9 +39,8 @@ class StreamLanes {
 
   // GradientSums::kNoPlace for code 0, kWrongPlace for one that is of none of the lanes.
   int64_t PlaceOf(int64_t code) const {
-    constexpr int64_t kPlaceMask = (int64_t{1} << 40) - 1;
     if (code == 0) return GradientSums::kNoPlace;
-    const int64_t group = code >> 40, place = (code & kPlaceMask) - 1;
+    const int64_t group = CodeGroup(code), place = CodePlace(code);
     for (const OutLane& lane : *this) {
       if (lane.group == group && place >= lane.first && place < lane.first + lane.size) {
         return lane.first_place + place - lane.first;

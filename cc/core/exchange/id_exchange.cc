@@ -11,7 +11,6 @@
 namespace tf_booster {
 namespace {
 
-constexpr int64_t kCodeMask = (int64_t{1} << 40) - 1;
 constexpr int64_t kRouteNs = 6;     // A key: hash, division, a write that is not in order.
 constexpr int64_t kRowsHeader = 1;  // The fingerprint.
 constexpr int64_t kIdsHeader = 2;   // Fingerprint and rows; keys of each segment follow.
@@ -292,7 +291,7 @@ Status ExpandRows(const std::vector<ExpandPart>& parts, int64_t dim, const int32
   constexpr int64_t kAhead = 8;
   std::atomic<int64_t> wrong{0};
   const auto row_of = [&](int64_t code) -> const float* {
-    const int64_t place = (code & kCodeMask) - 1;
+    const int64_t place = CodePlace(code);
     if (place < 0 || place >= num_slots) return nullptr;
     const int64_t slot = slots[place];
     return reinterpret_cast<const float*>(reply) + starts[SlotRank(slot)] + SlotRow(slot) * dim;

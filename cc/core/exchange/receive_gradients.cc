@@ -8,7 +8,6 @@
 namespace tf_booster {
 namespace {
 
-constexpr int64_t kCodePlaceMask = (int64_t{1} << 40) - 1;
 constexpr int64_t kRowsPerBlock = 512;
 
 // to (+)= scale * from.
@@ -143,7 +142,7 @@ void ReceivedGradients::NumberRows(int64_t num_keys, Lane* lane, int64_t* size) 
     if (scales_[r] == 0) continue;
     const Part& part = lane->parts[r];
     for (int64_t i = 0; i < part.size; ++i) {
-      int32_t& mark = has[(part.CodeOf(i) & kCodePlaceMask) - 1 - lane->first_place];
+      int32_t& mark = has[CodePlace(part.CodeOf(i)) - lane->first_place];
       found += mark == 0;
       mark = 1;
     }
@@ -161,7 +160,7 @@ void ReceivedGradients::NumberRows(int64_t num_keys, Lane* lane, int64_t* size) 
 
 int64_t ReceivedGradients::RowOf(const Lane& lane, const Part& part, int64_t row) const {
   if (layout_->streams[lane.stream].by_row) return part.first_row + row;
-  const int64_t key = (part.CodeOf(row) & kCodePlaceMask) - 1 - lane.first_place;
+  const int64_t key = CodePlace(part.CodeOf(row)) - lane.first_place;
   return lane.first_row + (lane.row_of.empty() ? key : lane.row_of[key]);
 }
 

@@ -138,21 +138,17 @@ class TableReceivePlanOp final : public tensorflow::OpKernel {
     const float* scales = nullptr;
     OP_REQUIRES_OK(ctx, ReadMergedProbes(ctx, 2, &layout, &probes, &scales));
     const int32_t* of_rank = splits.flat<int32_t>().data();
-    std::vector<int64_t> begins, words;
-    OP_REQUIRES_OK(ctx,
-                   ToTensorFlow(HeadsToRead(layout, probes, INT32_MAX, of_rank, &begins, &words), "TableReceivePlan"));
+    HeadsToRead to_read;
+    OP_REQUIRES_OK(ctx, ToTensorFlow(FindHeads(layout, probes, INT32_MAX, of_rank, &to_read), "TableReceivePlan"));
+    OP_REQUIRES(ctx, to_read.total == heads.NumElements(),
+                InvalidArgument("TableReceivePlan: heads has ", heads.NumElements(), " words, but should have ",
+                                to_read.total, "; give it as TableReceiveHeads made it of the same splits"));
     std::vector<const int32_t*> head_of;
-    int64_t at = 0;
-    for (const int64_t n : words) {
-      head_of.push_back(heads.flat<int32_t>().data() + at);
-      at += AlignedWords(n);
-    }
-    OP_REQUIRES(ctx, at == heads.NumElements(),
-                InvalidArgument("TableReceivePlan: heads has ", heads.NumElements(), " words, but should have ", at,
-                                "; give it as TableReceiveHeads made it of the same splits"));
+    for (const int64_t at : to_read.at) head_of.push_back(heads.flat<int32_t>().data() + at);
     ReceivedGradients received;
-    OP_REQUIRES_OK(ctx, ToTensorFlow(received.ParseHeads(layout, probes, head_of, words, begins, of_rank, scales),
-                                     "TableReceivePlan"));
+    OP_REQUIRES_OK(
+        ctx, ToTensorFlow(received.ParseHeads(layout, probes, head_of, to_read.words, to_read.begins, of_rank, scales),
+                          "TableReceivePlan"));
     OP_REQUIRES_OK(ctx, WriteNotes(ctx, layout, received, 4 * num_streams));
     OP_REQUIRES_OK(ctx, limits_.Check(received, layout.ranks));
     std::vector<int64_t*> codes(num_streams);

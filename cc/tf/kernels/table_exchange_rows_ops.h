@@ -261,21 +261,17 @@ class TableReceiveHeadsOp final : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, CheckMessage(ctx, message, splits, layout.ranks));
     std::vector<MergedProbe> probes;
     OP_REQUIRES_OK(ctx, ReadReceived(ctx, 2, &layout, &probes));
-    std::vector<int64_t> begins, words;
-    OP_REQUIRES_OK(ctx, ToTensorFlow(HeadsToRead(layout, probes, message.NumElements(), splits.flat<int32_t>().data(),
-                                                 &begins, &words),
-                                     "TableReceiveHeads"));
-    int64_t total = 0;
-    for (const int64_t n : words) total += AlignedWords(n);
+    HeadsToRead to_read;
+    OP_REQUIRES_OK(
+        ctx, ToTensorFlow(FindHeads(layout, probes, message.NumElements(), splits.flat<int32_t>().data(), &to_read),
+                          "TableReceiveHeads"));
     Tensor* heads = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {total}, &heads));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {to_read.total}, &heads));
     std::vector<gpu::CopyJob> copies;
-    int64_t at = 0;
-    for (size_t r = 0; r < words.size(); ++r) {
-      copies.push_back(
-          CopyWords(message.flat<int32_t>().data() + begins[r], words[r], heads->flat<int32_t>().data() + at));
-      at += AlignedWords(words[r]);
-      copies.back().room = AlignedWords(words[r]) * static_cast<int64_t>(sizeof(int32_t));
+    for (size_t r = 0; r < to_read.at.size(); ++r) {
+      copies.push_back(CopyWords(message.flat<int32_t>().data() + to_read.begins[r], to_read.words[r],
+                                 heads->flat<int32_t>().data() + to_read.at[r]));
+      copies.back().room = AlignedWords(to_read.words[r]) * static_cast<int64_t>(sizeof(int32_t));
     }
     OP_REQUIRES_OK(ctx, Device::Copy(ctx, copies));
   }

@@ -17,6 +17,7 @@
 //   values… = TableReceiveRows(message, begins…, terms…, term_scales…)
 #include <vector>
 
+#include "cc/tf/ops/exchange_attrs.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -49,16 +50,6 @@ Status RowShapes(InferenceContext* c) {
 
 }  // namespace
 
-#define EXCHANGE_LAYOUT                       \
-  Attr("P: int >= 1")                         \
-      .Attr("dims: list(int) >= 1")           \
-      .Attr("groups: list(int) >= 1")         \
-      .Attr("counted: list(bool) >= 1")       \
-      .Attr("segment_probes: list(int) >= 1") \
-      .Attr("segment_fields: list(int) >= 1") \
-      .Attr("ranks: int >= 1")                \
-      .Attr("partition: {'hash', 'mod'} = 'hash'")
-
 REGISTER_OP("TfBoosterTableMerge")
     .Input("message: int32")
     .Input("splits: int32")
@@ -74,7 +65,7 @@ REGISTER_OP("TfBoosterTableMerge")
     .Output("reply_splits: int32")
     .Output("starts: int64")
     .Output("fingerprint: int32")
-    .EXCHANGE_LAYOUT.Attr("reduction: {'average', 'sum'} = 'average'")
+    .TFB_EXCHANGE_ATTRS.Attr("reduction: {'average', 'sum'} = 'average'")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       const int64_t p = IntOf(c, "P"), ranks = IntOf(c, "ranks");
@@ -157,18 +148,6 @@ REGISTER_OP("TfBoosterTableTakeRows")
     })
     .Doc("Embeddings out of the rows that came back: places.shape + [dim]. Place -1 gives zeros.");
 
-#define GRADIENT_LAYOUT                 \
-  Attr("M: int >= 1")                   \
-      .Attr("P: int >= 1")              \
-      .Attr("dims: list(int) >= 1")     \
-      .Attr("by_row: list(bool) >= 1")  \
-      .Attr("lane_streams: list(int)")  \
-      .Attr("lane_probes: list(int)")   \
-      .Attr("lane_segments: list(int)") \
-      .Attr("groups: list(int) >= 1")   \
-      .Attr("ranks: int >= 1")          \
-      .Attr("num_notes: int >= 0 = 0")
-
 REGISTER_OP("TfBoosterTableSendPlan")
     .Input("codes: M * int64")
     .Input("slots: P * int64")
@@ -182,7 +161,7 @@ REGISTER_OP("TfBoosterTableSendPlan")
     .Output("starts: int32")
     .Output("splits: int32")
     .Output("sizes: int64")
-    .GRADIENT_LAYOUT.SetIsStateful()
+    .TFB_GRADIENT_ATTRS.SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       const int m = static_cast<int>(IntOf(c, "M"));
       const int64_t ranks = IntOf(c, "ranks");
@@ -222,7 +201,7 @@ REGISTER_OP("TfBoosterTableReceiveHeads")
     .Input("splits: int32")
     .Input("received: P * int32")
     .Output("heads: int32")
-    .GRADIENT_LAYOUT.SetShapeFn(VectorShapes)
+    .TFB_GRADIENT_ATTRS.SetShapeFn(VectorShapes)
     .Doc("As much of each rank's part of the message as TableReceivePlan has to see, one after another.");
 
 REGISTER_OP("TfBoosterTableReceivePlan")
@@ -236,7 +215,7 @@ REGISTER_OP("TfBoosterTableReceivePlan")
     .Output("terms: M * int32")
     .Output("term_scales: M * float")
     .Output("notes: int64")
-    .GRADIENT_LAYOUT.Attr("limits: list(int) = []")
+    .TFB_GRADIENT_ATTRS.Attr("limits: list(int) = []")
     .Attr("limit_names: list(string) = []")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
@@ -261,8 +240,5 @@ REGISTER_OP("TfBoosterTableReceiveRows")
     .Attr("dims: list(int) >= 1")
     .SetShapeFn(RowShapes)
     .Doc("The sums that TableReceivePlan describes: [m, dims[i]].");
-
-#undef GRADIENT_LAYOUT
-#undef EXCHANGE_LAYOUT
 
 }  // namespace tensorflow

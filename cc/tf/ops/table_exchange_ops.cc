@@ -13,11 +13,9 @@
 //
 // A message is longer than its splits add up to, and as long in most steps: Horovod negotiates anew when a tensor's
 // shape changes, and sends what the splits say. All are int32 words; cc/core/exchange has their layout.
-//
-// P probes: `dims` of their tables, `groups` of their codes, `counted` those that an update follows; segment_probes and
-// segment_fields name the fields of each, in order.
 #include <vector>
 
+#include "cc/tf/ops/exchange_attrs.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -45,16 +43,8 @@ REGISTER_OP("TfBoosterTableRoute")
     .Output("sent: P * int32")
     .Output("starts: int64")
     .Attr("N: int >= 1")
-    .Attr("P: int >= 1")
     .Attr("ids_segments: list(int) >= 1")
-    .Attr("dims: list(int) >= 1")
-    .Attr("groups: list(int) >= 1")
-    .Attr("counted: list(bool) >= 1")
-    .Attr("segment_probes: list(int) >= 1")
-    .Attr("segment_fields: list(int) >= 1")
-    .Attr("ranks: int >= 1")
-    .Attr("partition: {'hash', 'mod'} = 'hash'")
-    .SetIsStateful()
+    .TFB_EXCHANGE_ATTRS.SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       int n, p;
       int64_t ranks;
@@ -91,15 +81,7 @@ REGISTER_OP("TfBoosterTableServe")
     .Output("owner_codes: P * int64")
     .Output("received: P * int32")
     .Output("scales: float")
-    .Attr("P: int >= 1")
-    .Attr("dims: list(int) >= 1")
-    .Attr("groups: list(int) >= 1")
-    .Attr("counted: list(bool) >= 1")
-    .Attr("segment_probes: list(int) >= 1")
-    .Attr("segment_fields: list(int) >= 1")
-    .Attr("ranks: int >= 1")
-    .Attr("partition: {'hash', 'mod'} = 'hash'")
-    .Attr("reduction: {'average', 'sum'} = 'average'")
+    .TFB_EXCHANGE_ATTRS.Attr("reduction: {'average', 'sum'} = 'average'")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       int p;
@@ -145,19 +127,6 @@ REGISTER_OP("TfBoosterTableExpand")
         "Embeddings of codes made by TableRoute, out of the rows that came back: codes.shape + [dim]. Code 0 gives "
         "zeros. probe: the row of `starts`.");
 
-// lane_streams: for each lane the gradient; lane_probes and lane_segments: which segment of which of the P probes.
-#define GRADIENT_LAYOUT                 \
-  Attr("M: int >= 1")                   \
-      .Attr("P: int >= 1")              \
-      .Attr("dims: list(int) >= 1")     \
-      .Attr("by_row: list(bool) >= 1")  \
-      .Attr("lane_streams: list(int)")  \
-      .Attr("lane_probes: list(int)")   \
-      .Attr("lane_segments: list(int)") \
-      .Attr("groups: list(int) >= 1")   \
-      .Attr("ranks: int >= 1")          \
-      .Attr("num_notes: int >= 0 = 0")
-
 REGISTER_OP("TfBoosterTableSendGradients")
     .Input("codes: M * int64")
     .Input("grads: M * float")
@@ -166,7 +135,7 @@ REGISTER_OP("TfBoosterTableSendGradients")
     .Input("notes: int64")
     .Output("message: int32")
     .Output("splits: int32")
-    .GRADIENT_LAYOUT.SetIsStateful()
+    .TFB_GRADIENT_ATTRS.SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       int64_t ranks;
       TF_RETURN_IF_ERROR(c->GetAttr("ranks", &ranks));
@@ -190,7 +159,7 @@ REGISTER_OP("TfBoosterTableReceiveGradients")
     .Output("indices: M * int64")
     .Output("values: M * float")
     .Output("notes: int64")
-    .GRADIENT_LAYOUT.Attr("limits: list(int) = []")
+    .TFB_GRADIENT_ATTRS.Attr("limits: list(int) = []")
     .Attr("limit_names: list(string) = []")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
@@ -233,7 +202,5 @@ REGISTER_OP("TfBoosterTableGrowth")
         "[rows that the table has here, rows that an update by these probes will add]. Of a table with min_frequency "
         "the second "
         "is 0: what is admitted is counted with the next step.");
-
-#undef GRADIENT_LAYOUT
 
 }  // namespace tensorflow
