@@ -1,7 +1,7 @@
 """Predictions of a batch of candidates in which users repeat: with the option repeated_features, without it, and plain TensorFlow.
 
-Half of the fields are the user's. A model of two towers meets at their ends; a DeepFM joins all fields before its tower, so that only lookups and
-the user's history are computed for fewer rows. Features come from memory; predictions are compared first.
+Half of the fields are the user's. A model of two towers meets at their ends; a DeepFM joins all fields before its tower, whose first layer is split;
+attention multiplies the user's history with each candidate. Features come from memory; predictions are compared first.
 """
 
 from __future__ import annotations
@@ -115,4 +115,16 @@ def deepfm(features: Dict[str, tf.Tensor]) -> tf.Tensor:
     return tf.sigmoid(deep[:, 0] + 0.5 * tf.reduce_sum(pairs, 1))
 
 
-MODELS = {"two towers": two_towers, "deepfm": deepfm}
+def attention(features: Dict[str, tf.Tensor]) -> tf.Tensor:
+    """What the user saw, weighted by how near it is to the candidate, as search-based interest models do."""
+    table = v1.get_variable("history", [ROWS, DIM], initializer=v1.random_uniform_initializer(-0.1, 0.1, seed=99))
+    keys = tf.nn.embedding_lookup(table, features["user_history"])  # [batch, HISTORY, DIM]
+    item = _embed(features, "item")
+    query = v1.layers.dense(item, DIM, kernel_initializer=v1.glorot_uniform_initializer(5))[:, None]
+    weights = tf.nn.softmax(tf.matmul(query, keys, transpose_b=True))  # [batch, 1, HISTORY]
+    seen = tf.matmul(weights, keys)[:, 0]
+    joined = tf.concat([_embed(features, "user"), seen, item], 1)
+    return v1.layers.dense(_tower(joined, (128, 64), "deep"), 1, kernel_initializer=v1.glorot_uniform_initializer(9))
+
+
+MODELS = {"two towers": two_towers, "deepfm": deepfm, "attention": attention}

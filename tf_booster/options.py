@@ -42,6 +42,8 @@ PASSES = (
     "sparse_lookups",
     "variable_gathers",
     "repeated_features",
+    "gather_matmul",
+    "split_matmul",
     "variable_updates",
     "server_lookups",
     "unique",

@@ -22,7 +22,7 @@ def passes(*names, more=()):
     return [SparseLookups(), VariableGathers(), RepeatedFeatures(names or ["user"]), *more]
 
 
-def run(build, names=("user",), users=USERS, more=(), apart=True):
+def run(build, names=("user",), users=USERS, more=(), apart=True, atol=1e-6):
     """`build`(user [batch, 2], item [batch, 2]) -> what is fetched. Plain and rewritten give the same. Returns the graph, its fetches and the pass's result.
 
     apart: features are placeholders of their own. Otherwise they come from one source, as an Estimator's do, and lookups of both may be one op.
@@ -57,7 +57,7 @@ def run(build, names=("user",), users=USERS, more=(), apart=True):
     for plain, ours in zip(values[:half], values[half:]):
         for a, b in zip(tf.nest.flatten(plain), tf.nest.flatten(ours)):
             if a.dtype.kind == "f":
-                np.testing.assert_allclose(b, a, rtol=2e-6, atol=1e-6)
+                np.testing.assert_allclose(b, a, rtol=2e-6, atol=atol)
             else:
                 np.testing.assert_array_equal(b, a)
     graph, fetches, report = graphs[1]
@@ -79,6 +79,7 @@ BY_ROW = {
     "reduce and keep": lambda x: tf.reduce_max(x, 2, keepdims=True),
     "product": lambda x: tf.matmul(x[:, 0], matrix()),
     "products": lambda x: tf.matmul(x, x, transpose_b=True),
+    "einsum": lambda x: tf.einsum("bij,bkj->bik", x, x) + tf.einsum("bij,jk->bik", x, matrix()[:, :2]),
     "tensordot": lambda x: tf.tensordot(x, matrix(), 1),
     "join": lambda x: tf.concat([x[:, 0], x[:, 1]], -1),
     "stack and unstack": lambda x: tf.add_n(tf.unstack(tf.stack([x, 2 * x], 1), axis=2)),
@@ -126,6 +127,11 @@ NOT_BY_ROW = {
     "moments": lambda x: tf.nn.batch_normalization(x, *tf.nn.moments(x, [0]), None, None, 1e-3),
     "cumulative": lambda x: tf.cumsum(x, 0),
     "product of transposed": lambda x: tf.matmul(x[:, 0], x[:, 0], transpose_b=True),
+    "einsum over rows": lambda x: tf.einsum("bij,bij->ij", x, x),
+    "einsum of all with all": lambda x: tf.einsum("bij,cij->bc", x, x),
+    "einsum of a trace": lambda x: tf.einsum(
+        "bbj->bj", tf.linalg.matmul(x[:, 0], x[:, 0], transpose_b=True)[:, :, None]
+    ),
     "join of rows": lambda x: tf.concat([x, x], 0),
     "transpose": lambda x: tf.transpose(x, [1, 0, 2]),
     "tile of rows": lambda x: tf.tile(x, [2, 1, 1]),

@@ -7,7 +7,7 @@ what is known of its outputs, or raises NotByRow. What has no rule is not known 
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -31,13 +31,13 @@ _REDUCTIONS = "All Any EuclideanNorm Max Mean Min Prod Sum".split()
 
 # Work that is worth fewer rows. Of the others alone nothing is made: to expand costs what they do.
 HEAVY = frozenset(
-    """AsString BatchMatMul BatchMatMulV2 GatherV2 LogSoftmax LookupTableFindV2 MatMul OneHot ResourceGather Softmax SparseCross
+    """AsString BatchMatMul BatchMatMulV2 Einsum GatherV2 LogSoftmax LookupTableFindV2 MatMul OneHot ResourceGather Softmax SparseCross
 SparseCrossHashed SparseCrossV2 SparseToDense StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber
 TfBoosterMultiGather TfBoosterPoolLookups TfBoosterPrepareLookups TfBoosterTableGather TfBoosterTableProbe""".split()
 )
 
 # Their last bits may depend on how many rows there are: the kernels of products choose their blocks by it.
-PRODUCTS = frozenset(["MatMul", "BatchMatMul", "BatchMatMulV2"])
+PRODUCTS = frozenset(["MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum"])
 
 RULES: Dict[str, Rule] = {}
 
@@ -138,6 +138,27 @@ def _products(op: tf.Operation, given: Given) -> List[Any]:
     if left < 3 or left != right:
         raise NotByRow("its inputs are not of one rank of at least 3")
     return [rows_of(op, given)]
+
+
+@rule("Einsum")
+def _einsum(op: tf.Operation, given: Given) -> List[Any]:
+    operands, result = einsum_labels(op)
+    rows = {operand[:1] for operand, kind in zip(operands, given) if kind is not None}
+    label = next(iter(rows))
+    if len(rows) != 1 or not label or result[:1] != label:
+        raise NotByRow("its rows are not along the first axis throughout")
+    if any(operand.count(label) != (kind is not None) for operand, kind in zip(operands, given)):
+        raise NotByRow("an input that is the same for all rows has their label, or one has it twice")
+    return [rows_of(op, given, *(place for place, kind in enumerate(given) if kind is not None))]
+
+
+def einsum_labels(op: tf.Operation) -> Tuple[List[str], str]:
+    """The labels of the operands of an Einsum, and of its result; an ellipsis is NotByRow."""
+    equation = op.get_attr("equation").decode().replace(" ", "")
+    if "." in equation or "->" not in equation:
+        raise NotByRow("its equation has an ellipsis")
+    operands, result = equation.split("->")
+    return operands.split(","), result
 
 
 @rule(*_REDUCTIONS)

@@ -176,7 +176,8 @@ struct Plan {
     float* next = scratch.data();
     operands.reserve(products.size());
     for (const Product& p : products) {
-      Operands o{p.m, p.n,    p.k,    p.a, p.a_transposed ? 1 : p.k,      p.a_transposed ? p.m : 1,
+      const int64_t a_step = p.a_step == 0 ? p.k : p.a_step;
+      Operands o{p.m, p.n,    p.k,    p.a, p.a_transposed ? 1 : a_step,   p.a_transposed ? p.m : 1,
                  p.b, p.bias, p.relu, p.c, p.c_step == 0 ? p.n : p.c_step};
       if (p.b_transposed) {
         for (int64_t j = 0; j < p.n; ++j) {

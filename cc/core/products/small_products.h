@@ -13,8 +13,8 @@
 
 namespace tf_booster {
 
-// c [m, n] = left [m, k] times right [k, n], plus bias. Matrices are packed, row by row, but c may be some columns of a
-// wider one.
+// c [m, n] = left [m, k] times right [k, n], plus bias. Matrices are packed, row by row, but c and a may be some
+// columns of wider ones.
 struct Product {
   int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;  // The left matrix, or its transpose.
@@ -24,6 +24,7 @@ struct Product {
   bool relu = false;            // Elements below 0 become 0; NaN stays.
   float* c = nullptr;
   int64_t c_step = 0;  // From a row of c to the next, in floats; 0: n.
+  int64_t a_step = 0;  // The same of a, if it is not transposed; 0: k.
 };
 
 void Multiply(const std::vector<Product>& products, ParallelFor& pf);
