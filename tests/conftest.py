@@ -9,6 +9,7 @@ import os
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
+from shares import divided
 
 # Up to 80 s of processor time a file. Begun first, so that at the end of a parallel run no process is left alone with one.
 LONG = ("examples", "same_training")
@@ -58,7 +59,10 @@ def _graphs_are_written_fast():
     text_format.MessageToString = slow
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    if os.environ.get("TFB_TEST_SHARE"):
+        items[:], left = divided(items, os.environ["TFB_TEST_SHARE"])
+        config.hook.pytest_deselected(items=left)
     folder = lambda item: item.path.relative_to(os.path.dirname(__file__)).parts[0]
     items.sort(key=lambda item: LONG.index(folder(item)) if folder(item) in LONG else len(LONG))
 
