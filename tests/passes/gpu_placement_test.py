@@ -4,13 +4,17 @@ import pytest
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.options import Options
+from tf_booster.passes import pipelines
 from tf_booster.passes.columns import Columns
 from tf_booster.passes.field_sums import FieldSums
+from tf_booster.passes.gather_matmul import GatherMatMul
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.joined_layers import JoinedLayers
 from tf_booster.passes.joined_lookups import JoinedLookups
 from tf_booster.passes.joined_pair_dots import JoinedPairDots
 from tf_booster.passes.pair_dots import PairDots
+from tf_booster.passes.repeated_features import RepeatedFeatures
 from tf_booster.passes.small_matmuls import SmallMatMuls
 from tf_booster.passes.sparse_lookups import SparseLookups
 from tf_booster.passes.variable_gathers import VariableGathers
@@ -246,3 +250,24 @@ def test_lookups_are_joined_where_all_of_it_has_a_kernel(gpu):
     assert joined(None) == lookups | {f"TfBooster{name}" for name in COLUMNS}
     gpu["TfBoosterJoinedPoolLookups"] = {"T": [tf.float32]}
     assert joined(None) >= lookups | {"TfBoosterJoinedPoolLookups"}
+
+
+def test_what_is_expanded_stays_on_the_card_and_is_multiplied_there(gpu):
+    def expanded(*kernels):
+        gpu.clear()
+        gpu.update(kernels)
+        with tf.Graph().as_default() as graph:
+            user, item = (v1.placeholder(tf.int64, [None, 4], name) for name in ("user", "item"))
+            tables = [v1.get_variable(name, [9, 8], use_resource=True) for name in ("keys", "queries")]
+            keys, queries = (tf.nn.embedding_lookup(table, ids) for table, ids in zip(tables, (user, item)))
+            out = tf.matmul(queries, keys, transpose_b=True) + 1
+            report = pipelines.rewrite(
+                graph, Options(repeated_features=("user",)), only=[RepeatedFeatures(["user"]), GatherMatMul()]
+            )
+            del out
+            return {op.type for op in graph.get_operations() if op.outputs and op.outputs[0].consumers()}, report
+
+    types, report = expanded()
+    assert "GatherV2" in types and [p.modified for p in report.passes] == [True, False]
+    types, report = expanded(("TfBoosterGatherBatchMatMul", {"Trows": [tf.int32]}))
+    assert "TfBoosterGatherBatchMatMul" in types and [p.modified for p in report.passes] == [True, True]

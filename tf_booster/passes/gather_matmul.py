@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, check_read
-from tf_booster.passes.expanded_rows import EXPANSION, Expanded, drop_what_nothing_reads, expanded
+from tf_booster.passes.expanded_rows import Expanded, drop_what_nothing_reads, expanded
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.row_kinds import NotByRow
 from tf_booster.passes.row_rules import einsum_labels
@@ -43,13 +43,13 @@ class GatherMatMul(Pass):
 
     def requires(self, view: GraphView) -> bool:
         """Whether anything is expanded, and multiplied."""
-        return bool(view.ops(EXPANSION)) and bool(view.ops(*_FORMS))
+        return bool(view.ops("TfBoosterRepeatedRows")) and bool(view.ops(*_FORMS))
 
     def run(self, view: GraphView) -> PassResult:
-        """Leaves products of other dtypes and ranks, those on a GPU, inside of control flow or marked for XLA, and those without a reader."""
+        """Leaves products of other dtypes and ranks, those inside of control flow or marked for XLA, and those without a reader."""
         result = PassResult(self.name)
         for op in view.ops(*_FORMS):
-            if not op.outputs[0].consumers() or op.outputs[0].dtype != tf.float32 or not view.is_plain_on_cpu(op):
+            if not op.outputs[0].consumers() or op.outputs[0].dtype != tf.float32 or not _can_run(view, op):
                 continue
             product = _FORMS[op.type](view, op)
             if product is not None:
@@ -63,6 +63,10 @@ class GatherMatMul(Pass):
     def ensures(self, view: GraphView) -> None:
         """Nothing that the pass made is left without use."""
         check_read(view, _MADE)
+
+
+def _can_run(view: GraphView, op: tf.Operation) -> bool:
+    return view.is_plain(op) and view.can_stand_for(op, _MADE, Trows=tf.int32)
 
 
 def _batched(view: GraphView, op: tf.Operation) -> Optional[_Product]:
@@ -128,7 +132,7 @@ def _sum_of_products(view: GraphView, op: tf.Operation) -> Optional[_Product]:
     axes = static_integers(op.inputs[1])
     if mul.type != "Mul" or axes is None or len(axes) != 1 or mul.outputs[0].consumers() != [op]:
         return None
-    if not view.is_plain_on_cpu(mul) or any(tensor.shape.rank != 3 for tensor in mul.inputs):
+    if not _can_run(view, mul) or any(tensor.shape.rank != 3 for tensor in mul.inputs):
         return None
     axis = axes[0] % 3
     squeeze = None if op.get_attr("keep_dims") else [axis]

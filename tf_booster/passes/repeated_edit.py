@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 import tensorflow as tf
 
 from tf_booster import _native
+from tf_booster.passes.expanded_rows import all_rows
 from tf_booster.passes.graph_view import GraphView, add_control_input, add_copy
 from tf_booster.passes.named_features import Sparse
 from tf_booster.passes.repeated_plan import Plan
@@ -111,7 +112,8 @@ def expand(
         by_level.setdefault(region.levels[ref.deref().op], []).append(ref.deref())
     expanded: Dict[Any, tf.Tensor] = {}
     for tensors in by_level.values():
-        for tensor, full in zip(tensors, _all_rows(view, tensors, few, copies)):
+        few_rows = [copy_of(tensor, copies) for tensor in tensors]
+        for tensor, full in zip(tensors, all_rows(view, few_rows, few.row_of, f"{SCOPE}/all_rows")):
             full.set_shape(tensor.shape)
             expanded[tensor.ref()] = full
     for ref, readers in plan.expanded.items():
@@ -119,15 +121,6 @@ def expand(
     for ref, readers in plan.moved.items():
         view.redirect(ref.deref(), copy_of(ref.deref(), copies), set(readers).__contains__)
     return expanded
-
-
-def _all_rows(
-    view: GraphView, tensors: Sequence[tf.Tensor], few: Few, copies: Mapping[tf.Operation, tf.Operation]
-) -> List[tf.Tensor]:
-    with view.inserting(None):
-        return _native.ops().tf_booster_take_rows(
-            values=[copy_of(tensor, copies) for tensor in tensors], rows=few.row_of, name=f"{SCOPE}/all_rows"
-        )
 
 
 def copy_of(tensor: tf.Tensor, copies: Mapping[tf.Operation, tf.Operation]) -> tf.Tensor:

@@ -10,9 +10,8 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult
-from tf_booster.passes.expanded_rows import EXPANSION, drop_what_nothing_reads, expanded
+from tf_booster.passes.expanded_rows import all_rows, drop_what_nothing_reads, expanded
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import integer_value, skip_identity
 from tf_booster.passes.row_rules import items_of
@@ -42,13 +41,13 @@ class SplitMatMul(Pass):
 
     def requires(self, view: GraphView) -> bool:
         """Whether anything is expanded, and multiplied."""
-        return bool(view.ops(EXPANSION)) and bool(view.ops("MatMul"))
+        return bool(view.ops("TfBoosterRepeatedRows")) and bool(view.ops("MatMul"))
 
     def run(self, view: GraphView) -> PassResult:
-        """Leaves products on a GPU, inside of control flow or marked for XLA, and those of few columns."""
+        """Leaves products inside of control flow or marked for XLA, and those of few columns."""
         result = PassResult(self.name)
         for op in view.ops("MatMul"):
-            if not op.outputs[0].consumers() or not view.is_plain_on_cpu(op):
+            if not op.outputs[0].consumers() or not view.is_plain(op):
                 continue
             split = _split(view, op)
             if isinstance(split, str):
@@ -115,7 +114,7 @@ def _parts(tensor: tf.Tensor) -> List[tf.Tensor]:
 def _bias_behind(view: GraphView, product: tf.Operation) -> Optional[tf.Operation]:
     """The BiasAdd that alone reads `product`: adding it to the few rows costs nothing."""
     consumers = product.outputs[0].consumers()
-    if len(consumers) != 1 or consumers[0].type != "BiasAdd" or not view.is_plain_on_cpu(consumers[0]):
+    if len(consumers) != 1 or consumers[0].type != "BiasAdd" or not view.is_plain(consumers[0]):
         return None
     bias = consumers[0]
     if bias.get_attr("data_format") != b"NHWC" or bias.inputs[0] is not product.outputs[0]:
@@ -131,8 +130,8 @@ def _replace(view: GraphView, split: _Split) -> None:
         few = _product(op, split.few, "few")
         if split.bias is not None:
             few = tf.nn.bias_add(few, split.bias.inputs[1], name=f"{_SCOPE}few_bias")
-        all_rows = _native.ops().tf_booster_take_rows(values=[few], rows=split.rows, name=f"{_SCOPE}few_product")[0]
-        new = tf.raw_ops.AddV2(x=_product(op, split.others, "others"), y=all_rows, name=f"{_SCOPE}sum")
+        (wide,) = all_rows(view, [few], split.rows, f"{_SCOPE}few_product")
+        new = tf.raw_ops.AddV2(x=_product(op, split.others, "others"), y=wide, name=f"{_SCOPE}sum")
         new.set_shape(op.outputs[0].shape)
     view.redirect_all([(old[-1].outputs[0], new)])
     view.redirect_control(old, new.op)
