@@ -5,13 +5,14 @@ One op in the place of several waits for all that any of them waited for. Two th
 * A cycle. Each unit counts as one node; its rank is one more than the largest rank before it. Units of one rank cannot be
   before each other, and any path between two groups goes up in rank, so no path comes back.
 * A fetch that needs more than it did: a feed, the next element of an iterator, a random number, a write. Units merge only
-  if the same such sources are before each of them.
+  if the same such sources are before each of them; or, where all that is ever fetched is known, as of an Estimator that predicts, if
+  the same fetches need each of them. An export whose features are fed one by one has other sources before each lookup.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Hashable, List, Sequence, Set, Tuple
+from typing import Any, Dict, FrozenSet, Hashable, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -19,6 +20,7 @@ from tf_booster import _compat
 from tf_booster.passes.components import components
 from tf_booster.passes.graph_index import GraphIndex
 from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.named_features import all_fetches
 from tf_booster.passes.sources import Sources
 
 
@@ -66,15 +68,33 @@ def merge_groups(view: GraphView, units: Sequence[Unit]) -> Tuple[List[List[Unit
         before = _contract(index, good)
         order = components(before, range(first, len(before)))
     nodes = _judge(view, before, order)
+    needed = _needed_by(view, good)
     groups: Dict[Hashable, List[Unit]] = {}
     for node, unit in enumerate(good, first):
         if nodes.depth[node] > 0:
             refused.append((unit, _IN_CONTROL_FLOW.format(unit.ops[0].name)))
         else:
-            sources = None if unit.together else nodes.sources[node]
-            groups.setdefault((unit.key, nodes.rank[node], sources), []).append(unit)
+            runs = needed[node - first] or ("before it", nodes.sources[node])
+            groups.setdefault((unit.key, nodes.rank[node], None if unit.together else runs), []).append(unit)
     place = {id(unit): i for i, unit in enumerate(units)}
     return list(groups.values()), sorted(refused, key=lambda entry: place[id(entry[0])])
+
+
+def _needed_by(view: GraphView, units: Sequence[Unit]) -> List[Optional[FrozenSet[str]]]:
+    """For each unit which fetches need it; None where that is not known, or fetches need some of its ops and others not."""
+    fetched = all_fetches(view)
+    found: List[Optional[FrozenSet[str]]] = [None] * len(units)
+    if not fetched:
+        return found
+    index = view.index()
+    upstream = {name: index.upstream([view.graph.get_operation_by_name(name)]) for name in sorted(fetched)}
+    for place, unit in enumerate(units):
+        by_op = {
+            frozenset(name for name, numbers in upstream.items() if index.number[op] in numbers) for op in unit.ops
+        }
+        if len(by_op) == 1:
+            found[place] = next(iter(by_op)) or None
+    return found
 
 
 _IN_CONTROL_FLOW = "op '{}' is inside a tf.cond or a tf.while_loop"

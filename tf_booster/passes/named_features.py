@@ -13,6 +13,7 @@ from tf_booster.passes.graph_view import GraphView
 
 _noted: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> NamedFeatures.
 _wanted: Tuple[str, ...] = ()
+_TRAINS = "the graph trains or evaluates"
 
 
 class Sparse(NamedTuple):
@@ -54,7 +55,7 @@ def of_model_fn(features: Any) -> Dict[str, Any]:
 def note_spec(graph: tf.Graph, features: Dict[str, Any], spec: Any) -> None:
     """Remembers the features of a graph that predicts; of others nothing."""
     if spec.mode != tf.estimator.ModeKeys.PREDICT:
-        _noted[graph] = NamedFeatures({}, missing="the graph trains or evaluates")
+        _noted[graph] = NamedFeatures({}, missing=_TRAINS)
         return
     outputs = tf.nest.flatten(
         [getattr(output, "outputs", None) or _attributes(output) for output in (spec.export_outputs or {}).values()],
@@ -68,6 +69,14 @@ def note_spec(graph: tf.Graph, features: Dict[str, Any], spec: Any) -> None:
 def _attributes(output: Any) -> List[Any]:
     """The tensors of an ExportOutput: classes and scores, or value."""
     return [getattr(output, name) for name in ("scores", "classes", "value") if getattr(output, name, None) is not None]
+
+
+def all_fetches(view: GraphView) -> Optional[FrozenSet[str]]:
+    """Names of all ops that are ever fetched from a graph of an Estimator that predicts; None for other graphs."""
+    noted = _noted.get(view.graph)
+    if noted is None or noted.missing == _TRAINS:
+        return None
+    return noted.also_fetched.union(fetches_of(view).names)
 
 
 def features_of(view: GraphView) -> NamedFeatures:
