@@ -44,6 +44,7 @@ PASSES = (
     "repeated_features",
     "gather_matmul",
     "split_matmul",
+    "sparse_features",
     "variable_updates",
     "server_lookups",
     "unique",

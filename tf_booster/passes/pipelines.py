@@ -10,24 +10,25 @@
    what it makes few rows of with what has all.
 6. gather_matmul, split_matmul: products of what repeated_features expands to all rows, which need not be expanded; before the passes that
    join columns or merge layers.
-7. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-8. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
+7. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
+8. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
+9. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
    to pieces.
-9. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
-10. unique: after the passes that take whole chains with their Uniques.
-11. xla: because it marks what the others leave of the dense part.
-12. small_matmuls: of the dense part what XLA does not compile.
-13. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-14. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+10. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
+11. unique: after the passes that take whole chains with their Uniques.
+12. xla: because it marks what the others leave of the dense part.
+13. small_matmuls: of the dense part what XLA does not compile.
+14. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+15. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-15. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-16. columns: what is joined and split between the ops that the passes before made.
-17. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-18. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-19. input_pipeline: the datasets of the graph, which no other pass looks at.
-20. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-21. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-22. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+16. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+17. columns: what is joined and split between the ops that the passes before made.
+18. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+19. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+20. input_pipeline: the datasets of the graph, which no other pass looks at.
+21. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+22. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+23. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ from tf_booster.passes.pair_dots import PairDots
 from tf_booster.passes.repeated_features import RepeatedFeatures
 from tf_booster.passes.server_lookups import ServerLookups
 from tf_booster.passes.small_matmuls import SmallMatMuls
+from tf_booster.passes.sparse_features import SparseFeatures
 from tf_booster.passes.sparse_lookups import SparseLookups
 from tf_booster.passes.split_matmul import SplitMatMul
 from tf_booster.passes.table_placement import RowRooms
@@ -101,6 +103,7 @@ def passes(options: Options) -> List[Pass]:
         (bool(options.repeated_features), RepeatedFeatures(options.repeated_features)),
         (bool(options.repeated_features), GatherMatMul()),
         (bool(options.repeated_features), SplitMatMul()),
+        (True, SparseFeatures()),
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),
         (True, ServerLookups()),
         (

@@ -98,10 +98,15 @@ def picked_from(values: tf.Tensor, indices: tf.Tensor, shape: tf.Tensor) -> Opti
     dense = gather.inputs[0]
     if differs.type != "NotEqual" or not same(differs.inputs[0], dense) or not _is_shape_of(shape, dense):
         return None
-    missing = skip_identity(differs.inputs[1])
+    return dense if missing_entries_of(dense, differs.inputs[1]) else None
+
+
+def missing_entries_of(dense: tf.Tensor, value: tf.Tensor) -> bool:
+    """Whether `value` is what stands for no entry in a dense feature: −1, or ''."""
+    value = skip_identity(value)
     if dense.dtype == tf.string:
-        return dense if _string(missing) == b"" else None
-    return dense if dense.dtype in (tf.int32, tf.int64) and uniform_value(missing) == -1.0 else None
+        return _string(value) == b""
+    return dense.dtype in (tf.int32, tf.int64) and uniform_value(value) == -1.0
 
 
 def _is_shape_of(shape: tf.Tensor, dense: tf.Tensor) -> bool:
