@@ -13,19 +13,20 @@
    to pieces.
 8. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
 9. unique: after the passes that take whole chains with their Uniques.
-10. xla: because it marks what the others leave of the dense part.
-11. small_matmuls: of the dense part what XLA does not compile.
-12. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-13. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+10. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
+11. xla: because it marks what the others leave of the dense part.
+12. small_matmuls: of the dense part what XLA does not compile.
+13. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+14. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-14. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-15. columns: what is joined and split between the ops that the passes before made.
-16. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-17. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-18. input_pipeline: the datasets of the graph, which no other pass looks at.
-19. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-20. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-21. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+15. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+16. columns: what is joined and split between the ops that the passes before made.
+17. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+18. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+19. input_pipeline: the datasets of the graph, which no other pass looks at.
+20. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+21. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+22. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ from tf_booster.passes.variable_gathers import VariableGathers
 from tf_booster.passes.variable_memory import variable_memory
 from tf_booster.passes.variable_updates import VariableUpdates
 from tf_booster.passes.xla import Xla
+from tf_booster.passes.xla_padding import XlaPadding
 from tf_booster.pipeline.split import split_of
 from tf_booster.report import Report, describe_table, publish, report_of
 
@@ -102,7 +104,8 @@ def passes(options: Options) -> List[Pass]:
             LearningRate(ranks.current().size, options.warmup_steps),
         ),
         (True, OrderFreeUnique()),
-        (options.xla == "auto", Xla()),
+        (options.xla == "padded", XlaPadding()),
+        (options.xla != "off", Xla()),
         (True, SmallMatMuls()),
         (True, PairDots()),
         (True, JoinedPairDots()),
