@@ -14,11 +14,14 @@ from tf_booster.passes.xla_clusters import clusters
 from tf_booster.passes.xla_ops import FREE
 from tf_booster.passes.xla_rows import RowOps, row_items
 
-# What running a cluster compiled costs beside its ops, in ns; what a number that an op of TensorFlow's makes or reads costs more than in
-# a loop that several ops share; and what it costs to pad a number. Measured by benchmarks/xla_padding_bench.py, Zen 4.
-_LAUNCH_NS = 100_000.0
-_SAVED_NS = 0.1
-_PADDING_NS = 0.15
+# Measured on Zen 4 (docs/design/xla_padding.md): what it costs to run a cluster compiled, in ns; what a number costs more that an op of
+# TensorFlow's reads and writes, in place of a loop that several ops share; what a sum costs more, whose numbers XLA adds one by one;
+# what it costs to write a number once more, at the edge of a cluster.
+_LAUNCH_NS = 150_000.0
+_SAVED_NS = 0.25
+_SUM_NS = 1.0
+_PADDING_NS = 0.7
+_SUMS = frozenset(["All", "Any", "LogSoftmax", "Max", "Mean", "Min", "Prod", "Softmax", "Sum"])
 # A cluster that pays only for larger batches than this is left.
 MOST_ROWS = 4096
 _LEAST_ROWS = 16
@@ -102,9 +105,10 @@ def _sources(view: GraphView) -> List[Hashable]:
 
 def _fewest_rows(rows: RowOps, cluster: Cluster) -> int:
     """From how many rows on the compiled ops take less time than TensorFlow's; 0 for never."""
-    numbers = sum(rows.items(op) for op in cluster.ops if op.type not in FREE)
-    padded = sum(row_items(tensor) * rows.rows(tensor).times for tensor in cluster.entries)
-    saved = numbers * _SAVED_NS - padded * _PADDING_NS
+    saved = -_PADDING_NS * sum(row_items(tensor) * rows.rows(tensor).times for tensor in cluster.entries)
+    for op in cluster.ops:
+        if op.type not in FREE:
+            saved += rows.items(op) * (_SAVED_NS - _SUM_NS * (op.type in _SUMS))
     return max(_LEAST_ROWS, int(_LAUNCH_NS / saved)) if saved > 0 else 0
 
 

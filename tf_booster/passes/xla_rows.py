@@ -77,9 +77,11 @@ def _kinds(found: RowOps, op: tf.Operation) -> Optional[List[Any]]:
     """What is known of the outputs by the kinds of inputs; None if that is nothing."""
     given = [found.rows(t) or found.kinds.get(t.ref()) for t in op.inputs]
     given = [None if isinstance(kind, Fixed) else kind for kind in given]
-    if all(kind is None for kind in given) or _compat.in_control_flow(op) or _compat.is_stateful(op.type):
+    if all(kind is None for kind in given) or _compat.is_stateful(op.type):
         return None
     try:
+        if _compat.in_control_flow(op):
+            raise NotByRow("it is inside a tf.cond or a tf.while_loop")
         kinds = outputs_of(op, given)
     except NotByRow as error:
         if op.type in COMPILED and any(isinstance(kind, Rows) for kind in given):
@@ -94,6 +96,8 @@ def _refusal(view: GraphView, found: RowOps, op: tf.Operation) -> Optional[str]:
         return _IS_PRODUCT
     if not view.runs_on_cpu(op):
         return _ON_A_CARD
+    if view.elsewhere(op):
+        return view.elsewhere(op)
     if op.control_inputs:
         return "it waits for other ops"
     for place, tensor in enumerate(op.inputs):
