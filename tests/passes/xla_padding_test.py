@@ -20,8 +20,9 @@ from tf_booster.passes.xla_padding import XlaPadding
 v1 = tf.compat.v1
 pytestmark = pytest.mark.skipif(not _compat.xla_leaves_unmarked_ops(), reason="the pass leaves all to this TensorFlow")
 SIZES = (0, 1, 20, 33, 100)
-# XLA's exponentials are a few ulp from TensorFlow's, and its sums are in another order: 2^-24 for each of some 20 terms and ops.
-CLOSE = dict(rtol=4e-6, atol=4e-7)
+# XLA's exponentials are a few ulp from TensorFlow's, its sums are in another order, a product and a sum are one op: 2^-24 for each of some
+# 20 terms and ops, of numbers around 1, of which differences are taken.
+CLOSE = dict(rtol=4e-6, atol=1e-6)
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +128,9 @@ def ran(session, fetches, feed):
     metadata = v1.RunMetadata()
     session.run(fetches, feed, v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE), metadata)
     labels = [node.timeline_label for device in metadata.step_stats.dev_stats for node in device.node_stats]
-    return {kind for kind in ("_XlaRun", "TfBoosterTakeFirstRows", "Tanh") if any(f"= {kind}(" in l for l in labels)}
+    return {
+        kind for kind in ("_XlaRun", "TfBoosterTakeFirstRows", "Tanh") if any(f"= {kind}(" in label for label in labels)
+    }
 
 
 def test_small_batches_and_large_ones_take_their_own_branch():
@@ -145,14 +148,14 @@ def test_a_row_does_not_depend_on_others_nor_on_padding():
     """To the last bit, for batches of one bucket; rows of the batch, the last one that is repeated among them, are not numbers."""
 
     def build(x):
-        return tf.reduce_sum(tf.sigmoid(x) * tf.math.log(tf.abs(x)) + tf.nn.softmax(x), 1)
+        return tf.reduce_sum(tf.sigmoid(x) * tf.math.log(tf.abs(x)) + tf.exp(x), 1)
 
     rows = rows_of([40])[0]
     batches = [rows, rows[:35], np.concatenate([rows[:38], [[np.nan] * 8, [np.inf] * 8]])]
     (whole, less, broken), _, _, result = values(build, True, batches)
     assert result.modified and np.all(np.isfinite(whole[2]))
     assert less[2].tobytes() == whole[2][:35].tobytes()
-    assert broken[2][:38].tobytes() == whole[2][:38].tobytes() and np.all(np.isnan(broken[2][38:]))
+    assert broken[2][:38].tobytes() == whole[2][:38].tobytes() and not np.any(np.isfinite(broken[2][38:]))
 
 
 def test_what_is_held_by_name_keeps_its_value():
@@ -218,7 +221,8 @@ def out(name, build, reason):
 @pytest.mark.parametrize(
     "build, reason",
     [
-        out("product", lambda x: tf.matmul(x, tf.ones([8, 4])), "TensorFlow's kernels of products are faster"),
+        out("product", lambda x: tf.matmul(x, tf.ones([8, 4])), "TensorFlow's kernels of products and"),
+        out("softmax", tf.nn.softmax, "and of softmax are faster"),
         out("sum over the batch", lambda x: tf.reduce_sum(x, 0), "it goes along the rows"),
         out("softmax over the batch", lambda x: tf.nn.softmax(x[:, 0]), "it goes along the rows"),
         out("reverse", lambda x: tf.reverse(x, [0]), None),
@@ -352,7 +356,7 @@ def test_graphs_put_together_at_random(seed):
     def build(x):
         rng = np.random.RandomState(seed)
         known = [x]
-        for step in range(40):
+        for _ in range(40):
             a, b = (known[-1 - min(len(known) - 1, rng.geometric(0.4) - 1)] for _ in range(2))
             known.append(_STEPS[rng.randint(len(_STEPS))](a, b))
         return [tf.identity(known[i]) for i in rng.choice(len(known), 4, replace=False)] + [known[-1] * 2.0]
@@ -362,7 +366,7 @@ def test_graphs_put_together_at_random(seed):
 
 _STEPS = [
     lambda a, b: tf.tanh(a) * b,
-    lambda a, b: tf.nn.softmax(a) + tf.sigmoid(b),
+    lambda a, b: tf.nn.softmax(tf.tanh(a) * 2.0) + tf.sigmoid(b),
     lambda a, b: tf.concat([a[:, :4], b[:, 4:]], 1),
     lambda a, b: tf.tanh(a - tf.reduce_mean(b, 1, keepdims=True)),
     lambda a, b: tf.tanh(dense(a, 8)) + b,
