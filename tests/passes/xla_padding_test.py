@@ -352,6 +352,24 @@ def test_parts_of_static_shape_are_the_other_passs_and_a_second_run_changes_noth
             assert session.run(y, {x: np.ones((40, 8)), fixed: np.ones((8, 8))}).shape == (40, 8)
 
 
+def test_a_pass_that_fails_when_its_edits_are_done_leaves_tensorflows_graph():
+    class Fails(XlaPadding):
+        def ensures(self, view):
+            raise RuntimeError("after the edits")
+
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 8], "x")
+        y = tf.identity(attention(tf.exp(x) * 2.0), "y")
+        before = running(graph, y)
+        report = pipelines.rewrite(graph, booster_options.Options(), only=[Fails()])
+        assert "after the edits" in report.passes[0].skipped[0][1]
+        assert running(graph, y) == before and not before["TfBoosterPadRows"]
+        view = GraphView(graph)
+        assert not any(view.is_superseded(op) for op in graph.get_operations())
+        session.run(v1.global_variables_initializer())
+        assert session.run(y, {x: rows_of([40])[0]}).shape == (40, 2)
+
+
 def test_clusters_of_two_devices_do_not_wait_for_each_other_in_a_circle():
     with tf.Graph().as_default() as graph:
         x = v1.placeholder(tf.float32, [None, 8])
