@@ -48,6 +48,7 @@ def out(name, build, reason):
         out("integer division", lambda x: tf.cast(x, tf.int32) // 3, None),
         out("checks", lambda x: tf.debugging.check_numerics(x, "message"), None),
         out("strings", lambda x: tf.strings.to_hash_bucket_fast(tf.as_string(x), 9), None),
+        out("static rows", lambda x: static_rows(x), "its number of rows is static"),
         out("waits", lambda x: waiting(x), "it waits for other ops"),
         out("python", lambda x: v1.py_func(lambda v: v, [x], tf.float32), None),
         out("unknown columns", lambda x: x[:, : tf.cast(tf.size(x) * 0 + 3, tf.int32)], "shape of a row is not known"),
@@ -74,6 +75,14 @@ def test_what_does_not_go_by_row_or_computes_otherwise_stays_out(build, reason):
         }
         assert made.op.name not in copied and "Tanh" in copied
         assert reason is None or any(reason in said for _, said in result.skipped), result.skipped
+
+
+def static_rows(x):
+    """As a program sets them that knows better; TensorFlow then makes constants of shapes."""
+    y = tf.abs(x)
+    y.set_shape([40, 8])
+    tf.identity(tf.reshape(tf.exp(y) * 2.0, tf.shape(y) * tf.constant([2, 1]) // tf.constant([1, 2])))
+    return y
 
 
 def waiting(x):

@@ -16,7 +16,7 @@ from tf_booster.passes.xla_rows import RowOps, row_items
 
 # Measured on Zen 4 (docs/design/xla_padding.md): what it costs to run a cluster compiled, in ns; what a number costs more that an op of
 # TensorFlow's reads and writes, in place of a loop that several ops share; what a sum costs more, whose numbers XLA adds one by one;
-# what it costs to write a number once more, at the edge of a cluster.
+# what it costs to write a number once more, where it is padded.
 _LAUNCH_NS = 150_000.0
 _SAVED_NS = 0.25
 _SUM_NS = 1.0
@@ -36,10 +36,6 @@ class Cluster:
     entries: List[tf.Tensor] = dataclasses.field(default_factory=list)
     exits: Dict[Any, List[tf.Operation]] = dataclasses.field(default_factory=dict)
     fewest: int = 0
-
-    @property
-    def computing(self) -> int:
-        return sum(op.type not in FREE for op in self.ops)
 
 
 @dataclasses.dataclass

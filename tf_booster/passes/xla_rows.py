@@ -106,15 +106,14 @@ def _refusal(view: GraphView, found: RowOps, op: tf.Operation) -> Optional[str]:
         if found.rows(tensor) is None and not found.reads_size(op, place) and not tensor.shape.is_fully_defined():
             return "an input has a shape that is not known when the graph is built"
     for tensor in [*op.inputs, *op.outputs]:
-        if found.rows(tensor) is not None and not _has_static_rows(found, tensor):
+        rows = found.rows(tensor)
+        if rows is not None and tensor.shape[0] is not None:
+            return "its number of rows is static"  # And may stand in the constants of others.
+        if rows is not None and (rows.times is None or None in tensor.shape.as_list()[1:]):
             return "the shape of a row is not known when the graph is built"
     if op.type == "Reshape" and not _keeps_rows(found, op):
         return "the sizes of its rows are not static"
     return refusal(op, by_row=True, sizes=[place for place in range(len(op.inputs)) if found.reads_size(op, place)])
-
-
-def _has_static_rows(found: RowOps, tensor: tf.Tensor) -> bool:
-    return found.rows(tensor).times is not None and None not in tensor.shape.as_list()[1:]
 
 
 def _keeps_rows(found: RowOps, op: tf.Operation) -> bool:
