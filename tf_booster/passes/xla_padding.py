@@ -53,11 +53,9 @@ class XlaPadding(Pass):
             )
         if not work.clusters:
             return result
-        all_rows: Dict[object, tf.Tensor] = {}
-        for cluster in work.clusters:
-            name = _SCOPE.format(cluster.ops[0].name)
-            pad(view, rows, cluster, name, all_rows)
-            result.changes.append(_change(name, cluster))
+        scopes = [_SCOPE.format(cluster.ops[0].name) for cluster in work.clusters]
+        pad(view, rows, work.clusters, scopes)
+        result.changes += [_change(scope, cluster) for scope, cluster in zip(scopes, work.clusters)]
         view.supersede(work.superseded)
         result.changes.append(
             f"{len(work.clusters)} cluster(s) for batches of any size: each is compiled at most twice for each doubling of the batch, up to 2,048 "
