@@ -70,6 +70,10 @@ BENCHMARKS: Dict[str, Description] = {
         "Repeated features", "Predictions of 1,000 rows in which users repeat, with the option repeated_features.",
         what="model", distribution="batch",
     ),
+    "xla_padding": Description(
+        "XLA with padded rows", "Predictions of batches of any size, with xla=\"padded\", without it, and plain TensorFlow.",
+        what="model", distribution="batch", facts=("clusters",),
+    ),
     "parameter_servers": Description(
         "Parameter servers", "Training with 26 tables on two parameter servers: what a step moves between the processes, and its rate.",
         what="what", dim="batch", distribution="ids", facts=("KB tf_booster", "KB without", "KB TensorFlow", "tensors tf_booster", "tensors without", "tensors TensorFlow"),

@@ -103,6 +103,11 @@ def set_xla_scope(op: tf.Operation, scope: Optional[str]) -> None:
     op._set_attr("_XlaScope", tf.compat.v1.AttrValue(s=scope.encode()))  # pylint: disable=protected-access
 
 
+def forbid_xla(op: tf.Operation) -> None:
+    """Writes what jit_scope(compile_ops=False) writes."""
+    op._set_attr("_XlaCompile", tf.compat.v1.AttrValue(b=False))  # pylint: disable=protected-access
+
+
 def xla_leaves_unmarked_ops() -> bool:
     """Whether XLA compiles marked ops alone. TensorFlow 2.12 and 2.13 take those beside them into the cluster, of whatever shape."""
     return tuple(map(int, tf.version.VERSION.split(".")[:2])) >= (2, 14)

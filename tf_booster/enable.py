@@ -51,7 +51,7 @@ def enable_gpu_booster(**options: Any) -> None:
     parsing.serve_stock_ops(wanted.fast_parser is not False)
     device_prefetch.set_wanted(wanted.prefetch_to_device)
     rank_input.set_wanted(wanted.shard_input)
-    named_features.set_wanted(wanted.repeated_features)
+    named_features.set_wanted(wanted.repeated_features, any_graph=wanted.xla == "padded")
     evaluation.set_reduction(wanted.gradient_reduction)
     eager_datasets.set_wanted(wanted.fast_parser is not False and "input_pipeline" not in wanted.disable_passes)
 

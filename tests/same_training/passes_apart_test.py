@@ -20,7 +20,7 @@ EDITING = {
     "small_matmuls",  # Looks at this model's layers, and merges none.
     "xla",
 }  # Those that this model has work for.
-ON_BY_DEFAULT = [name for name in PASSES if name != "xla"]
+ON_BY_DEFAULT = [name for name in PASSES if name not in ("xla", "xla_padding")]
 
 
 def model_fn(features, labels, mode):

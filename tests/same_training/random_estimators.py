@@ -192,6 +192,16 @@ def check_repeated(seed: int) -> Dict[str, Any]:
     named = [name for name in names if draws.random() < 0.5] or names[:1]
     weighted = {f["name"] for f in case["features"] if f["weighted"]}
     named += [name + "_weights" for name in named if name in weighted]
+    return _check_predictions(case, named, repeated_features=named)
+
+
+def check_padded(seed: int) -> Dict[str, Any]:
+    """Predictions with xla="padded", where each size of a batch comes often enough to be compiled."""
+    return _check_predictions(draw(seed), [], batches=6, xla="padded")
+
+
+def _check_predictions(case: Dict[str, Any], named: List[str], batches: int = 3, **options: Any) -> Dict[str, Any]:
+    """named: features that are the same in four rows each."""
     with tempfile.TemporaryDirectory() as folder:
         paths = write(case, folder)
         settings = dict(session_config=settings_of(case)["session_config"])
@@ -203,11 +213,11 @@ def check_repeated(seed: int) -> Dict[str, Any]:
             features = lambda batch: {
                 k: v for k, v in tf.io.parse_example(batch, spec_of(case)).items() if k != "label"
             }
-            return tf.data.Dataset.from_tensor_slices(records).batch(20).map(features)
+            return tf.data.Dataset.from_tensor_slices(records).repeat().batch(20).take(batches).map(features)
 
         predict = lambda: np.array([p["logits"] for p in make().predict(read)])
         plain = predict()
-        with boosted(repeated_features=named, **OPTIONS):
+        with boosted(**options, **OPTIONS):
             mine, report = predict(), tf_booster.report().to_dict()
     assert_no_pass_failed(report)
     np.testing.assert_allclose(mine, plain, rtol=2e-5, atol=1e-5)

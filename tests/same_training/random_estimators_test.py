@@ -4,7 +4,9 @@
 """
 
 import pytest
-from random_estimators import check, check_repeated, draw
+from random_estimators import check, check_padded, check_repeated, draw
+
+from tf_booster.passes import xla_padding_plan
 
 
 @pytest.mark.seeds(2, 5, 13, 28, 1011)
@@ -18,3 +20,13 @@ def test_predictions_with_repeated_features(seed):
     """In the first one an op of the rest waits for what is expanded, and an op of the region for that."""
     print(draw(seed))
     check_repeated(seed)
+
+
+@pytest.mark.seeds(3, 9, 14)
+def test_predictions_of_padded_batches(seed, monkeypatch):
+    """Clusters that are too small to pay are made, too."""
+    for cost in ("_LAUNCH_NS", "_PADDING_NS", "_SUM_NS"):
+        monkeypatch.setattr(xla_padding_plan, cost, 0.0)
+    print(draw(seed))
+    report = check_padded(seed)
+    assert next(p for p in report["passes"] if p["name"] == "xla_padding")["modified"]

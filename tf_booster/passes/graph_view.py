@@ -223,6 +223,11 @@ class GraphView:
         _compat.set_xla_scope(op, scope)
         self._journal.add(lambda: _compat.set_xla_scope(op, None))
 
+    def keep_from_compilation(self, op: tf.Operation) -> None:
+        """Has neither XLA compile `op`, nor a pass merge it with others: it runs in one of two branches."""
+        _compat.forbid_xla(op)
+        self._journal.add(lambda: _compat.set_xla_scope(op, None))
+
     @contextlib.contextmanager
     def inserting(self, device: Optional[str], control_inputs: Sequence[tf.Operation] = ()) -> Iterator[None]:
         """Ops made inside get this device and these control inputs, and nothing of the scopes around the caller."""

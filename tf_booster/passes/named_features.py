@@ -13,7 +13,8 @@ from tf_booster.passes.graph_view import GraphView
 
 _noted: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> NamedFeatures.
 _wanted: Tuple[str, ...] = ()
-_TRAINS = "the graph trains or evaluates"
+_all_wanted = False
+_TRAINS = "the graph trains"
 
 
 class Sparse(NamedTuple):
@@ -35,16 +36,18 @@ class NamedFeatures:
     missing: str = ""
 
 
-def set_wanted(names: Sequence[str]) -> None:
-    """The option repeated_features, for exports: their graphs are rewritten if they have one of these."""
-    global _wanted
-    _wanted = tuple(names)
+def set_wanted(names: Sequence[str], any_graph: bool = False) -> None:
+    """The option repeated_features, for exports: their graphs are rewritten if they have one of these. any_graph: so are all others."""
+    global _wanted, _all_wanted
+    _wanted, _all_wanted = tuple(names), any_graph
 
 
 def is_wanted(graph: tf.Graph) -> bool:
-    """Whether `graph` predicts, and has a feature that the option names."""
+    """Whether `graph` predicts, and has a feature that the option names, or any is wanted."""
     noted = _noted.get(graph)
-    return noted is not None and any(name in noted.features for name in _wanted)
+    if noted is None or noted.missing.startswith(_TRAINS):
+        return False
+    return _all_wanted or any(name in noted.features for name in _wanted)
 
 
 def of_model_fn(features: Any) -> Dict[str, Any]:
@@ -55,7 +58,7 @@ def of_model_fn(features: Any) -> Dict[str, Any]:
 def note_spec(graph: tf.Graph, features: Dict[str, Any], spec: Any) -> None:
     """Remembers the features of a graph that predicts; of others nothing."""
     if spec.mode != tf.estimator.ModeKeys.PREDICT:
-        _noted[graph] = NamedFeatures({}, missing=_TRAINS)
+        _noted[graph] = NamedFeatures({}, missing=f"{_TRAINS} or evaluates")
         return
     outputs = tf.nest.flatten(
         [getattr(output, "outputs", None) or _attributes(output) for output in (spec.export_outputs or {}).values()],
@@ -74,7 +77,7 @@ def _attributes(output: Any) -> List[Any]:
 def all_fetches(view: GraphView) -> Optional[FrozenSet[str]]:
     """Names of all ops that are ever fetched from a graph of an Estimator that predicts; None for other graphs."""
     noted = _noted.get(view.graph)
-    if noted is None or noted.missing == _TRAINS:
+    if noted is None or noted.missing.startswith(_TRAINS):
         return None
     return noted.also_fetched.union(fetches_of(view).names)
 
@@ -85,8 +88,13 @@ def features_of(view: GraphView) -> NamedFeatures:
     if noted is not None:
         return noted
     if fetches_of(view).said_by != "the ops that nothing reads":
-        return NamedFeatures({}, missing="the graph trains")
+        return NamedFeatures({}, missing=_TRAINS)
     return NamedFeatures(_placeholders(view), fed_together=False)
+
+
+def trains(view: GraphView) -> bool:
+    """Whether the graph trains or evaluates, as far as that is known."""
+    return features_of(view).missing.startswith(_TRAINS)
 
 
 def _placeholders(view: GraphView) -> Dict[str, Any]:

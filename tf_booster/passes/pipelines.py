@@ -16,19 +16,20 @@
    to pieces.
 10. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
 11. unique: after the passes that take whole chains with their Uniques.
-12. xla: because it marks what the others leave of the dense part.
-13. small_matmuls: of the dense part what XLA does not compile.
-14. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-15. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+12. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
+13. xla: because it marks what the others leave of the dense part.
+14. small_matmuls: of the dense part what XLA does not compile.
+15. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+16. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-16. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-17. columns: what is joined and split between the ops that the passes before made.
-18. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-19. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-20. input_pipeline: the datasets of the graph, which no other pass looks at.
-21. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-22. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-23. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+17. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+18. columns: what is joined and split between the ops that the passes before made.
+19. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+20. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+21. input_pipeline: the datasets of the graph, which no other pass looks at.
+22. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+23. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+24. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ from tf_booster.passes.variable_gathers import VariableGathers
 from tf_booster.passes.variable_memory import variable_memory
 from tf_booster.passes.variable_updates import VariableUpdates
 from tf_booster.passes.xla import Xla
+from tf_booster.passes.xla_padding import XlaPadding
 from tf_booster.pipeline.split import split_of
 from tf_booster.report import Report, describe_table, publish, report_of
 
@@ -111,7 +113,8 @@ def passes(options: Options) -> List[Pass]:
             LearningRate(ranks.current().size, options.warmup_steps),
         ),
         (True, OrderFreeUnique()),
-        (options.xla == "auto", Xla()),
+        (options.xla == "padded", XlaPadding()),
+        (options.xla != "off", Xla()),
         (True, SmallMatMuls()),
         (True, PairDots()),
         (True, JoinedPairDots()),

@@ -19,7 +19,7 @@ from tf_booster.passes.xla_ops import COMPILED, FREE, UNKNOWN_SHAPE, refusal
 # TensorFlow's own minimum for a cluster (tf_xla_min_cluster_size): a launch costs some 20 ops' worth of scheduling on the CPU.
 MIN_OPS = 4
 _SCOPE = "tf_booster_xla_{}"
-_TOO_OLD = "this TensorFlow also compiles ops beside the marked ones, anew for each size of a batch, and keeps all of it; 2.14 and later do not"
+TOO_OLD = "this TensorFlow also compiles ops beside the marked ones, anew for each size of a batch, and keeps all of it; 2.14 and later do not"
 _UNKNOWN = UNKNOWN_SHAPE.split("'")[0]
 
 
@@ -35,7 +35,7 @@ class Xla(Pass):
     def run(self, view: GraphView) -> PassResult:
         result = PassResult(self.name)
         if not _compat.xla_leaves_unmarked_ops():
-            result.skipped.append(("the graph", _TOO_OLD))
+            result.skipped.append(("the graph", TOO_OLD))
             return result
         candidates, reasons = _judge(view)
         made, too_small = 0, 0
@@ -82,7 +82,7 @@ def _judge(view: GraphView) -> Tuple[Set[tf.Operation], Dict[str, List[tf.Operat
             reason = refusal(op)
         if reason is None:
             candidates.add(op)
-        else:
+        elif not (is_marked_for_compilation(op) or view.is_superseded(op)):  # Those xla_padding has made or replaced.
             reasons.setdefault(_UNKNOWN if reason.startswith(_UNKNOWN) else reason.split("'")[0], []).append(op)
     return candidates, reasons
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Set, Tuple
+from typing import Callable, Dict, Hashable, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -10,28 +10,48 @@ from tf_booster.passes.components import components
 from tf_booster.passes.graph_index import GraphIndex
 
 
-def clusters(index: GraphIndex, candidates: Set[tf.Operation]) -> List[List[tf.Operation]]:
-    """Connected groups of candidates of one device, in the order of their first ops; linear in the graph.
+def device_of(op: tf.Operation) -> Hashable:
+    """What is on different devices cannot be one op."""
+    return op.device
 
-    No path leaves a group and comes back to it. An op's level counts how often the paths to it go from a candidate to another
-    op; a group is of one level, and a path out of it and back would have gone up. So each group can be compiled as one, and
-    TensorFlow, which looks for cycles itself, has no reason to split it.
+
+def clusters(
+    index: GraphIndex,
+    candidates: Set[tf.Operation],
+    key: Callable[[tf.Operation], Hashable] = device_of,
+    before: Optional[Sequence[Sequence[int]]] = None,
+) -> List[List[tf.Operation]]:
+    """Connected groups of candidates of one key, in the order of their first ops; linear in the graph.
+
+    before: what is before each op, where that is less than index.before has.
+
+    No path leaves a group and comes back to it, nor do paths lead from one group to another and back. An op's level counts how often the
+    paths to it go from a candidate to another op, or to a candidate of another key; a group is of one level, and a path out of it would have
+    gone up. So each group can be compiled as one, and TensorFlow, which looks for cycles itself, has no reason to split it.
     """
+    before = index.before if before is None else before
     inside = [op in candidates for op in index.ops]
+    keys = [key(op) if inside[node] else None for node, op in enumerate(index.ops)]
     level = [0] * len(index.ops)
-    for component in components(index.before):
+    for component in components(before):
         highest = max(
-            (level[other] + (inside[other] and not inside[node]) for node in component for other in index.before[node]),
+            (
+                level[other] + (inside[other] and not (inside[node] and keys[node] == keys[other]))
+                for node in component
+                for other in before[node]
+            ),
             default=0,
         )
         for node in component:
             level[node] = highest
             # A loop's ops run many times; none of them is compiled.
             inside[node] = inside[node] and len(component) == 1
-    return _connected(index, inside, level)
+    return _connected(index, before, inside, [(keys[node], level[node]) for node in range(len(index.ops))])
 
 
-def _connected(index: GraphIndex, inside: List[bool], level: List[int]) -> List[List[tf.Operation]]:
+def _connected(
+    index: GraphIndex, before: Sequence[Sequence[int]], inside: List[bool], group: List[Hashable]
+) -> List[List[tf.Operation]]:
     leader = list(range(len(index.ops)))
 
     def find(node: int) -> int:
@@ -45,7 +65,7 @@ def _connected(index: GraphIndex, inside: List[bool], level: List[int]) -> List[
             continue
         for tensor in op.inputs:
             other = index.number[tensor.op]
-            if inside[other] and level[other] == level[node] and tensor.op.device == op.device:
+            if inside[other] and group[other] == group[node] and other in before[node]:
                 a, b = sorted((find(node), find(other)))
                 leader[b] = a
     groups: Dict[int, List[tf.Operation]] = {}

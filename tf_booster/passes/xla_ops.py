@@ -6,7 +6,7 @@ raises for an index out of range, XLA clamps it), integer division, casts to int
 
 from __future__ import annotations
 
-from typing import Dict, Optional, Tuple
+from typing import Dict, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -56,15 +56,18 @@ _TYPES = (*_FLOATS, tf.bool, tf.int32, tf.int64)
 UNKNOWN_SHAPE = "the shape of '{}' is not known when the graph is built"
 
 
-def refusal(op: tf.Operation) -> Optional[str]:
-    """Why `op`, one of COMPILED, stays out; None if it may be compiled. TensorFlow's own marks are left as they are."""
+def refusal(op: tf.Operation, by_row: bool = False, sizes: Sequence[int] = ()) -> Optional[str]:
+    """Why `op`, one of COMPILED, stays out; None if it may be compiled. TensorFlow's own marks are left as they are.
+
+    by_row: its shapes were looked at already. sizes: inputs that are constants where it is compiled.
+    """
     for tensor in [*op.inputs, *op.outputs]:
         if tensor.dtype not in _TYPES:
             return f"XLA is not given tensors of type {tensor.dtype.name}"
-        if not tensor.shape.is_fully_defined():
+        if not by_row and not tensor.shape.is_fully_defined():
             return UNKNOWN_SHAPE.format(tensor.name)
     for place in _WITH_CONSTANTS.get(op.type, ()):
-        if op.inputs[place].op.type != "Const":
+        if op.inputs[place].op.type != "Const" and place not in sizes:
             return f"its input '{op.inputs[place].name}' would have to be a constant"
     if op.type == "Cast" and not op.outputs[0].dtype.is_floating:
         return "casts to integers of numbers that do not fit differ between TensorFlow and XLA"
