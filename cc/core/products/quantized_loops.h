@@ -1,0 +1,152 @@
+// Products of rows with packed weights. Included inside a level's namespace, behind what it has of its own:
+//
+//   kTileRows                       rows that are multiplied together
+//   Tile<Format, rows, vectors>()   sums of products of integers: quantized_tile_scalar.h says which
+//   RangeOf(), RoundRow<Format>()   quantized_rows.h
+//
+// 48 rows at a time are rounded, and stay in the first or second cache while one panel of weights after the other meets
+// them; a panel of 64 columns stays in the second while the tiles of these rows go over it.
+#ifndef TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_LOOPS_H_
+#define TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_LOOPS_H_
+
+constexpr int64_t kRowBlock = 48;
+
+// What a row was rounded with: element = scale * (integer - zero).
+struct RowFormat {
+  float scale = 0;
+  int32_t zero = 0;
+};
+
+// False where the row is to be multiplied in float32; `to` is defined all the same.
+template <class Format>
+bool QuantizeRow(const float* x, int64_t k, int64_t groups, char* to, RowFormat* format) {
+  *format = {};
+  const Range range = RangeOf(x, k);
+  const float width = range.high - range.low;
+  const bool finite = range.largest < kInfinityBits && width <= std::numeric_limits<float>::max();
+  if (!finite || width < kSmallestRange) {
+    std::memset(to, 0, groups * 4);
+    return finite && width == 0;
+  }
+  const float inverse = Format::kMaxInput / width;
+  format->scale = width / Format::kMaxInput;
+  format->zero = RoundToInt(-range.low * inverse);
+  RoundRow<Format>(x, k, inverse, format->zero, to);
+  const int64_t used = k * 4 / Format::kGroup;
+  std::memset(to + used, 0, groups * 4 - used);
+  return true;
+}
+
+template <class Format, int kVectors, int kRows = kTileRows>
+void TileOf(int64_t rows, const char* a, int64_t a_step, const char* weights, int64_t groups, int32_t* sums) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return TileOf<Format, kVectors, kRows - 1>(rows, a, a_step, weights, groups, sums);
+  }
+  Tile<Format, kRows, kVectors>(a, a_step, weights, groups, sums);
+}
+
+template <class Format>
+void TileOf(int64_t rows, int64_t vectors, const char* a, int64_t a_step, const char* weights, int64_t groups,
+            int32_t* sums) {
+  if (vectors == 4) return TileOf<Format, 4>(rows, a, a_step, weights, groups, sums);
+  if (vectors == 3) return TileOf<Format, 3>(rows, a, a_step, weights, groups, sums);
+  if (vectors == 2) return TileOf<Format, 2>(rows, a, a_step, weights, groups, sums);
+  TileOf<Format, 1>(rows, a, a_step, weights, groups, sums);
+}
+
+// What becomes of sums of integers: the products of one row with some columns.
+struct Ending {
+  const int32_t* column_sums;
+  const float *scales, *bias;
+  float floor;  // 0 with Relu, else minus infinity. A NaN passes.
+};
+
+// One block of terms.
+inline void PutRow(const int32_t* sums, RowFormat row, const Ending& e, int64_t columns, float* c) {
+  for (int64_t j = 0; j < columns; ++j) {
+    const float sum = static_cast<float>(sums[j] - row.zero * e.column_sums[j]);
+    const float value = sum * row.scale * e.scales[j] + e.bias[j];
+    c[j] = e.floor > value ? e.floor : value;
+  }
+}
+
+// Several: their sums are added up first.
+inline void AddRow(const int32_t* sums, RowFormat row, const int32_t* column_sums, int64_t columns, float* total) {
+  for (int64_t j = 0; j < columns; ++j) total[j] += static_cast<float>(sums[j] - row.zero * column_sums[j]);
+}
+inline void PutTotal(const float* total, RowFormat row, const Ending& e, int64_t columns, float* c) {
+  for (int64_t j = 0; j < columns; ++j) {
+    const float value = total[j] * row.scale * e.scales[j] + e.bias[j];
+    c[j] = e.floor > value ? e.floor : value;
+  }
+}
+
+// Rows [first, first + rows) of the product, at most kTileRows, in one panel.
+template <class Format>
+void MultiplyTile(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t panel, int64_t first,
+                  int64_t rows, const char* a, const RowFormat* formats, const float* bias) {
+  alignas(64) int32_t sums[kTileRows * kPanel];
+  const int64_t column = panel * kPanel, columns = std::min(kPanel, weights.n() - column);
+  const int64_t vectors = std::min(kPanelVectors, weights.vectors() - panel * kPanelVectors);
+  const int64_t a_step = weights.groups() * 4, block = Format::kBlock / Format::kGroup;
+  const Ending ending = {weights.sums(0) + column, weights.scales() + column, bias,
+                         product.relu ? 0.0f : -std::numeric_limits<float>::infinity()};
+  float* const c = product.c + first * weights.n() + column;
+  if (weights.groups() <= block) {
+    TileOf<Format>(rows, vectors, a, a_step, weights.panel(panel), weights.groups(), sums);
+    for (int64_t r = 0; r < rows; ++r) {
+      if (columns == kPanel) {
+        PutRow(sums + r * kPanel, formats[r], ending, kPanel, c + r * weights.n());
+      } else {
+        PutRow(sums + r * kPanel, formats[r], ending, columns, c + r * weights.n());
+      }
+    }
+    return;
+  }
+  alignas(64) float totals[kTileRows * kPanel] = {};
+  for (int64_t begin = 0, t = 0; begin < weights.groups(); begin += block, ++t) {
+    TileOf<Format>(rows, vectors, a + begin * 4, a_step, weights.panel(panel) + begin * vectors * 64,
+                   std::min(block, weights.groups() - begin), sums);
+    for (int64_t r = 0; r < rows; ++r) {
+      AddRow(sums + r * kPanel, formats[r], weights.sums(t) + column, vectors * kQuantizedLanes, totals + r * kPanel);
+    }
+  }
+  for (int64_t r = 0; r < rows; ++r) PutTotal(totals + r * kPanel, formats[r], ending, columns, c + r * weights.n());
+}
+
+template <class Format>
+void MultiplyRows(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t begin, int64_t end) {
+  const float none[kPanel] = {};
+  const int64_t k = weights.k(), n = weights.n(), step = weights.groups() * 4;
+  std::vector<char> rounded(std::min(kRowBlock, end - begin) * step + 1);
+  RowFormat formats[kRowBlock];
+  bool is_float[kRowBlock];
+  for (int64_t first = begin; first < end; first += kRowBlock) {
+    const int64_t rows = std::min(kRowBlock, end - first);
+    for (int64_t r = 0; r < rows; ++r) {
+      is_float[r] = !QuantizeRow<Format>(product.a + (first + r) * k, k, weights.groups(), rounded.data() + r * step,
+                                         &formats[r]);
+    }
+    for (int64_t panel = 0; panel * kPanel < n; ++panel) {
+      const float* const bias = product.bias == nullptr ? none : product.bias + panel * kPanel;
+      for (int64_t r = 0; r < rows; r += kTileRows) {
+        MultiplyTile<Format>(product, weights, panel, first + r, std::min<int64_t>(kTileRows, rows - r),
+                             rounded.data() + r * step, formats + r, bias);
+      }
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      if (is_float[r]) {
+        MultiplyFloatRow(product, weights, first + r);
+      } else {
+        for (const int64_t j : weights.float_columns()) MultiplyFloatColumn(product, weights, first + r, j);
+      }
+    }
+  }
+}
+
+inline void Multiply(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t begin, int64_t end) {
+  if (weights.type() == QuantizedType::kInt8) return MultiplyRows<Int8Format>(product, weights, begin, end);
+  MultiplyRows<Int16Format>(product, weights, begin, end);
+}
+
+#endif  // TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_LOOPS_H_

@@ -1,0 +1,314 @@
+#include "cc/core/products/quantized_products.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/core/base/test.h"
+#include "cc/core/base/thread_for.h"
+
+namespace tf_booster {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 1) {}
+  uint64_t Next() {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    return state_ ^= state_ << 17;
+  }
+  int64_t Below(int64_t n) { return static_cast<int64_t>(Next() % n); }
+  float Between(float low, float high) { return low + (high - low) * static_cast<float>(Next() >> 40) * 0x1p-24f; }
+
+ private:
+  uint64_t state_;
+};
+
+struct Case {
+  QuantizedType type = QuantizedType::kInt8;
+  int64_t m = 0, k = 0, n = 0;
+  bool transposed = false, with_bias = true, relu = false;
+  std::vector<float> a, b, bias;
+
+  Case(int seed, QuantizedType type, int64_t m, int64_t k, int64_t n) : type(type), m(m), k(k), n(n) {
+    Random random(seed);
+    transposed = random.Below(3) == 0;
+    with_bias = random.Below(4) != 0;
+    relu = random.Below(2) == 0;
+    const float low = random.Below(2) == 0 ? 0.0f : -1.5f;  // Behind a Relu, or not.
+    for (int64_t i = 0; i < m * k; ++i) a.push_back(std::max(low, random.Between(-1.5f, 2)));
+    for (int64_t i = 0; i < k * n; ++i) b.push_back(random.Between(-0.3f, 0.2f));
+    for (int64_t j = 0; j < n; ++j) bias.push_back(random.Between(-1, 1));
+  }
+
+  float& weight(int64_t i, int64_t j) { return transposed ? b[j * k + i] : b[i * n + j]; }
+  float weight(int64_t i, int64_t j) const { return transposed ? b[j * k + i] : b[i * n + j]; }
+
+  float Ended(float value, int64_t j) const {
+    if (with_bias) value += bias[j];
+    return relu && value < 0 ? 0 : value;
+  }
+
+  std::vector<float> Run(QuantizedLevel level, ParallelFor& pf) const {
+    std::vector<float> c(m * n + 1, -7);
+    const QuantizedWeights weights(type, b.data(), k, n, transposed, pf, level);
+    MultiplyQuantized({m, a.data(), with_bias ? bias.data() : nullptr, relu, c.data()}, weights, pf, level);
+    EXPECT_EQ(c.back(), -7);
+    c.pop_back();
+    return c;
+  }
+
+  std::vector<float> Run(QuantizedLevel level) const {
+    SerialFor serial;
+    return Run(level, serial);
+  }
+
+  int32_t max_input() const { return type == QuantizedType::kInt8 ? 255 : 4095; }
+  int32_t max_weight() const { return type == QuantizedType::kInt8 ? 127 : 2047; }
+  int64_t block() const { return type == QuantizedType::kInt8 ? 65536 : 256; }
+};
+
+// What a vector is rounded with: value = scale * (integer - zero). in_float: it is not rounded.
+struct Rounding {
+  float scale = 0, inverse = 0;
+  int32_t zero = 0;
+  bool in_float = false;
+};
+
+Rounding OfRow(const Case& c, int64_t row) {
+  float low = 0, high = 0;
+  Rounding rounding;
+  for (int64_t i = 0; i < c.k; ++i) {
+    const float x = c.a[row * c.k + i];
+    rounding.in_float = rounding.in_float || !std::isfinite(x);
+    low = std::min(low, x);
+    high = std::max(high, x);
+  }
+  const float width = high - low;
+  rounding.in_float = rounding.in_float || !std::isfinite(width) || (width != 0 && width < 0x1p-100f);
+  if (rounding.in_float || width == 0) return rounding;
+  rounding.inverse = c.max_input() / width;
+  rounding.scale = width / c.max_input();
+  rounding.zero = static_cast<int32_t>(std::nearbyint(-low * rounding.inverse));
+  return rounding;
+}
+
+Rounding OfColumn(const Case& c, int64_t column) {
+  float largest = 0;
+  Rounding rounding;
+  for (int64_t i = 0; i < c.k; ++i) {
+    const float w = c.weight(i, column);
+    rounding.in_float = rounding.in_float || !std::isfinite(w);
+    largest = std::max(largest, std::abs(w));
+  }
+  rounding.in_float = rounding.in_float || (largest != 0 && largest < 0x1p-100f);
+  if (rounding.in_float || largest == 0) return rounding;
+  rounding.inverse = c.max_weight() / largest;
+  rounding.scale = largest / c.max_weight();
+  return rounding;
+}
+
+// Element by element.
+std::vector<float> Reference(const Case& c) {
+  std::vector<float> out;
+  for (int64_t row = 0; row < c.m; ++row) {
+    const Rounding of_row = OfRow(c, row);
+    for (int64_t j = 0; j < c.n; ++j) {
+      const Rounding of_column = OfColumn(c, j);
+      float total = 0;
+      if (of_row.in_float || of_column.in_float) {
+        for (int64_t i = 0; i < c.k; ++i) total += c.a[row * c.k + i] * c.weight(i, j);
+        out.push_back(c.Ended(total, j));
+        continue;
+      }
+      for (int64_t begin = 0; begin < c.k; begin += c.block()) {
+        int64_t sum = 0;
+        for (int64_t i = begin; i < std::min(c.k, begin + c.block()); ++i) {
+          const int64_t input =
+              std::min<int64_t>(c.max_input(), std::nearbyint(c.a[row * c.k + i] * of_row.inverse) + of_row.zero);
+          EXPECT_TRUE(input >= 0);
+          sum += (input - of_row.zero) * static_cast<int64_t>(std::nearbyint(c.weight(i, j) * of_column.inverse));
+        }
+        EXPECT_TRUE(std::abs(sum) <= std::numeric_limits<int32_t>::max());
+        total += static_cast<float>(sum);
+      }
+      out.push_back(c.Ended(total * of_row.scale * of_column.scale, j));
+    }
+  }
+  return out;
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(a[i]) ? !std::isnan(b[i]) : std::memcmp(&a[i], &b[i], sizeof(float)) != 0) return false;
+  }
+  return true;
+}
+
+// How far an element may be from the exact one: half a step of each factor, and float32's own rounding.
+double Bound(const Case& c, int64_t row, int64_t column) {
+  const Rounding x = OfRow(c, row), w = OfColumn(c, column);
+  double bound = 0, terms = 0;
+  for (int64_t i = 0; i < c.k; ++i) {
+    const double input = std::abs(c.a[row * c.k + i]), weight = std::abs(c.weight(i, column));
+    bound += 0.5 * (input * w.scale + weight * x.scale + 0.5 * x.scale * w.scale);
+    terms += input * weight;
+  }
+  return bound * 1.0001 + 1e-6 * (terms + 1);
+}
+
+void CheckAgainstFloat(const Case& c, const std::vector<float>& found) {
+  for (int64_t row = 0; row < c.m; ++row) {
+    for (int64_t j = 0; j < c.n; ++j) {
+      double want = 0;
+      for (int64_t i = 0; i < c.k; ++i) want += static_cast<double>(c.a[row * c.k + i]) * c.weight(i, j);
+      if (c.with_bias) want += c.bias[j];
+      if (c.relu) want = std::max(want, 0.0);
+      EXPECT_TRUE(std::abs(found[row * c.n + j] - want) <= Bound(c, row, j));
+    }
+  }
+}
+
+void CheckAllLevels(const Case& c) {
+  const std::vector<float> want = Reference(c);
+  for (const QuantizedLevel level : RunnableQuantizedLevels()) {
+    const std::vector<float> found = c.Run(level);
+    if (SameBits(found, want)) continue;
+    EXPECT_EQ(std::string("other bits at level ") + QuantizedLevelName(level) + ", [" + std::to_string(c.m) + ", " +
+                  std::to_string(c.k) + "] x [" + std::to_string(c.k) + ", " + std::to_string(c.n) + "]",
+              "");
+  }
+}
+
+constexpr QuantizedType kTypes[] = {QuantizedType::kInt8, QuantizedType::kInt16};
+
+TEST(EverySizeHasTheReferencesBits) {
+  int seed = 0;
+  for (const QuantizedType type : kTypes) {
+    for (const int64_t m : {0, 1, 2, 5, 6, 7, 13, 48, 55}) {
+      for (const int64_t k : {0, 1, 2, 3, 4, 7, 16, 33}) {
+        for (const int64_t n : {0, 1, 15, 16, 17, 48, 63, 64, 65, 130}) CheckAllLevels(Case(++seed, type, m, k, n));
+      }
+    }
+  }
+}
+
+TEST(RandomSizes) {
+  for (int seed = 1; seed <= 40; ++seed) {
+    Random random(seed);
+    const int64_t m = random.Below(20), k = random.Below(900), n = random.Below(200);
+    const Case c(seed, kTypes[seed % 2], m, k, n);
+    CheckAllLevels(c);
+    CheckAgainstFloat(c, c.Run(BestQuantizedLevel()));
+  }
+}
+
+// Each term the largest there is, so that a sum of one more would not fit; of both signs.
+TEST(SumsDoNotOverflow) {
+  for (const QuantizedType type : kTypes) {
+    for (const float sign : {1.0f, -1.0f}) {
+      Case c(1, type, 2, 0, 3);
+      c.k = c.block() + 3;
+      c.transposed = c.relu = false;
+      c.a.assign(c.m * c.k, 2.0f);
+      c.b.assign(c.k * c.n, 3.0f * sign);
+      std::fill(c.a.begin() + c.k, c.a.end(), -2.0f);  // A zero point of kMaxInput.
+      CheckAllLevels(c);
+      CheckAgainstFloat(c, c.Run(BestQuantizedLevel()));
+    }
+  }
+}
+
+TEST(WhatIsNotFiniteIsAsInFloat32) {
+  for (const QuantizedType type : kTypes) {
+    for (const bool transposed : {false, true}) {
+      for (const float bad : {kNan, kInfinity, -kInfinity}) {
+        Case c(3, type, 9, 37, 70);
+        c.transposed = transposed;
+        c.relu = false;
+        c.a[2 * c.k + 36] = bad;
+        c.a[4 * c.k] = 0;
+        c.weight(0, 5) = bad;
+        c.weight(11, 69) = bad;
+        CheckAllLevels(c);
+        const std::vector<float> found = c.Run(BestQuantizedLevel());
+        for (int64_t i = 0; i < c.m * c.n; ++i) {
+          const bool meets = i / c.n == 2 || i % c.n == 5 || i % c.n == 69;
+          EXPECT_EQ(std::isfinite(found[i]), !meets);
+        }
+        EXPECT_TRUE(std::isnan(found[4 * c.n + 5]));  // 0 times infinity.
+        c.relu = true;
+        EXPECT_TRUE(std::isnan(c.Run(BestQuantizedLevel())[4 * c.n + 5]));
+      }
+    }
+  }
+}
+
+// Of all elements as large as `size`: of rows, of columns.
+TEST(SmallAndLargeNumbers) {
+  for (const QuantizedType type : kTypes) {
+    for (const float size : {0.0f, 1e-45f, 1e-39f, 1e-35f, 0x1p-101f, 0x1p-99f, 1e30f, 1e38f, 3e38f}) {
+      Case c(7, type, 8, 21, 35);
+      c.relu = false;
+      for (int64_t i = 0; i < c.k; ++i) {
+        c.a[c.k + i] *= size;
+        c.a[5 * c.k + i] = i % 2 == 0 ? size : -size;
+        c.weight(i, 3) *= size;
+        c.weight(i, 34) = size;
+      }
+      CheckAllLevels(c);
+      const std::vector<float> found = c.Run(BestQuantizedLevel());
+      for (int64_t i = 0; i < c.m * c.n; ++i) {
+        const bool meets = i / c.n == 1 || i / c.n == 5 || i % c.n == 3 || i % c.n == 34;
+        EXPECT_TRUE(meets || std::isfinite(found[i]));
+      }
+      if (size < 1) CheckAgainstFloat(c, found);
+    }
+  }
+}
+
+TEST(ARowDoesNotDependOnOthersNorOnThreads) {
+  for (const QuantizedType type : kTypes) {
+    const Case c(11, type, 700, 50, 70);
+    ThreadFor threads(4);
+    for (const QuantizedLevel level : RunnableQuantizedLevels()) {
+      const std::vector<float> all = c.Run(level);
+      EXPECT_TRUE(SameBits(all, c.Run(level, threads)));
+      for (const int64_t row : {0, 5, 6, 47, 48, 699}) {
+        Case one = c;
+        one.m = 1;
+        one.a.assign(c.a.begin() + row * c.k, c.a.begin() + (row + 1) * c.k);
+        EXPECT_TRUE(SameBits(one.Run(level), {all.begin() + row * c.n, all.begin() + (row + 1) * c.n}));
+      }
+    }
+  }
+}
+
+// Twelve bits are 16 times as fine as eight.
+TEST(Int16IsFinerThanInt8) {
+  double errors[2] = {};
+  for (const QuantizedType type : kTypes) {
+    Case c(13, type, 40, 300, 50);
+    c.relu = false;
+    const std::vector<float> found = c.Run(BestQuantizedLevel());
+    for (int64_t i = 0; i < c.m * c.n; ++i) {
+      double want = c.with_bias ? c.bias[i % c.n] : 0;
+      for (int64_t t = 0; t < c.k; ++t) want += static_cast<double>(c.a[i / c.n * c.k + t]) * c.weight(t, i % c.n);
+      errors[static_cast<int>(type)] += std::abs(found[i] - want);
+    }
+  }
+  EXPECT_TRUE(errors[1] < errors[0] / 10);
+  EXPECT_TRUE(errors[1] > 0);
+}
+
+}  // namespace
+}  // namespace tf_booster
