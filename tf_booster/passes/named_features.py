@@ -80,6 +80,11 @@ def features_of(view: GraphView) -> NamedFeatures:
     return NamedFeatures(_placeholders(view), fed_together=False)
 
 
+def trains(known: NamedFeatures) -> bool:
+    """Whether the features are those of a graph that trains or evaluates."""
+    return known.missing.startswith("the graph trains")
+
+
 def _placeholders(view: GraphView) -> Dict[str, Any]:
     """Placeholders by their names; those that tf.compat.v1.sparse_placeholder makes are one feature."""
     ops = {op.name: op for op in view.ops("Placeholder", "PlaceholderWithDefault")}

@@ -13,19 +13,21 @@
    to pieces.
 8. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
 9. unique: after the passes that take whole chains with their Uniques.
-10. xla: because it marks what the others leave of the dense part.
-11. small_matmuls: of the dense part what XLA does not compile.
-12. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-13. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+10. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
+   integers.
+11. xla: because it marks what the others leave of the dense part.
+12. small_matmuls: of the dense part what XLA does not compile.
+13. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+14. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-14. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-15. columns: what is joined and split between the ops that the passes before made.
-16. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-17. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-18. input_pipeline: the datasets of the graph, which no other pass looks at.
-19. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-20. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-21. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+15. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+16. columns: what is joined and split between the ops that the passes before made.
+17. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+18. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+19. input_pipeline: the datasets of the graph, which no other pass looks at.
+20. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+21. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+22. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ from tf_booster.passes.joined_pair_dots import JoinedPairDots
 from tf_booster.passes.learning_rate import LearningRate
 from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.pair_dots import PairDots
+from tf_booster.passes.quantized_products import QuantizedProducts
 from tf_booster.passes.repeated_features import RepeatedFeatures
 from tf_booster.passes.server_lookups import ServerLookups
 from tf_booster.passes.small_matmuls import SmallMatMuls
@@ -102,6 +105,7 @@ def passes(options: Options) -> List[Pass]:
             LearningRate(ranks.current().size, options.warmup_steps),
         ),
         (True, OrderFreeUnique()),
+        (options.scoring_precision != "float32", QuantizedProducts(options.scoring_precision)),
         (options.xla == "auto", Xla()),
         (True, SmallMatMuls()),
         (True, PairDots()),
