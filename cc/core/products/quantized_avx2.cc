@@ -1,12 +1,14 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
 
 #include "cc/core/base/target.h"
 #include "cc/core/products/quantized_levels.h"
+#include "cc/core/products/quantized_outliers.h"
 #include "cc/core/products/quantized_rounding.h"
 
 TFB_BEGIN_TARGET("avx2")

@@ -3,6 +3,7 @@
 #define TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_LEVELS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "cc/core/products/quantized_products.h"
 #include "cc/core/products/quantized_weights.h"
@@ -34,6 +35,10 @@ const QuantizedLoops& QuantizedLoopsOf(QuantizedLevel level);
 // In float32, in the order of k: elements of row `row` of the product, all of them or one column.
 void MultiplyFloatRow(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t row);
 void MultiplyFloatColumn(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t row, int64_t column);
+
+// Adds what the elements at `places` of a row make to all columns, one element after the other.
+void AddOutliers(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t row,
+                 const std::vector<int64_t>& places, float* columns);
 
 }  // namespace tf_booster
 

@@ -17,16 +17,29 @@ struct RowFormat {
   int32_t zero = 0;
 };
 
-// False where the row is to be multiplied in float32; `to` is defined all the same.
+// What a row is made: `to`, integers by `format`; with `outliers`, all but these; or in_float, and zeros.
+struct RowKind {
+  bool in_float = false, has_outliers = false;
+};
+
 template <class Format>
-bool QuantizeRow(const float* x, int64_t k, int64_t groups, char* to, RowFormat* format) {
+RowKind QuantizeRow(const float* x, int64_t k, int64_t groups, char* to, RowFormat* format, Outliers* outliers) {
   *format = {};
-  const Range range = RangeOf(x, k);
+  RowKind kind;
+  Range range = RangeOf(x, k);
+  float largest;
+  std::memcpy(&largest, &range.largest, sizeof(largest));
+  if (range.largest < kInfinityBits && MayHaveOutliers(largest, range.sum, k) && FindOutliers(x, k, outliers)) {
+    kind.has_outliers = true;
+    x = outliers->rest.data();
+    range = RangeOf(x, k);
+  }
   const float width = range.high - range.low;
   const bool finite = range.largest < kInfinityBits && width <= std::numeric_limits<float>::max();
   if (!finite || width < kSmallestRange) {
     std::memset(to, 0, groups * 4);
-    return finite && width == 0;
+    kind.in_float = !finite || width != 0;
+    return kind;
   }
   const float inverse = Format::kMaxInput / width;
   format->scale = width / Format::kMaxInput;
@@ -34,7 +47,7 @@ bool QuantizeRow(const float* x, int64_t k, int64_t groups, char* to, RowFormat*
   RoundRow<Format>(x, k, inverse, format->zero, to);
   const int64_t used = k * 4 / Format::kGroup;
   std::memset(to + used, 0, groups * 4 - used);
-  return true;
+  return kind;
 }
 
 template <class Format, int kVectors, int kRows = kTileRows>
@@ -84,21 +97,23 @@ inline void PutTotal(const float* total, RowFormat row, const Ending& e, int64_t
 // Rows [first, first + rows) of the product, at most kTileRows, in one panel.
 template <class Format>
 void MultiplyTile(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t panel, int64_t first,
-                  int64_t rows, const char* a, const RowFormat* formats, const float* bias) {
+                  int64_t rows, const char* a, const RowFormat* formats, const float* const* biases) {
   alignas(64) int32_t sums[kTileRows * kPanel];
   const int64_t column = panel * kPanel, columns = std::min(kPanel, weights.n() - column);
   const int64_t vectors = std::min(kPanelVectors, weights.vectors() - panel * kPanelVectors);
   const int64_t a_step = weights.groups() * 4, block = Format::kBlock / Format::kGroup;
-  const Ending ending = {weights.sums(0) + column, weights.scales() + column, bias,
-                         product.relu ? 0.0f : -std::numeric_limits<float>::infinity()};
   float* const c = product.c + first * weights.n() + column;
+  const auto ending = [&](int64_t r) {
+    const float floor = product.relu ? 0.0f : -std::numeric_limits<float>::infinity();
+    return Ending{weights.sums(0) + column, weights.scales() + column, biases[r] + column, floor};
+  };
   if (weights.groups() <= block) {
     TileOf<Format>(rows, vectors, a, a_step, weights.panel(panel), weights.groups(), sums);
     for (int64_t r = 0; r < rows; ++r) {
       if (columns == kPanel) {
-        PutRow(sums + r * kPanel, formats[r], ending, kPanel, c + r * weights.n());
+        PutRow(sums + r * kPanel, formats[r], ending(r), kPanel, c + r * weights.n());
       } else {
-        PutRow(sums + r * kPanel, formats[r], ending, columns, c + r * weights.n());
+        PutRow(sums + r * kPanel, formats[r], ending(r), columns, c + r * weights.n());
       }
     }
     return;
@@ -111,31 +126,42 @@ void MultiplyTile(const QuantizedProduct& product, const QuantizedWeights& weigh
       AddRow(sums + r * kPanel, formats[r], weights.sums(t) + column, vectors * kQuantizedLanes, totals + r * kPanel);
     }
   }
-  for (int64_t r = 0; r < rows; ++r) PutTotal(totals + r * kPanel, formats[r], ending, columns, c + r * weights.n());
+  for (int64_t r = 0; r < rows; ++r) {
+    PutTotal(totals + r * kPanel, formats[r], ending(r), columns, c + r * weights.n());
+  }
 }
 
 template <class Format>
 void MultiplyRows(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t begin, int64_t end) {
-  const float none[kPanel] = {};
   const int64_t k = weights.k(), n = weights.n(), step = weights.groups() * 4;
+  const std::vector<float> none(product.bias == nullptr ? n : 0);
+  const float* const bias = product.bias == nullptr ? none.data() : product.bias;
   std::vector<char> rounded(std::min(kRowBlock, end - begin) * step + 1);
   RowFormat formats[kRowBlock];
-  bool is_float[kRowBlock];
+  const float* biases[kRowBlock];
+  std::vector<float> own_biases[kRowBlock];
+  bool in_float[kRowBlock];
+  Outliers outliers;
   for (int64_t first = begin; first < end; first += kRowBlock) {
     const int64_t rows = std::min(kRowBlock, end - first);
     for (int64_t r = 0; r < rows; ++r) {
-      is_float[r] = !QuantizeRow<Format>(product.a + (first + r) * k, k, weights.groups(), rounded.data() + r * step,
-                                         &formats[r]);
+      const RowKind kind = QuantizeRow<Format>(product.a + (first + r) * k, k, weights.groups(),
+                                               rounded.data() + r * step, &formats[r], &outliers);
+      in_float[r] = kind.in_float;
+      biases[r] = bias;
+      if (!kind.has_outliers || kind.in_float) continue;
+      own_biases[r].assign(bias, bias + n);
+      AddOutliers(product, weights, first + r, outliers.places, own_biases[r].data());
+      biases[r] = own_biases[r].data();
     }
     for (int64_t panel = 0; panel * kPanel < n; ++panel) {
-      const float* const bias = product.bias == nullptr ? none : product.bias + panel * kPanel;
       for (int64_t r = 0; r < rows; r += kTileRows) {
         MultiplyTile<Format>(product, weights, panel, first + r, std::min<int64_t>(kTileRows, rows - r),
-                             rounded.data() + r * step, formats + r, bias);
+                             rounded.data() + r * step, formats + r, biases + r);
       }
     }
     for (int64_t r = 0; r < rows; ++r) {
-      if (is_float[r]) {
+      if (in_float[r]) {
         MultiplyFloatRow(product, weights, first + r);
       } else {
         for (const int64_t j : weights.float_columns()) MultiplyFloatColumn(product, weights, first + r, j);

@@ -82,4 +82,12 @@ void MultiplyFloatColumn(const QuantizedProduct& product, const QuantizedWeights
   product.c[row * weights.n() + column] = Finished(sum, product, column);
 }
 
+void AddOutliers(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t row,
+                 const std::vector<int64_t>& places, float* columns) {
+  for (const int64_t i : places) {
+    const float a = product.a[row * weights.k() + i];
+    for (int64_t j = 0; j < weights.n(); ++j) columns[j] += a * weights.at(i, j);
+  }
+}
+
 }  // namespace tf_booster

@@ -17,7 +17,8 @@ namespace tf_booster {
 //
 // A row with elements that are not finite, whose largest and smallest (0 among them) are apart by less than 2^-100, or
 // by more than float32 holds, is multiplied in float32; so are the weights' float_columns(). NaN and infinity come out
-// as float32 has them.
+// as float32 has them. Few elements of a row that are much larger than the others are multiplied in float32, too, so
+// that the others keep their precision (quantized_outliers.h).
 struct QuantizedProduct {
   int64_t m = 0;
   const float* a = nullptr;

@@ -81,14 +81,42 @@ struct Rounding {
   float scale = 0, inverse = 0;
   int32_t zero = 0;
   bool in_float = false;
+  std::vector<bool> outlier;  // Of a row.
 };
+
+// The elements above a power of two that at most k / 32 are above, and all others at least three powers below the
+// largest of these.
+std::vector<bool> OutliersOf(const Case& c, int64_t row) {
+  std::vector<int> exponents;
+  float lanes[16] = {}, largest = 0;
+  for (int64_t i = 0; i < c.k; ++i) {
+    const float x = std::abs(c.a[row * c.k + i]);
+    exponents.push_back(x < std::numeric_limits<float>::min() ? -127 : std::ilogb(x));
+    lanes[i % 16] += x;
+    largest = std::max(largest, x);
+  }
+  for (int half = 8; half > 0; half /= 2) {
+    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  }
+  std::vector<bool> found(c.k, false);
+  if (!(largest > lanes[0] * (32.0f / static_cast<float>(c.k)))) return found;
+  std::vector<int> sorted = exponents;
+  std::sort(sorted.rbegin(), sorted.rend());
+  const int below = sorted[c.k / 32];  // The largest that cannot be an outlier.
+  if (sorted[0] - below < 3) return found;
+  for (int64_t i = 0; i < c.k; ++i) found[i] = exponents[i] > below;
+  return found;
+}
 
 Rounding OfRow(const Case& c, int64_t row) {
   float low = 0, high = 0;
   Rounding rounding;
+  bool finite = true;
+  for (int64_t i = 0; i < c.k; ++i) finite = finite && std::isfinite(c.a[row * c.k + i]);
+  rounding.in_float = !finite;
+  rounding.outlier = finite ? OutliersOf(c, row) : std::vector<bool>(c.k, false);
   for (int64_t i = 0; i < c.k; ++i) {
-    const float x = c.a[row * c.k + i];
-    rounding.in_float = rounding.in_float || !std::isfinite(x);
+    const float x = rounding.outlier[i] ? 0 : c.a[row * c.k + i];
     low = std::min(low, x);
     high = std::max(high, x);
   }
@@ -132,15 +160,20 @@ std::vector<float> Reference(const Case& c) {
       for (int64_t begin = 0; begin < c.k; begin += c.block()) {
         int64_t sum = 0;
         for (int64_t i = begin; i < std::min(c.k, begin + c.block()); ++i) {
-          const int64_t input =
-              std::min<int64_t>(c.max_input(), std::nearbyint(c.a[row * c.k + i] * of_row.inverse) + of_row.zero);
+          const float x = of_row.outlier[i] ? 0 : c.a[row * c.k + i];
+          const int64_t input = std::min<int64_t>(c.max_input(), std::nearbyint(x * of_row.inverse) + of_row.zero);
           EXPECT_TRUE(input >= 0);
           sum += (input - of_row.zero) * static_cast<int64_t>(std::nearbyint(c.weight(i, j) * of_column.inverse));
         }
         EXPECT_TRUE(std::abs(sum) <= std::numeric_limits<int32_t>::max());
         total += static_cast<float>(sum);
       }
-      out.push_back(c.Ended(total * of_row.scale * of_column.scale, j));
+      float rest = c.with_bias ? c.bias[j] : 0;
+      for (int64_t i = 0; i < c.k; ++i) {
+        if (of_row.outlier[i]) rest += c.a[row * c.k + i] * c.weight(i, j);
+      }
+      const float value = total * of_row.scale * of_column.scale + rest;
+      out.push_back(c.relu && value < 0 ? 0 : value);
     }
   }
   return out;
@@ -160,7 +193,7 @@ double Bound(const Case& c, int64_t row, int64_t column) {
   double bound = 0, terms = 0;
   for (int64_t i = 0; i < c.k; ++i) {
     const double input = std::abs(c.a[row * c.k + i]), weight = std::abs(c.weight(i, column));
-    bound += 0.5 * (input * w.scale + weight * x.scale + 0.5 * x.scale * w.scale);
+    if (!x.outlier[i]) bound += 0.5 * (input * w.scale + weight * x.scale + 0.5 * x.scale * w.scale);
     terms += input * weight;
   }
   return bound * 1.0001 + 1e-6 * (terms + 1);
@@ -272,6 +305,29 @@ TEST(SmallAndLargeNumbers) {
         EXPECT_TRUE(meets || std::isfinite(found[i]));
       }
       if (size < 1) CheckAgainstFloat(c, found);
+    }
+  }
+}
+
+// Numbers that nobody normalised, beside embeddings: the others keep a precision that is theirs.
+TEST(OutliersAreMultipliedInFloat32) {
+  for (const QuantizedType type : kTypes) {
+    for (const bool transposed : {false, true}) {
+      Case c(5, type, 40, 130, 70);
+      c.transposed = transposed;
+      for (int64_t row = 0; row < c.m; ++row) {
+        for (int64_t i = 0; i < c.k; ++i) c.a[row * c.k + i] *= 0.05f;
+        for (int64_t i = 0; i < row % 7; ++i) c.a[row * c.k + 17 * i] = (i % 2 == 0 ? -1e5f : 300.0f) * (1 + row);
+      }
+      CheckAllLevels(c);
+      const std::vector<float> found = c.Run(BestQuantizedLevel());
+      CheckAgainstFloat(c, found);
+      for (int64_t row = 0; row < c.m; ++row) {
+        const Rounding rounding = OfRow(c, row);
+        const int64_t count = std::count(rounding.outlier.begin(), rounding.outlier.end(), true);
+        EXPECT_EQ(count, row % 7 > 4 ? 3 * (row % 7 == 5) + 3 * (row % 7 == 6) : row % 7);
+        if (row % 7 <= 4) EXPECT_TRUE(rounding.scale * c.max_input() < 0.2f);
+      }
     }
   }
 }

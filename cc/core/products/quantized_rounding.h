@@ -24,6 +24,14 @@ inline int32_t RoundToInt(float x) {
   return static_cast<int32_t>(bits - 0x4B400000u);
 }
 
+// Of 16, in an order that vectors have too: halves, quarters and so on. `lanes` is used up.
+inline float SumOfLanes(float* lanes) {
+  for (int half = 8; half > 0; half /= 2) {
+    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  }
+  return lanes[0];
+}
+
 }  // namespace tf_booster
 
 #endif  // TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_ROUNDING_H_

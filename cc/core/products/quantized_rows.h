@@ -2,28 +2,30 @@
 #ifndef TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_ROWS_H_
 #define TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_ROWS_H_
 
-// Smallest and largest element, 0 among them, and the bits of the largest absolute value.
+// Smallest and largest element, 0 among them, the sum of absolute values, and the bits of the largest of these.
 struct Range {
-  float low = 0, high = 0;
+  float low = 0, high = 0, sum = 0;
   uint32_t largest = 0;
 };
 
 inline Range RangeOf(const float* x, int64_t k) {
   constexpr int64_t kLanes = 16;
-  float low[kLanes] = {}, high[kLanes] = {};
+  float low[kLanes] = {}, high[kLanes] = {}, sum[kLanes] = {};
   uint32_t largest[kLanes] = {};
   for (int64_t i = 0; i < k; i += kLanes) {
     const int64_t lanes = std::min(kLanes, k - i);
     for (int64_t l = 0; l < lanes; ++l) {
       low[l] = x[i + l] < low[l] ? x[i + l] : low[l];
       high[l] = x[i + l] > high[l] ? x[i + l] : high[l];
+      sum[l] += std::abs(x[i + l]);
       largest[l] = std::max(largest[l], MagnitudeBits(x[i + l]));
     }
   }
   Range range;
   for (int64_t l = 0; l < kLanes; ++l) {
-    range = {std::min(range.low, low[l]), std::max(range.high, high[l]), std::max(range.largest, largest[l])};
+    range = {std::min(range.low, low[l]), std::max(range.high, high[l]), 0, std::max(range.largest, largest[l])};
   }
+  range.sum = SumOfLanes(sum);
   return range;
 }
 

@@ -1,10 +1,12 @@
 // Quantised products by loops that any processor runs.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
 
 #include "cc/core/products/quantized_levels.h"
+#include "cc/core/products/quantized_outliers.h"
 #include "cc/core/products/quantized_rounding.h"
 
 namespace tf_booster {

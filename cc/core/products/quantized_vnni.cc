@@ -7,6 +7,7 @@
 
 #include "cc/core/base/target.h"
 #include "cc/core/products/quantized_levels.h"
+#include "cc/core/products/quantized_outliers.h"
 #include "cc/core/products/quantized_rounding.h"
 
 // gcc 12 takes the undefined vectors inside its own intrinsics for ours.
@@ -62,7 +63,7 @@ void Tile(const char* a, int64_t a_step, const char* weights, int64_t groups, in
 
 // As quantized_rows.h has them.
 struct Range {
-  float low, high;
+  float low, high, sum;
   uint32_t largest;
 };
 
@@ -70,17 +71,21 @@ inline __mmask16 First(int64_t n) { return static_cast<__mmask16>((1u << n) - 1)
 
 inline Range RangeOf(const float* x, int64_t k) {
   const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
-  __m512 low = _mm512_setzero_ps(), high = low;
+  __m512 low = _mm512_setzero_ps(), high = low, sum = low;
   __m512i largest = _mm512_setzero_si512();
   const auto add = [&](__m512 v) {
     low = _mm512_min_ps(v, low);  // The second, where one is NaN.
     high = _mm512_max_ps(v, high);
-    largest = _mm512_max_epu32(largest, _mm512_and_si512(_mm512_castps_si512(v), magnitude));
+    const __m512i bits = _mm512_and_si512(_mm512_castps_si512(v), magnitude);
+    sum = _mm512_add_ps(sum, _mm512_castsi512_ps(bits));
+    largest = _mm512_max_epu32(largest, bits);
   };
   int64_t i = 0;
   for (; i + 16 <= k; i += 16) add(_mm512_loadu_ps(x + i));
   if (i < k) add(_mm512_maskz_loadu_ps(First(k - i), x + i));
-  return {_mm512_reduce_min_ps(low), _mm512_reduce_max_ps(high), _mm512_reduce_max_epu32(largest)};
+  alignas(64) float lanes[16];
+  _mm512_store_ps(lanes, sum);
+  return {_mm512_reduce_min_ps(low), _mm512_reduce_max_ps(high), SumOfLanes(lanes), _mm512_reduce_max_epu32(largest)};
 }
 
 template <class Format>

@@ -1,0 +1,26 @@
+#include "cc/core/products/quantized_outliers.h"
+
+#include "cc/core/products/quantized_rounding.h"
+
+namespace tf_booster {
+
+bool FindOutliers(const float* x, int64_t k, Outliers* outliers) {
+  constexpr int kExponents = 256;
+  int64_t counts[kExponents] = {};
+  for (int64_t i = 0; i < k; ++i) ++counts[MagnitudeBits(x[i]) >> 23];
+  int top = kExponents - 1;
+  while (top > 0 && counts[top] == 0) --top;
+  int rest = top;  // The largest exponent that is none of an outlier's.
+  for (int64_t found = 0; rest > 0 && found + counts[rest] <= k / 32; --rest) found += counts[rest];
+  if (top - rest < 3) return false;
+  outliers->places.clear();
+  outliers->rest.assign(x, x + k);
+  for (int64_t i = 0; i < k; ++i) {
+    if (static_cast<int>(MagnitudeBits(x[i]) >> 23) <= rest) continue;
+    outliers->places.push_back(i);
+    outliers->rest[i] = 0;
+  }
+  return true;
+}
+
+}  // namespace tf_booster

@@ -1,0 +1,28 @@
+// The few elements of a row of activations that are so large that the others would be rounded away beside them: numbers
+// that the program did not normalise, beside embeddings. These elements are multiplied in float32.
+#ifndef TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_OUTLIERS_H_
+#define TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_OUTLIERS_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace tf_booster {
+
+struct Outliers {
+  std::vector<int64_t> places;
+  std::vector<float> rest;  // The row with zeros in these places.
+};
+
+// Whether a row may have any: its largest element is 32 times as large as the mean. A row whose elements are nine tenths
+// zeros, behind a Relu, is seldom like that.
+inline bool MayHaveOutliers(float largest, float sum, int64_t k) {
+  return largest > sum * (32.0f / static_cast<float>(k));
+}
+
+// Looks for outliers of the finite row x: at most k / 32 elements, all of them 4 to 16 times as large as any other (by
+// their exponents, which are three apart). False where there are none.
+bool FindOutliers(const float* x, int64_t k, Outliers* outliers);
+
+}  // namespace tf_booster
+
+#endif  // TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_OUTLIERS_H_
