@@ -57,12 +57,17 @@ class QuantizedProducts(Pass):
 
     def requires(self, view: GraphView) -> bool:
         """Whether the graph predicts, and has a product that something reads."""
-        return any(op.outputs[0].consumers() for op in view.ops("MatMul")) and not trains(features_of(view))
+        wanted = any(op.outputs[0].consumers() for op in view.ops("MatMul")) or view.functions_with("MatMul")
+        return bool(wanted) and not trains(features_of(view))
 
     def run(self, view: GraphView) -> PassResult:
         """Leaves products of two computed matrices, small ones, and those that are fetched, on a GPU, compiled by XLA or in control flow."""
         result = PassResult(self.name)
         units, result.skipped = self.units(view)
+        result.skipped += [
+            (node.name, f"it is in '{name}', a tf.function or control flow, into which the pass does not look")
+            for name, node in view.functions_with("MatMul").items()
+        ]
         for unit in units:
             self._replace(view, unit)
             result.changes.append(_told(unit, self._precision))
