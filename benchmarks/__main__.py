@@ -32,6 +32,7 @@ NAMES = (
     "embedding_pipeline",
     "pipeline_cost",
     "repeated_features",
+    "quantized_scoring",
     "parameter_servers",
     "file_to_batch",
     "input_pipelines",

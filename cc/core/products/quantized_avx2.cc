@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <vector>
 
 #include "cc/core/base/target.h"
 #include "cc/core/products/quantized_levels.h"

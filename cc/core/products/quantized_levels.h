@@ -3,9 +3,9 @@
 #define TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_LEVELS_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "cc/core/products/quantized_products.h"
+#include "cc/core/products/quantized_scratch.h"
 #include "cc/core/products/quantized_weights.h"
 
 namespace tf_booster {
@@ -25,20 +25,17 @@ struct PanelJob {
 struct QuantizedLoops {
   void (*pack)(QuantizedType type, const PanelJob& job);
   // Rows [begin, end).
-  void (*multiply)(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t begin, int64_t end);
+  void (*multiply)(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t begin, int64_t end,
+                   RowScratch& scratch);
 };
 
 extern const QuantizedLoops kScalarQuantized, kAvx2Quantized, kVnniQuantized;
 
 const QuantizedLoops& QuantizedLoopsOf(QuantizedLevel level);
 
-// In float32, in the order of k: elements of row `row` of the product, all of them or one column.
+// In float32, in the order of k: row `row` of the product, or its float_columns().
 void MultiplyFloatRow(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t row);
-void MultiplyFloatColumn(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t row, int64_t column);
-
-// Adds what the elements at `places` of a row make to all columns, one element after the other.
-void AddOutliers(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t row,
-                 const std::vector<int64_t>& places, float* columns);
+void MultiplyFloatColumns(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t row);
 
 }  // namespace tf_booster
 

@@ -1,7 +1,7 @@
 // Products of rows with packed weights. Included inside a level's namespace, behind what it has of its own:
 //
 //   kTileRows                       rows that are multiplied together
-//   Tile<Format, rows, vectors>()   sums of products of integers: quantized_tile_scalar.h says which
+//   Tile<Format, rows, vectors>()   sums of products of integers: quantized_scalar.cc says which
 //   RangeOf(), RoundRow<Format>()   quantized_rows.h
 //
 // 48 rows at a time are rounded, and stay in the first or second cache while one panel of weights after the other meets
@@ -9,45 +9,44 @@
 #ifndef TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_LOOPS_H_
 #define TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_LOOPS_H_
 
-constexpr int64_t kRowBlock = 48;
-
 // What a row was rounded with: element = scale * (integer - zero).
 struct RowFormat {
   float scale = 0;
   int32_t zero = 0;
 };
 
-// What a row is made: `to`, integers by `format`; with `outliers`, all but these; or in_float, and zeros.
-struct RowKind {
-  bool in_float = false, has_outliers = false;
-};
-
+// Row r of the block is row `row` of the product. False where it is to be multiplied in float32; what is rounded is
+// zeros then.
 template <class Format>
-RowKind QuantizeRow(const float* x, int64_t k, int64_t groups, char* to, RowFormat* format, Outliers* outliers) {
+bool QuantizeRow(const float* x, int64_t r, int64_t row, const QuantizedWeights& weights, RowScratch& scratch,
+                 RowFormat* format) {
+  const int64_t k = weights.k(), bytes = weights.groups() * 4;
+  char* const to = scratch.rounded(r);
   *format = {};
-  RowKind kind;
+  scratch.ResetBias(r);
   Range range = RangeOf(x, k);
   float largest;
   std::memcpy(&largest, &range.largest, sizeof(largest));
-  if (range.largest < kInfinityBits && MayHaveOutliers(largest, range.sum, k) && FindOutliers(x, k, outliers)) {
-    kind.has_outliers = true;
-    x = outliers->rest.data();
-    range = RangeOf(x, k);
+  if (range.largest < kInfinityBits && MayHaveOutliers(largest, range.sum, k)) {
+    const float* const rest = scratch.TakeOutliers(r, row);
+    if (rest != nullptr) {
+      x = rest;
+      range = RangeOf(x, k);
+    }
   }
   const float width = range.high - range.low;
   const bool finite = range.largest < kInfinityBits && width <= std::numeric_limits<float>::max();
   if (!finite || width < kSmallestRange) {
-    std::memset(to, 0, groups * 4);
-    kind.in_float = !finite || width != 0;
-    return kind;
+    std::memset(to, 0, bytes);
+    return finite && width == 0;
   }
   const float inverse = Format::kMaxInput / width;
   format->scale = width / Format::kMaxInput;
   format->zero = RoundToInt(-range.low * inverse);
   RoundRow<Format>(x, k, inverse, format->zero, to);
   const int64_t used = k * 4 / Format::kGroup;
-  std::memset(to + used, 0, groups * 4 - used);
-  return kind;
+  std::memset(to + used, 0, bytes - used);
+  return true;
 }
 
 template <class Format, int kVectors, int kRows = kTileRows>
@@ -132,47 +131,36 @@ void MultiplyTile(const QuantizedProduct& product, const QuantizedWeights& weigh
 }
 
 template <class Format>
-void MultiplyRows(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t begin, int64_t end) {
-  const int64_t k = weights.k(), n = weights.n(), step = weights.groups() * 4;
-  const std::vector<float> none(product.bias == nullptr ? n : 0);
-  const float* const bias = product.bias == nullptr ? none.data() : product.bias;
-  std::vector<char> rounded(std::min(kRowBlock, end - begin) * step + 1);
+void MultiplyRows(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t begin, int64_t end,
+                  RowScratch& scratch) {
   RowFormat formats[kRowBlock];
-  const float* biases[kRowBlock];
-  std::vector<float> own_biases[kRowBlock];
   bool in_float[kRowBlock];
-  Outliers outliers;
   for (int64_t first = begin; first < end; first += kRowBlock) {
     const int64_t rows = std::min(kRowBlock, end - first);
     for (int64_t r = 0; r < rows; ++r) {
-      const RowKind kind = QuantizeRow<Format>(product.a + (first + r) * k, k, weights.groups(),
-                                               rounded.data() + r * step, &formats[r], &outliers);
-      in_float[r] = kind.in_float;
-      biases[r] = bias;
-      if (!kind.has_outliers || kind.in_float) continue;
-      own_biases[r].assign(bias, bias + n);
-      AddOutliers(product, weights, first + r, outliers.places, own_biases[r].data());
-      biases[r] = own_biases[r].data();
+      const float* const x = product.a + (first + r) * weights.k();
+      in_float[r] = !QuantizeRow<Format>(x, r, first + r, weights, scratch, &formats[r]);
     }
-    for (int64_t panel = 0; panel * kPanel < n; ++panel) {
+    for (int64_t panel = 0; panel * kPanel < weights.n(); ++panel) {
       for (int64_t r = 0; r < rows; r += kTileRows) {
         MultiplyTile<Format>(product, weights, panel, first + r, std::min<int64_t>(kTileRows, rows - r),
-                             rounded.data() + r * step, formats + r, biases + r);
+                             scratch.rounded(r), formats + r, scratch.biases() + r);
       }
     }
     for (int64_t r = 0; r < rows; ++r) {
       if (in_float[r]) {
         MultiplyFloatRow(product, weights, first + r);
       } else {
-        for (const int64_t j : weights.float_columns()) MultiplyFloatColumn(product, weights, first + r, j);
+        MultiplyFloatColumns(product, weights, first + r);
       }
     }
   }
 }
 
-inline void Multiply(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t begin, int64_t end) {
-  if (weights.type() == QuantizedType::kInt8) return MultiplyRows<Int8Format>(product, weights, begin, end);
-  MultiplyRows<Int16Format>(product, weights, begin, end);
+inline void Multiply(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t begin, int64_t end,
+                     RowScratch& scratch) {
+  if (weights.type() == QuantizedType::kInt8) return MultiplyRows<Int8Format>(product, weights, begin, end, scratch);
+  MultiplyRows<Int16Format>(product, weights, begin, end, scratch);
 }
 
 #endif  // TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_LOOPS_H_

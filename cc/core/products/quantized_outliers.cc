@@ -4,7 +4,7 @@
 
 namespace tf_booster {
 
-bool FindOutliers(const float* x, int64_t k, Outliers* outliers) {
+bool FindOutliers(const float* x, int64_t k, std::vector<int64_t>* places) {
   constexpr int kExponents = 256;
   int64_t counts[kExponents] = {};
   for (int64_t i = 0; i < k; ++i) ++counts[MagnitudeBits(x[i]) >> 23];
@@ -13,12 +13,9 @@ bool FindOutliers(const float* x, int64_t k, Outliers* outliers) {
   int rest = top;  // The largest exponent that is none of an outlier's.
   for (int64_t found = 0; rest > 0 && found + counts[rest] <= k / 32; --rest) found += counts[rest];
   if (top - rest < 3) return false;
-  outliers->places.clear();
-  outliers->rest.assign(x, x + k);
+  places->clear();
   for (int64_t i = 0; i < k; ++i) {
-    if (static_cast<int>(MagnitudeBits(x[i]) >> 23) <= rest) continue;
-    outliers->places.push_back(i);
-    outliers->rest[i] = 0;
+    if (static_cast<int>(MagnitudeBits(x[i]) >> 23) > rest) places->push_back(i);
   }
   return true;
 }

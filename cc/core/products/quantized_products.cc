@@ -5,6 +5,7 @@
 
 #include "cc/core/base/cpu_features.h"
 #include "cc/core/products/quantized_levels.h"
+#include "cc/core/products/quantized_scratch.h"
 
 namespace tf_booster {
 namespace {
@@ -54,39 +55,29 @@ void MultiplyQuantized(const QuantizedProduct& product, const QuantizedWeights& 
   // 150 terms a ns are what VNNI makes of int8.
   const int64_t unit_ns = kUnit * (weights.k() * weights.n() / 150 + weights.k() + weights.n() / 2 + 20);
   pf.Run(units, unit_ns, [&](int64_t begin, int64_t end) {
-    QuantizedLoopsOf(level).multiply(product, weights, kUnit * begin, std::min(product.m, kUnit * end));
+    const int64_t first = kUnit * begin, last = std::min(product.m, kUnit * end);
+    RowScratch scratch(product, weights, last - first);
+    QuantizedLoopsOf(level).multiply(product, weights, first, last, scratch);
   });
 }
 
 void MultiplyFloatRow(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t row) {
-  const int64_t k = weights.k(), n = weights.n();
-  const float* const a = product.a + row * k;
+  const int64_t n = weights.n();
+  const float* const a = product.a + row * weights.k();
   float* const c = product.c + row * n;
-  if (weights.transposed()) {
-    for (int64_t j = 0; j < n; ++j) MultiplyFloatColumn(product, weights, row, j);
-    return;
-  }
   std::fill(c, c + n, 0.0f);
-  for (int64_t i = 0; i < k; ++i) {
-    const float* const b = weights.original() + i * n;
-    for (int64_t j = 0; j < n; ++j) c[j] += a[i] * b[j];
+  for (int64_t i = 0; i < weights.k(); ++i) {
+    for (int64_t j = 0; j < n; ++j) c[j] += a[i] * weights.at(i, j);
   }
   for (int64_t j = 0; j < n; ++j) c[j] = Finished(c[j], product, j);
 }
 
-void MultiplyFloatColumn(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t row,
-                         int64_t column) {
+void MultiplyFloatColumns(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t row) {
   const float* const a = product.a + row * weights.k();
-  float sum = 0;
-  for (int64_t i = 0; i < weights.k(); ++i) sum += a[i] * weights.at(i, column);
-  product.c[row * weights.n() + column] = Finished(sum, product, column);
-}
-
-void AddOutliers(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t row,
-                 const std::vector<int64_t>& places, float* columns) {
-  for (const int64_t i : places) {
-    const float a = product.a[row * weights.k() + i];
-    for (int64_t j = 0; j < weights.n(); ++j) columns[j] += a * weights.at(i, j);
+  for (const int64_t j : weights.float_columns()) {
+    float sum = 0;
+    for (int64_t i = 0; i < weights.k(); ++i) sum += a[i] * weights.at(i, j);
+    product.c[row * weights.n() + j] = Finished(sum, product, j);
   }
 }
 

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <vector>
 
 #include "cc/core/products/quantized_levels.h"
 #include "cc/core/products/quantized_outliers.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <vector>
 
 #include "cc/core/base/target.h"
 #include "cc/core/products/quantized_levels.h"
