@@ -41,19 +41,15 @@ def run(threads: int) -> Iterator[Result]:
 def layer(batch: int, threads: int) -> Result:
     """[batch, 512] times [512, 512] with bias and Relu; nothing else."""
     turns = {}
-    value = np.random.RandomState(0).standard_normal((batch, 512)).astype(np.float32)
     for contestant, precision in PRECISIONS.items():
-        with tf.Graph().as_default():
-            x = v1.placeholder(tf.float32, [None, 512])
-            made = _dense(x, 512, "layer")
-            tf.reduce_sum(made)  # Who reads the layer; not run.
-            pipelines.rewrite(x.graph, options.Options(scoring_precision=precision))
-            (read,) = [op for op in x.graph.get_operations() if op.type == "Sum"]
+        with tf.Graph().as_default() as graph:
+            x = v1.get_variable("x", [batch, 512], initializer=v1.random_normal_initializer(seed=1))
+            reader = tf.reduce_sum(_dense(x, 512, "layer"))  # Is not run.
+            pipelines.rewrite(graph, options.Options(scoring_precision=precision))
             session = sessions.initialized(threads)
-            call = session.make_callable(read.inputs[0].op, [x])
-        turns[contestant] = _turn(call, batch, [value])
-    rates = contest(turns, _steps(batch) * batch, seconds=2.0)
-    return Result("quantized_scoring", "layer", batch, "", threads, "M rows/s", rates, {})
+            turns[contestant] = _turn(session.make_callable(reader.op.inputs[0].op), batch, [])
+    rates = contest(turns, 1000 * _steps(batch) * batch, seconds=2.0)
+    return Result("quantized_scoring", "layer", batch, "", threads, "k rows/s", rates, {})
 
 
 def model(batch: int, threads: int, saved: str) -> Result:
@@ -71,8 +67,8 @@ def model(batch: int, threads: int, saved: str) -> Result:
         scores[contestant] = session.run(score, dict(zip(inputs, data)))
         call = session.make_callable(score, inputs)
         turns[contestant] = _turn(call, batch, [value[:batch] for value in data])
-    rates = contest(turns, _steps(batch) * batch, seconds=2.0)
-    return Result("quantized_scoring", "model", batch, "", threads, "M rows/s", rates, _facts(scores, clicks))
+    rates = contest(turns, 1000 * _steps(batch) * batch, seconds=2.0)
+    return Result("quantized_scoring", "model", batch, "", threads, "k rows/s", rates, _facts(scores, clicks))
 
 
 def _facts(scores: Dict[str, np.ndarray], clicks: np.ndarray) -> Dict[str, Any]:

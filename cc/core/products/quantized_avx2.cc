@@ -7,7 +7,6 @@
 
 #include "cc/core/base/target.h"
 #include "cc/core/products/quantized_levels.h"
-#include "cc/core/products/quantized_outliers.h"
 #include "cc/core/products/quantized_rounding.h"
 
 TFB_BEGIN_TARGET("avx2")
@@ -78,6 +77,8 @@ void Tile(const char* a, int64_t a_step, const char* weights, int64_t groups, in
 #include "cc/core/products/quantized_rows.h"
 
 #include "cc/core/products/quantized_pack.h"
+
+#include "cc/core/products/quantized_outliers.h"
 
 #include "cc/core/products/quantized_loops.h"
 

@@ -3,6 +3,7 @@
 //   kTileRows                       rows that are multiplied together
 //   Tile<Format, rows, vectors>()   sums of products of integers: quantized_scalar.cc says which
 //   RangeOf(), RoundRow<Format>()   quantized_rows.h
+//   TakeOutliers()                  quantized_outliers.h
 //
 // 48 rows at a time are rounded, and stay in the first or second cache while one panel of weights after the other meets
 // them; a panel of 64 columns stays in the second while the tiles of these rows go over it.
@@ -15,11 +16,9 @@ struct RowFormat {
   int32_t zero = 0;
 };
 
-// Row r of the block is row `row` of the product. False where it is to be multiplied in float32; what is rounded is
-// zeros then.
+// Row r of the block. False where it is to be multiplied in float32; what is rounded is zeros then.
 template <class Format>
-bool QuantizeRow(const float* x, int64_t r, int64_t row, const QuantizedWeights& weights, RowScratch& scratch,
-                 RowFormat* format) {
+bool QuantizeRow(const float* x, int64_t r, const QuantizedWeights& weights, RowScratch& scratch, RowFormat* format) {
   const int64_t k = weights.k(), bytes = weights.groups() * 4;
   char* const to = scratch.rounded(r);
   *format = {};
@@ -28,11 +27,8 @@ bool QuantizeRow(const float* x, int64_t r, int64_t row, const QuantizedWeights&
   float largest;
   std::memcpy(&largest, &range.largest, sizeof(largest));
   if (range.largest < kInfinityBits && MayHaveOutliers(largest, range.sum, k)) {
-    const float* const rest = scratch.TakeOutliers(r, row);
-    if (rest != nullptr) {
-      x = rest;
-      range = RangeOf(x, k);
-    }
+    x = TakeOutliers(x, r, range.largest, weights, scratch);
+    range = RangeOf(x, k);
   }
   const float width = range.high - range.low;
   const bool finite = range.largest < kInfinityBits && width <= std::numeric_limits<float>::max();
@@ -43,9 +39,7 @@ bool QuantizeRow(const float* x, int64_t r, int64_t row, const QuantizedWeights&
   const float inverse = Format::kMaxInput / width;
   format->scale = width / Format::kMaxInput;
   format->zero = RoundToInt(-range.low * inverse);
-  RoundRow<Format>(x, k, inverse, format->zero, to);
-  const int64_t used = k * 4 / Format::kGroup;
-  std::memset(to + used, 0, bytes - used);
+  RoundRow<Format>(x, k, inverse, format->zero, to);  // Behind the last element anything may be: its weights are 0.
   return true;
 }
 
@@ -139,7 +133,7 @@ void MultiplyRows(const QuantizedProduct& product, const QuantizedWeights& weigh
     const int64_t rows = std::min(kRowBlock, end - first);
     for (int64_t r = 0; r < rows; ++r) {
       const float* const x = product.a + (first + r) * weights.k();
-      in_float[r] = !QuantizeRow<Format>(x, r, first + r, weights, scratch, &formats[r]);
+      in_float[r] = !QuantizeRow<Format>(x, r, weights, scratch, &formats[r]);
     }
     for (int64_t panel = 0; panel * kPanel < weights.n(); ++panel) {
       for (int64_t r = 0; r < rows; r += kTileRows) {

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "cc/core/products/quantized_levels.h"
-#include "cc/core/products/quantized_outliers.h"
 #include "cc/core/products/quantized_rounding.h"
 
 namespace tf_booster {
@@ -42,6 +41,8 @@ void Tile(const char* a, int64_t a_step, const char* weights, int64_t groups, in
 #include "cc/core/products/quantized_rows.h"
 
 #include "cc/core/products/quantized_pack.h"
+
+#include "cc/core/products/quantized_outliers.h"
 
 #include "cc/core/products/quantized_loops.h"
 

@@ -14,31 +14,30 @@ constexpr int64_t kRowBlock = 48;  // Rows that are rounded before they are mult
 
 class RowScratch {
  public:
-  // For at most `rows` rows at a time. The product and the weights must outlive it.
+  // For at most `rows` rows of the product at a time. Its bias must outlive this.
   RowScratch(const QuantizedProduct& product, const QuantizedWeights& weights, int64_t rows);
   ~RowScratch();
 
   // Where row r of the block goes: groups() * 4 bytes.
   char* rounded(int64_t r) const { return rounded_ + r * step_; }
 
-  // Row r of the block, which is row `row` of the product, without its outliers, each of them multiplied in float32 and
-  // added to bias(r). Null where it has none; see quantized_outliers.h.
-  const float* TakeOutliers(int64_t r, int64_t row);
-
-  // For row r: all columns'. Those of the product, or zeros, unless there are outliers.
-  void ResetBias(int64_t r) { biases_[r] = shared_bias_; }
+  // For row r: all columns' biases. Those of the product, or zeros.
+  void ResetBias(int64_t r) { biases_[r] = shared_; }
   const float* const* biases() const { return biases_; }
+  // A copy of them in their place, which may be changed.
+  float* OwnBias(int64_t r);
+
+  // A row without its outliers, and where these were.
+  float* rest();
+  int64_t* places();
 
  private:
-  const QuantizedProduct& product_;
-  const QuantizedWeights& weights_;
-  const int64_t step_;
+  const int64_t k_, n_, step_;
   std::vector<char> memory_;
-  char* rounded_;
-  std::vector<float> zeros_, rest_;
-  const float* shared_bias_;
+  char* const rounded_;
+  std::vector<float> zeros_, rest_, own_;
+  const float* const shared_;
   std::vector<int64_t> places_;
-  std::vector<float> own_biases_[kRowBlock];
   const float* biases_[kRowBlock];
 };
 

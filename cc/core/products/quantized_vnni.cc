@@ -6,7 +6,6 @@
 
 #include "cc/core/base/target.h"
 #include "cc/core/products/quantized_levels.h"
-#include "cc/core/products/quantized_outliers.h"
 #include "cc/core/products/quantized_rounding.h"
 
 // gcc 12 takes the undefined vectors inside its own intrinsics for ours.
@@ -108,6 +107,8 @@ inline void RoundRow(const float* x, int64_t k, float inverse, int32_t zero, cha
 
 // In this order.
 #include "cc/core/products/quantized_pack.h"
+
+#include "cc/core/products/quantized_outliers.h"
 
 #include "cc/core/products/quantized_loops.h"
 

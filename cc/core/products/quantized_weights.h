@@ -51,6 +51,9 @@ class QuantizedWeights {
   // Element (i, j) as it was.
   float at(int64_t i, int64_t j) const { return transposed_ ? b_[j * k_ + i] : b_[i * n_ + j]; }
 
+  bool transposed() const { return transposed_; }
+  const float* original() const { return b_; }
+
   // Columns [kPanel * p, kPanel * (p + 1)), as far as there are any: for each group a vector of kGroup terms of each of
   // 16 columns, then the next 16.
   const char* panel(int64_t p) const { return data_.get() + p * kPanel * groups_ * 4; }
