@@ -71,7 +71,7 @@ BENCHMARKS: Dict[str, Description] = {
         what="model", distribution="batch",
     ),
     "quantized_scoring": Description(
-        "Quantised scoring", "Scores in int8 (ours) and int16 beside TensorFlow's in float32: a layer [512, 512], and a model of 26 fields with layers of 512, 512, 256 and 128.",
+        "Quantised scoring", "Scores in int8 (ours) and int16 beside float32, tf_booster's and TensorFlow's: a layer [512, 512], and a model of 26 fields with layers of 512, 512, 256 and 128.",
         what="what", dim="batch", facts=("int8 within 1 %", "int16 within 1 %", "int8 order", "int16 order", "AUC", "int8 AUC", "int16 AUC"),
     ),
     "parameter_servers": Description(

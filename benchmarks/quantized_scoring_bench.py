@@ -1,4 +1,4 @@
-"""Scores with the option scoring_precision, int8 and int16, beside plain TensorFlow: a layer alone, and a pre-ranking model, from one candidate to 4,096.
+"""Scores with the option scoring_precision, int8 and int16, beside float32 and plain TensorFlow: a layer alone, and a pre-ranking model, from one candidate to 4,096.
 
 The model is trained first, on clicks that depend on its ids; how far scores in integers are from those in float32, and what becomes of their order, is among
 the facts. Features come from memory.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -24,8 +24,7 @@ WIDTHS = (512, 512, 256, 128)
 BATCHES = (1, 32, 1000, 4096)
 ROWS_OF_A_TURN = 8192
 TRAINING, TRAINING_BATCH, SCORED = 300, 512, 20_000
-INT16 = "int16"
-PRECISIONS = {OURS: "int8", INT16: "int16", "TensorFlow": "float32"}
+PRECISIONS = {OURS: "int8", "int16": "int16", "float32": "float32", "TensorFlow": None}  # None: not rewritten.
 
 
 def run(threads: int) -> Iterator[Result]:
@@ -45,7 +44,7 @@ def layer(batch: int, threads: int) -> Result:
         with tf.Graph().as_default() as graph:
             x = v1.get_variable("x", [batch, 512], initializer=v1.random_normal_initializer(seed=1))
             reader = tf.reduce_sum(_dense(x, 512, "layer"))  # Is not run.
-            pipelines.rewrite(graph, options.Options(scoring_precision=precision))
+            _rewrite(graph, precision)
             session = sessions.initialized(threads)
             turns[contestant] = _turn(session.make_callable(reader.op.inputs[0].op), batch, [])
     rates = contest(turns, 1000 * _steps(batch) * batch, seconds=2.0)
@@ -61,7 +60,7 @@ def model(batch: int, threads: int, saved: str) -> Result:
             inputs, logits = _model()
             score = tf.sigmoid(logits)
             saver = v1.train.Saver(v1.trainable_variables())
-            pipelines.rewrite(graph, options.Options(scoring_precision=precision))
+            _rewrite(graph, precision)
             session = sessions.initialized(threads)
             saver.restore(session, saved)
         scores[contestant] = session.run(score, dict(zip(inputs, data)))
@@ -69,6 +68,11 @@ def model(batch: int, threads: int, saved: str) -> Result:
         turns[contestant] = _turn(call, batch, [value[:batch] for value in data])
     rates = contest(turns, 1000 * _steps(batch) * batch, seconds=2.0)
     return Result("quantized_scoring", "model", batch, "", threads, "k rows/s", rates, _facts(scores, clicks))
+
+
+def _rewrite(graph: tf.Graph, precision: Optional[str]) -> None:
+    if precision is not None:
+        pipelines.rewrite(graph, options.Options(scoring_precision=precision))
 
 
 def _facts(scores: Dict[str, np.ndarray], clicks: np.ndarray) -> Dict[str, Any]:

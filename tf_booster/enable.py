@@ -52,7 +52,9 @@ def enable_gpu_booster(**options: Any) -> None:
     device_prefetch.set_wanted(wanted.prefetch_to_device)
     rank_input.set_wanted(wanted.shard_input)
     named_features.set_wanted(wanted.repeated_features)
-    quantized_products.set_wanted("float32" if "quantized_products" in wanted.disable_passes else wanted.scoring_precision)
+    quantized_products.set_wanted(
+        "float32" if "quantized_products" in wanted.disable_passes else wanted.scoring_precision
+    )
     evaluation.set_reduction(wanted.gradient_reduction)
     eager_datasets.set_wanted(wanted.fast_parser is not False and "input_pipeline" not in wanted.disable_passes)
 

@@ -37,7 +37,9 @@ def changes(p: Any) -> List[str]:
             f"its sums come in another order than TensorFlow's, with other last bits; disable_passes=['{p.name}'] keeps TensorFlow's"
         )
     if p.other_numbers:
-        lines.append(f"other numbers than TensorFlow's: {p.other_numbers}; disable_passes=['{p.name}'] keeps TensorFlow's")
+        lines.append(
+            f"other numbers than TensorFlow's: {p.other_numbers}; disable_passes=['{p.name}'] keeps TensorFlow's"
+        )
     return lines
 
 

@@ -197,7 +197,9 @@ def test_an_op_of_before_can_be_fetched_by_name():
 
 
 def _in_cond(x):
-    return v1.cond(tf.reduce_sum(x) > -1e30, lambda: tf.matmul(x, weights("w", [INPUTS, 64])), lambda: tf.zeros([1, 64]))
+    return v1.cond(
+        tf.reduce_sum(x) > -1e30, lambda: tf.matmul(x, weights("w", [INPUTS, 64])), lambda: tf.zeros([1, 64])
+    )
 
 
 REFUSALS = {
@@ -256,7 +258,9 @@ def test_what_xla_compiles_is_left():
 
 def test_on_a_gpu_it_stays_in_float32(monkeypatch):
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind=None: ["one"])
-    monkeypatch.setattr(_compat, "_gpu_kernels", lambda op: () if op.startswith("TfBooster") else (_compat.GpuKernel((), frozenset()),))
+    monkeypatch.setattr(
+        _compat, "_gpu_kernels", lambda op: () if op.startswith("TfBooster") else (_compat.GpuKernel((), frozenset()),)
+    )
     for device, reason in (("", "it runs on a GPU, for which there is no kernel in integers"), ("/cpu:0", None)):
         with tf.Graph().as_default() as graph, tf.device(device):
             tf.reduce_sum(dense(v1.placeholder(tf.float32, [None, INPUTS]), 64, "first"))

@@ -26,7 +26,10 @@ from tf_booster.passes.swallowed import swallowed
 FEWEST_INPUTS, FEWEST_OUTPUTS = 64, 16
 
 _MADE = "TfBoosterQuantizedMatMul"
-_BITS = {"int8": "weights by column and activations by row in 8 bits", "int16": "weights by column and activations by row in 12 of 16 bits"}
+_BITS = {
+    "int8": "weights by column and activations by row in 8 bits",
+    "int16": "weights by column and activations by row in 12 of 16 bits",
+}
 _KEPT = ("VarHandleOp", "Const")  # What nothing writes to in place while it is held.
 _wanted = "float32"
 
@@ -75,7 +78,9 @@ class QuantizedProducts(Pass):
         if units:
             result.other_numbers = f"{self._precision}, {_BITS[self._precision]}"
             if _level() != "avx512-vnni":
-                result.changes.append(f"this processor has no AVX-512 VNNI: in {self._precision} they take as long as in float32 here")
+                result.changes.append(
+                    f"this processor has no AVX-512 VNNI: in {self._precision} they take as long as in float32 here"
+                )
         return result
 
     def ensures(self, view: GraphView) -> None:
@@ -169,7 +174,11 @@ def _told(unit: Unit, precision: str) -> str:
     inputs, outputs = ops[0].inputs[1].shape.as_list()[:: -1 if ops[0].get_attr("transpose_b") else 1]
     parts = ["its Relu" if op.type == "Relu" else "its bias" for op in ops[1:]]
     origin = _origin(ops[0].inputs[1])
-    at_each = "" if origin.type in _KEPT else "; its weights are rounded at each step, because a reference Variable is written in place"
+    at_each = (
+        ""
+        if origin.type in _KEPT
+        else "; its weights are rounded at each step, because a reference Variable is written in place"
+    )
     return f"'{ops[0].name}' [{inputs}, {outputs}] in {precision}{', with ' + ' and '.join(parts) if parts else ''}{at_each}"
 
 

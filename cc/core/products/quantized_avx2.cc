@@ -40,10 +40,9 @@ void Columns(const char* a, int64_t a_step, const char* weights, int64_t weights
   for (int64_t g = 0; g < groups; ++g, a += 4, weights += weights_step) {
     const __m256i low = Load(weights), high = Load(weights + 32);
     if constexpr (Format::kGroup == 4) {
-      const __m256i words[4] = {_mm256_cvtepi8_epi16(_mm256_castsi256_si128(low)),
-                                _mm256_cvtepi8_epi16(_mm256_extracti128_si256(low, 1)),
-                                _mm256_cvtepi8_epi16(_mm256_castsi256_si128(high)),
-                                _mm256_cvtepi8_epi16(_mm256_extracti128_si256(high, 1))};
+      const __m256i words[4] = {
+          _mm256_cvtepi8_epi16(_mm256_castsi256_si128(low)), _mm256_cvtepi8_epi16(_mm256_extracti128_si256(low, 1)),
+          _mm256_cvtepi8_epi16(_mm256_castsi256_si128(high)), _mm256_cvtepi8_epi16(_mm256_extracti128_si256(high, 1))};
       for (int r = 0; r < kRows; ++r) AddBytes(a + r * a_step, words, sums[r]);
     } else {
       for (int r = 0; r < kRows; ++r) {

@@ -16,8 +16,8 @@ struct PanelJob {
   int64_t step, k, columns;  // columns: of the panel, at most kPanel.
   int64_t vectors;           // Of the panel.
   char* data;
-  float* scales;   // [vectors * 16]
-  int32_t* sums;   // [vectors * 16] of the first block; `sums_step` to the next block's.
+  float* scales;  // [vectors * 16]
+  int32_t* sums;  // [vectors * 16] of the first block; `sums_step` to the next block's.
   int64_t sums_step;
   bool* is_float;  // [vectors * 16]
 };

@@ -69,10 +69,14 @@ struct Ending {
 
 // One block of terms.
 inline void PutRow(const int32_t* sums, RowFormat row, const Ending& e, int64_t columns, float* c) {
-  for (int64_t j = 0; j < columns; ++j) {
-    const float sum = static_cast<float>(sums[j] - row.zero * e.column_sums[j]);
-    const float value = sum * row.scale * e.scales[j] + e.bias[j];
+  const auto put = [&](int64_t j, int32_t sum) __attribute__((always_inline)) {
+    const float value = static_cast<float>(sum) * row.scale * e.scales[j] + e.bias[j];
     c[j] = e.floor > value ? e.floor : value;
+  };
+  if (row.zero == 0) {  // Behind a Relu.
+    for (int64_t j = 0; j < columns; ++j) put(j, sums[j]);
+  } else {
+    for (int64_t j = 0; j < columns; ++j) put(j, sums[j] - row.zero * e.column_sums[j]);
   }
 }
 

@@ -4,8 +4,8 @@
 #ifndef TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_OUTLIERS_H_
 #define TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_OUTLIERS_H_
 
-// Whether a row may have any: its largest element is 32 times as large as the mean. A row whose elements are nine tenths
-// zeros, behind a Relu, is seldom like that.
+// Whether a row may have any: its largest element is 32 times as large as the mean. A row whose elements are nine
+// tenths zeros, behind a Relu, is seldom like that.
 inline bool MayHaveOutliers(float largest, float sum, int64_t k) {
   return largest > sum * (32.0f / static_cast<float>(k));
 }

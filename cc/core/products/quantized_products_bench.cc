@@ -31,7 +31,8 @@ void Run(int64_t m, int64_t k, int64_t n, int rounds) {
   for (const QuantizedType type : {QuantizedType::kInt8, QuantizedType::kInt16}) {
     for (const QuantizedLevel level : RunnableQuantizedLevels()) {
       if (level == QuantizedLevel::kScalar && m * k * n > 10000000) continue;
-      const std::string name = std::string(type == QuantizedType::kInt8 ? "int8" : "int16") + ", " + QuantizedLevelName(level);
+      const std::string name =
+          std::string(type == QuantizedType::kInt8 ? "int8" : "int16") + ", " + QuantizedLevelName(level);
       bodies.emplace_back("weights, " + name,
                           [&, type, level] { QuantizedWeights(type, b.data(), k, n, false, serial, level); });
       const auto weights = std::make_shared<QuantizedWeights>(type, b.data(), k, n, false, serial, level);

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kTileRows = 1;
 
-// sums[r * kPanel + j]: of row r of the activations, `a_step` bytes from one to the next, with column j of kVectors * 16.
+// sums[r * kPanel + j]: of row r of the activations, `a_step` bytes from one to the next, with column j of kVectors
+// * 16.
 template <class Format, int kRows, int kVectors>
 void Tile(const char* a, int64_t a_step, const char* weights, int64_t groups, int32_t* sums) {
   constexpr int64_t kColumns = kVectors * kQuantizedLanes, kGroup = Format::kGroup;

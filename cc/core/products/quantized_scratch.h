@@ -1,5 +1,5 @@
-// What rows of activations are made of while they are multiplied. Its functions are compiled for any processor: what the
-// loops of a level instantiate themselves could be the copy that the linker keeps for everyone.
+// What rows of activations are made of while they are multiplied. Its functions are compiled for any processor: what
+// the loops of a level instantiate themselves could be the copy that the linker keeps for everyone.
 #ifndef TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_SCRATCH_H_
 #define TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_SCRATCH_H_
 

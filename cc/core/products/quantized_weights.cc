@@ -40,7 +40,8 @@ QuantizedWeights::QuantizedWeights(QuantizedType type, const float* b, int64_t k
   pf.Run((n + kPanel - 1) / kPanel, kPanel * k / 2, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       const int64_t first = p * kPanel;
-      PanelJob job = {matrix + first, n, k, std::min(kPanel, n - first), std::min(kPanelVectors, vectors_ - p * kPanelVectors)};
+      PanelJob job = {matrix + first, n, k, std::min(kPanel, n - first),
+                      std::min(kPanelVectors, vectors_ - p * kPanelVectors)};
       job.data = data_.get() + first * groups_ * 4;
       job.scales = scales_.data() + first;
       job.sums = sums_.data() + first;

@@ -1,7 +1,7 @@
 // A matrix of weights rounded to integers of 8 or 16 bits, in the order in which processors multiply them.
 //
-// Each column has a scale of its own, its largest absolute value over kMaxWeight, and is symmetric: 0 is 0. 16 bits hold
-// 12: so many products fit a sum of 32 bits that it is added up as float32 once in 256 terms.
+// Each column has a scale of its own, its largest absolute value over kMaxWeight, and is symmetric: 0 is 0. 16 bits
+// hold 12: so many products fit a sum of 32 bits that it is added up as float32 once in 256 terms.
 #ifndef TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_WEIGHTS_H_
 #define TF_BOOSTER_CC_CORE_PRODUCTS_QUANTIZED_WEIGHTS_H_
 
