@@ -1,7 +1,7 @@
 """The pass that has products with weights computed in integers where the graph predicts. docs/design/quantized_scoring.md tells more.
 
-A ranking model scores a thousand candidates by a few layers of some hundred columns, which is what its predictions cost. In 8 bits that is a third of the time,
-in 16 a half. Scores are other numbers than in float32, so an option asks for it.
+A ranking model scores a thousand candidates by a few layers of some hundred columns, which is what its predictions cost. In int8 that is a third of the time,
+in int16 a half. Scores are other numbers than in float32, so an option asks for it.
 """
 
 from __future__ import annotations
