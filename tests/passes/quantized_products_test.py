@@ -120,7 +120,9 @@ def test_other_forms_of_layers():
     graph, out, result = run(_other_forms)
     assert counts(graph, out)["TfBoosterQuantizedMatMul"] == 3 and counts(graph, out)["MatMul"] == 0
     assert [change.split("] in int8")[1] for change in result.changes[:3]] == [", with its bias", ", with its Relu", ", with its bias"]  # fmt: skip
-    assert result.skipped == []
+    assert result.changes[0] == "'MatMul' [70, 64] in int8, with its bias" and result.skipped == []
+    made = [op for op in graph.get_operations() if op.type == "TfBoosterQuantizedMatMul"]
+    assert GraphView(graph).originals(made[1]) == ["MatMul_1", "Relu"]
 
 
 def kept(graph):
@@ -133,6 +135,19 @@ def test_weights_are_kept_but_of_reference_variables():
     assert all("at each step, because a reference Variable is written in place" in line for line in result.changes[:2])
     graph, _, _ = run(tower)
     assert kept(graph) == [True, True]
+
+
+def test_partitions_are_joined_and_rounded_at_each_step():
+    def build(x):
+        with v1.variable_scope("parts", partitioner=tf.compat.v1.fixed_size_partitioner(3), use_resource=True):
+            kernel = v1.get_variable(
+                "kernel", [INPUTS, 64], initializer=v1.random_uniform_initializer(-0.2, 0.2, seed=1)
+            )
+        return tf.nn.tanh(tf.matmul(x, kernel))
+
+    graph, out, result = run(build)
+    assert counts(graph, out)["MatMul"] == 0 and kept(graph) == [False]
+    assert result.changes[0].endswith("because their partitions are joined at each step")
 
 
 def test_weights_that_change_between_runs():
@@ -181,6 +196,19 @@ def test_what_is_fetched_goes_on_under_its_name_with_the_same_numbers():
         assert counts(graph, vector)["TfBoosterQuantizedMatMul"] == 1
 
 
+def test_what_only_an_export_gives_out_goes_on_too():
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [None, INPUTS])
+        vector = dense(x, 64, "first")
+        score = {"score": tf.reduce_sum(vector, 1)}
+        outputs = {"vectors": tf.estimator.export.PredictOutput({"vector": vector})}
+        spec = tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.PREDICT, score, export_outputs=outputs)
+        noted.note_spec(graph, spec)
+        named_features.note_spec(graph, {"x": x}, spec)
+        assert rewrite(graph).changes[0].endswith("in int8, with its bias")
+        assert counts(graph, vector)["TfBoosterQuantizedMatMul"] == 1
+
+
 def test_an_op_of_before_can_be_fetched_by_name():
     with tf.Graph().as_default() as graph, v1.Session() as session:
         x = v1.placeholder(tf.float32, [None, INPUTS])
@@ -205,9 +233,11 @@ def _in_cond(x):
 REFUSALS = {
     "float64": (lambda x: tf.matmul(tf.cast(x, tf.float64), weights("w", [INPUTS, 64], tf.float64)), "it is float64"),
     "two computed": (lambda x: tf.matmul(x, tf.sin(x), transpose_b=True), "its second matrix is no weights: it is computed, by a Sin"),
+    "joined values": (lambda x: tf.matmul(x, tf.concat([weights("w", [INPUTS - 1, 64]), x[:1, :64]], 0)), "it is computed, by a ConcatV2"),
     "computed weights": (lambda x: tf.matmul(x, 2.0 * weights("w", [INPUTS, 64])), "it is computed, by a Mul"),
     "transposed": (lambda x: tf.matmul(weights("v", [64, 64]), weights("w", [64, 64]), transpose_a=True) + x[0, 0], "its first matrix is transposed"),
     "few outputs": (lambda x: tf.matmul(x, weights("w", [INPUTS, 15])), r"its weights are \[70, 15\]"),
+    "few outputs, transposed": (lambda x: tf.matmul(x, weights("w", [15, INPUTS]), transpose_b=True), r"its weights are \[70, 15\]"),
     "few inputs": (lambda x: tf.matmul(x[:, :63], weights("w", [63, 64])), r"its weights are \[63, 64\]"),
     "unknown": (lambda x: tf.matmul(x, v1.get_variable("w", initializer=v1.placeholder_with_default(np.ones((INPUTS, 64), np.float32), [None, 64]), validate_shape=False, use_resource=True)), "the shape .* of its weights is not known"),
     "cond": (_in_cond, "is inside a tf.cond or a tf.while_loop|is computed, by a Switch"),
@@ -293,8 +323,9 @@ def test_what_waits_for_a_layer_and_what_a_layer_waits_for():
     with tf.Graph().as_default() as graph, v1.Session() as session:
         x = v1.placeholder(tf.float32, [None, INPUTS])
         check = v1.debugging.assert_less(tf.reduce_max(x), 10.0)
+        kernel = weights("w", [INPUTS, 64]).read_value()
         with tf.control_dependencies([check]):
-            product = tf.matmul(x, weights("w", [INPUTS, 64]))
+            product = tf.matmul(x, kernel)
         relu = tf.nn.relu(product)
         with tf.control_dependencies([relu]):
             out = tf.reduce_sum(relu) + 1.0
@@ -304,6 +335,16 @@ def test_what_waits_for_a_layer_and_what_a_layer_waits_for():
         session.run(out, {x: np.ones((2, INPUTS), np.float32)})
         with pytest.raises(tf.errors.InvalidArgumentError, match="assertion failed"):
             session.run(out, {x: np.full((2, INPUTS), 11, np.float32)})
+
+
+def test_who_reads_the_shape_of_a_product_does_not_have_it_computed():
+    def build(x):
+        product = tf.matmul(x, weights("w", [INPUTS, 64]))
+        rows = tf.shape(product)[0]
+        return tf.nn.bias_add(product, weights("b", [64])) * tf.cast(rows, tf.float32)
+
+    graph, out, result = run(build)
+    assert counts(graph, out)["MatMul"] == 0 and result.changes[0].endswith("with its bias")
 
 
 def test_a_rewritten_graph_is_frozen_as_it_was():

@@ -4,7 +4,9 @@
 """
 
 import pytest
-from random_estimators import check, check_repeated, draw
+from random_estimators import check, check_in_integers, check_repeated, draw
+
+from tf_booster.passes import quantized_products
 
 
 @pytest.mark.seeds(2, 5, 13, 28, 1011)
@@ -18,3 +20,13 @@ def test_predictions_with_repeated_features(seed):
     """In the first one an op of the rest waits for what is expanded, and an op of the region for that."""
     print(draw(seed))
     check_repeated(seed)
+
+
+@pytest.mark.seeds(1, 4, 8)
+def test_predictions_in_integers(seed, monkeypatch):
+    """Of layers of any size: those of these models are small. The last one has partitions."""
+    monkeypatch.setattr(quantized_products, "FEWEST_INPUTS", 1)
+    monkeypatch.setattr(quantized_products, "FEWEST_OUTPUTS", 1)
+    print(draw(seed))
+    report = check_in_integers(seed)
+    assert next(p for p in report["passes"] if p["name"] == "quantized_products")["modified"]

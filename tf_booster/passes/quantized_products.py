@@ -30,7 +30,13 @@ _BITS = {
     "int8": "weights by column and activations by row in 8 bits",
     "int16": "weights by column and activations by row in 12 of 16 bits",
 }
-_KEPT = ("VarHandleOp", "Const")  # What nothing writes to in place while it is held.
+# Why weights are rounded at each step. Others are kept while their tensor is the same one: nothing writes to it in place while it is held.
+_NOT_KEPT = {
+    "VariableV2": "a reference Variable is written in place",
+    "Variable": "a reference Variable is written in place",
+    "ConcatV2": "their partitions are joined at each step",
+}
+_WEIGHTS = ("VarHandleOp", "Const", *_NOT_KEPT)
 _wanted = "float32"
 
 
@@ -117,7 +123,7 @@ class QuantizedProducts(Pass):
                 transpose_b=product.get_attr("transpose_b"),
                 relu=last.type == "Relu",
                 precision=self._precision,
-                keep_weights=_origin(weights).type in _KEPT,
+                keep_weights=_origin(weights).type not in _NOT_KEPT,
                 name="tf_booster/quantized_product",
             )
         for op in unit.ops[:-1]:
@@ -136,7 +142,7 @@ def _why_not(view: GraphView, op: tf.Operation, fetched: Set[str]) -> str:
     if op.get_attr("transpose_a"):
         return "its first matrix is transposed, so that its rows are no examples"
     origin = _origin(weights)
-    if origin.type not in ("VarHandleOp", "VariableV2", "Variable", "Const"):
+    if origin.type not in _WEIGHTS or (origin.type == "ConcatV2" and not _joins_partitions(origin)):
         return f"its second matrix is no weights: it is computed, by a {origin.type}"
     if not weights.shape.is_fully_defined():
         return f"the shape {weights.shape} of its weights is not known when the graph is built"
@@ -158,6 +164,11 @@ def _origin(weights: tf.Tensor) -> tf.Operation:
     return op.inputs[0].op if op.type == "ReadVariableOp" else op
 
 
+def _joins_partitions(join: tf.Operation) -> bool:
+    """Whether `join` makes one value of the partitions of a Variable."""
+    return all(_origin(part).type in ("VarHandleOp", "VariableV2", "Variable") for part in list(join.inputs)[:-1])
+
+
 def _layer(op: tf.Operation, fetched: Set[str]) -> Tuple[tf.Operation, ...]:
     """The product `op`, and what follows it up to an op that is fetched, which has to go on under its own name."""
     ops = [op]
@@ -173,13 +184,10 @@ def _told(unit: Unit, precision: str) -> str:
     ops = unit.ops
     inputs, outputs = ops[0].inputs[1].shape.as_list()[:: -1 if ops[0].get_attr("transpose_b") else 1]
     parts = ["its Relu" if op.type == "Relu" else "its bias" for op in ops[1:]]
-    origin = _origin(ops[0].inputs[1])
-    at_each = (
-        ""
-        if origin.type in _KEPT
-        else "; its weights are rounded at each step, because a reference Variable is written in place"
-    )
-    return f"'{ops[0].name}' [{inputs}, {outputs}] in {precision}{', with ' + ' and '.join(parts) if parts else ''}{at_each}"
+    because = _NOT_KEPT.get(_origin(ops[0].inputs[1]).type)
+    with_parts = f", with {' and '.join(parts)}" if parts else ""
+    at_each = f"; its weights are rounded at each step, because {because}" if because else ""
+    return f"'{ops[0].name}' [{inputs}, {outputs}] in {precision}{with_parts}{at_each}"
 
 
 def _level() -> str:
