@@ -10,8 +10,9 @@ inline bool MayHaveOutliers(float largest, float sum, int64_t k) {
   return largest > sum * (32.0f / static_cast<float>(k));
 }
 
-// The bits that the outliers of the finite row x have at least: at most k / 32 elements, by their exponents at least
-// three above the largest other one, which is 4 to 16 times. 0 where there are none. largest: of all, which is not 0.
+// The bits that the outliers of the finite row x have at least: at most k / 32 elements. Their largest is by its
+// exponent at least three above the largest element that stays, which is 4 to 16 times. 0 where there are none.
+// largest: the bits of the largest of all, which is not 0.
 inline uint32_t OutliersFrom(const float* x, int64_t k, uint32_t largest) {
   uint32_t from = (largest >> 23) << 23, found = 0;
   while (from > 0) {
