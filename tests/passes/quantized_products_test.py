@@ -209,6 +209,18 @@ def test_what_only_an_export_gives_out_goes_on_too():
         assert counts(graph, vector)["TfBoosterQuantizedMatMul"] == 1
 
 
+def test_a_layer_that_nobody_reads_is_left():
+    """As a head of a model that predictions do not have."""
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [None, INPUTS])
+        dense(x, 64, "unread")
+        spec = tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.PREDICT, {"score": tf.reduce_sum(dense(x, 64, "read"), 1)})
+        noted.note_spec(graph, spec)
+        named_features.note_spec(graph, {"x": x}, spec)
+        result = rewrite(graph)
+    assert [change.split("'")[1] for change in result.changes] == ["read/MatMul"] and result.skipped == []
+
+
 def test_an_op_of_before_can_be_fetched_by_name():
     with tf.Graph().as_default() as graph, v1.Session() as session:
         x = v1.placeholder(tf.float32, [None, INPUTS])

@@ -99,13 +99,14 @@ class QuantizedProducts(Pass):
         found: List[Unit] = []
         skipped: List[Tuple[str, str]] = []
         for op in view.ops("MatMul"):
-            if view.is_superseded(op) or not op.outputs[0].consumers():
+            layer = _layer(op, fetched)
+            if view.is_superseded(op) or not layer[-1].outputs[0].consumers():
                 continue
             reason = _why_not(view, op, fetched)
             if reason:
                 skipped.append((op.name, reason))
             else:
-                found.append(Unit(_layer(op, fetched), op.name))
+                found.append(Unit(layer, op.name))
         groups, refused = merge_groups(view, found)
         skipped += [(unit.ops[0].name, reason) for unit, reason in refused]
         return [unit for group in groups for unit in group], skipped
