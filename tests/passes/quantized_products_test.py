@@ -214,7 +214,9 @@ def test_a_layer_that_nobody_reads_is_left():
     with tf.Graph().as_default() as graph:
         x = v1.placeholder(tf.float32, [None, INPUTS])
         dense(x, 64, "unread")
-        spec = tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.PREDICT, {"score": tf.reduce_sum(dense(x, 64, "read"), 1)})
+        spec = tf.estimator.EstimatorSpec(
+            tf.estimator.ModeKeys.PREDICT, {"score": tf.reduce_sum(dense(x, 64, "read"), 1)}
+        )
         noted.note_spec(graph, spec)
         named_features.note_spec(graph, {"x": x}, spec)
         result = rewrite(graph)
