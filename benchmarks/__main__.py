@@ -33,6 +33,7 @@ NAMES = (
     "pipeline_cost",
     "repeated_features",
     "xla_padding",
+    "quantized_scoring",
     "parameter_servers",
     "file_to_batch",
     "input_pipelines",

@@ -74,6 +74,10 @@ BENCHMARKS: Dict[str, Description] = {
         "XLA with padded rows", "Predictions of batches of any size, with xla=\"padded\", without it, and plain TensorFlow.",
         what="model", distribution="batch", facts=("clusters",),
     ),
+    "quantized_scoring": Description(
+        "Quantised scoring", "Scores in int8 (ours) and int16 beside float32, tf_booster's and TensorFlow's: a layer [512, 512], and a model of 26 fields with layers of 512, 512, 256 and 128.",
+        what="what", dim="batch", facts=("int8 within 1 %", "int16 within 1 %", "int8 order", "int16 order", "AUC", "int8 AUC", "int16 AUC"),
+    ),
     "parameter_servers": Description(
         "Parameter servers", "Training with 26 tables on two parameter servers: what a step moves between the processes, and its rate.",
         what="what", dim="batch", distribution="ids", facts=("KB tf_booster", "KB without", "KB TensorFlow", "tensors tf_booster", "tensors without", "tensors TensorFlow"),

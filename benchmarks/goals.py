@@ -68,6 +68,7 @@ GOALS: Tuple[Goal, ...] = (
     Goal("end_to_end", "TFRA", 3, threads=2),
     Goal("table_exchange", "an hvd.alltoall a table", 5, threads=2),  # Two ranks: with one thread they share a core.
     Goal("table_exchange", "the same bytes", 1 / 1.3, threads=2),
+    Goal("quantized_scoring", "TensorFlow", 2, what=("layer",), dims=(1000,)),
     Goal("pipeline_cost", "off", at_most=2),
     Goal("pipeline_cost", "off", at_most=2, threads=2),
 )

@@ -10,7 +10,7 @@ from tf_booster import _native, log, parsing
 from tf_booster import options as _options
 from tf_booster.estimator import device_prefetch, patches, sessions
 from tf_booster.parallel import agreement, evaluation, host_ranks, rank_input, ranks, shared_graphs, watchdog
-from tf_booster.passes import eager_datasets, named_features, pipelines, servers, table_placement
+from tf_booster.passes import eager_datasets, named_features, pipelines, quantized_products, servers, table_placement
 from tf_booster.report import Report
 
 _enabled: Optional[_options.Options] = None
@@ -52,6 +52,9 @@ def enable_gpu_booster(**options: Any) -> None:
     device_prefetch.set_wanted(wanted.prefetch_to_device)
     rank_input.set_wanted(wanted.shard_input)
     named_features.set_wanted(wanted.repeated_features, any_graph=wanted.xla == "padded")
+    quantized_products.set_wanted(
+        "float32" if "quantized_products" in wanted.disable_passes else wanted.scoring_precision
+    )
     evaluation.set_reduction(wanted.gradient_reduction)
     eager_datasets.set_wanted(wanted.fast_parser is not False and "input_pipeline" not in wanted.disable_passes)
 

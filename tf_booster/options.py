@@ -34,6 +34,7 @@ class Options:
     watchdog: float = 30
     watchdog_abort: float = 0
     repeated_features: Tuple[str, ...] = ()
+    scoring_precision: str = "float32"
     disable_passes: Tuple[str, ...] = ()
 
 
@@ -48,6 +49,7 @@ PASSES = (
     "variable_updates",
     "server_lookups",
     "unique",
+    "quantized_products",
     "xla_padding",
     "xla",
     "small_matmuls",
@@ -125,6 +127,7 @@ _RULES: Dict[str, _Rule] = {
     "watchdog": _Rule(kind=_is_seconds, wanted="seconds, 0 for none"),
     "watchdog_abort": _Rule(kind=_is_seconds, wanted="seconds, 0 for never"),
     "repeated_features": _Rule(kind=_is_names, wanted="a list of names of features"),
+    "scoring_precision": _Rule(("float32", "int16", "int8")),
     "disable_passes": _Rule(kind=_is_passes, wanted=f"a list of names out of {', '.join(map(repr, PASSES))}"),
 }
 

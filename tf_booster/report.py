@@ -70,6 +70,7 @@ class Report:
                     "skipped": [{"node": node, "reason": reason} for node, reason in p.skipped],
                     "note": p.note,
                     "other_bits": p.other_bits,
+                    "other_numbers": p.other_numbers,
                 }
                 for p in self.passes
             ],

@@ -36,6 +36,10 @@ def changes(p: Any) -> List[str]:
         lines.append(
             f"its sums come in another order than TensorFlow's, with other last bits; disable_passes=['{p.name}'] keeps TensorFlow's"
         )
+    if p.other_numbers:
+        lines.append(
+            f"other numbers than TensorFlow's: {p.other_numbers}; disable_passes=['{p.name}'] keeps TensorFlow's"
+        )
     return lines
 
 

@@ -224,6 +224,24 @@ def _check_predictions(case: Dict[str, Any], named: List[str], batches: int = 3,
     return report
 
 
+def check_in_integers(seed: int) -> Dict[str, Any]:
+    """Predictions with the option scoring_precision, and products of any size in integers. Nothing fails, and scores are near."""
+    case = draw(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        read = input_fn(case, write(case, folder))
+        settings = dict(session_config=settings_of(case)["session_config"])
+        make = lambda: estimator(case, tf.estimator.RunConfig(f"{folder}/model", tf_random_seed=7, **settings))
+        make().train(read, steps=3)
+        predict = lambda: np.array([p["logits"] for p, _ in zip(make().predict(read), range(2 * case["batch"]))])
+        plain = predict()
+        with boosted(scoring_precision="int16", **OPTIONS):
+            mine, report = predict(), tf_booster.report().to_dict()
+    assert_no_pass_failed(report)
+    size = np.abs(plain).max(initial=1)
+    assert np.abs(mine - plain).max(initial=0) <= 0.01 * size, (mine - plain, size)
+    return report
+
+
 def _with_repeats(case: Dict[str, Any], paths: List[str], named: List[str]) -> List[bytes]:
     """The first records, of which the features `named` are those of every fourth one."""
     records = [

@@ -4,9 +4,9 @@
 """
 
 import pytest
-from random_estimators import check, check_padded, check_repeated, draw
+from random_estimators import check, check_in_integers, check_padded, check_repeated, draw
 
-from tf_booster.passes import xla_padding_plan
+from tf_booster.passes import quantized_products, xla_padding_plan
 
 
 @pytest.mark.seeds(2, 5, 13, 28, 1011)
@@ -30,3 +30,13 @@ def test_predictions_of_padded_batches(seed, monkeypatch):
     print(draw(seed))
     report = check_padded(seed)
     assert next(p for p in report["passes"] if p["name"] == "xla_padding")["modified"]
+
+
+@pytest.mark.seeds(1, 4, 8)
+def test_predictions_in_integers(seed, monkeypatch):
+    """Of layers of any size: those of these models are small. The last one has partitions."""
+    monkeypatch.setattr(quantized_products, "FEWEST_INPUTS", 1)
+    monkeypatch.setattr(quantized_products, "FEWEST_OUTPUTS", 1)
+    print(draw(seed))
+    report = check_in_integers(seed)
+    assert next(p for p in report["passes"] if p["name"] == "quantized_products")["modified"]

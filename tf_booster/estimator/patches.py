@@ -4,7 +4,7 @@ The start of `Scaffold.finalize` sees every graph that a MonitoredSession runs: 
 and MonitoredTrainingSession without an Estimator. `Estimator.export_saved_model` makes a plain Session, so there the
 graph is rewritten when the model function has returned, before the Saver is made.
 
-A SavedModel of a graph without tables stays TensorFlow's: it is served where tf_booster need not be.
+A SavedModel of a graph without tables stays TensorFlow's, unless an option asks for more of it: it is served where tf_booster need not be.
 
 Sessions are noted when they first run, because what is edited later they do not see. What an EstimatorSpec says of fetches is noted for
 the report. The constructor of MonitoredSession gets a hook that notes the tables' sizes for the report. The creators of its sessions
@@ -43,7 +43,7 @@ from tf_booster.parallel import (
     shared_graphs,
     told_loss,
 )
-from tf_booster.passes import eager_datasets, fetches, named_features, servers
+from tf_booster.passes import eager_datasets, fetches, named_features, quantized_products, servers
 from tf_booster.pipeline import attach
 
 Rewrite = Callable[[tf.Graph], Any]
@@ -172,13 +172,17 @@ def _call_model_fn(original: Any, rewrite: Rewrite) -> Any:
         graph = tf.compat.v1.get_default_graph()
         fetches.note_spec(graph, spec)
         named_features.note_spec(graph, given, spec)
-        wanted = _has_ops(graph, "TfBooster") or named_features.is_wanted(graph)
-        if getattr(_exporting, "graphs", None) is not None and wanted:
+        if getattr(_exporting, "graphs", None) is not None and _is_wanted(graph):
             _rewrite(graph, spec.scaffold, rewrite)
             _exporting.graphs.append(graph)
         return spec
 
     return _call_model_fn
+
+
+def _is_wanted(graph: tf.Graph) -> bool:
+    """Whether an export of `graph` is rewritten, and needs tf_booster where it is served."""
+    return _has_ops(graph, "TfBooster") or named_features.is_wanted(graph) or quantized_products.is_wanted(graph)
 
 
 def _add_meta_graph_for_mode(original: Any) -> Any:

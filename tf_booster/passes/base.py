@@ -22,6 +22,7 @@ class PassResult:
       (name of an op, None where it was left), reason (why it was left, or "").
     note: why there are no changes, where that is all there is to say.
     other_bits: whether sums come in another order than TensorFlow's, so that last bits differ.
+    other_numbers: how numbers are rounded, where more than last bits differ; an option asked for it.
     """
 
     name: str
@@ -31,6 +32,7 @@ class PassResult:
     variables: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
     note: str = ""
     other_bits: bool = False
+    other_numbers: str = ""
 
 
 class Pass:

@@ -16,20 +16,22 @@
    to pieces.
 10. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
 11. unique: after the passes that take whole chains with their Uniques.
-12. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
-13. xla: because it marks what the others leave of the dense part.
-14. small_matmuls: of the dense part what XLA does not compile.
-15. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-16. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+12. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
+   integers.
+13. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
+14. xla: because it marks what the others leave of the dense part.
+15. small_matmuls: of the dense part what XLA does not compile.
+16. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+17. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-17. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-18. columns: what is joined and split between the ops that the passes before made.
-19. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-20. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-21. input_pipeline: the datasets of the graph, which no other pass looks at.
-22. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-23. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-24. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+18. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+19. columns: what is joined and split between the ops that the passes before made.
+20. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+21. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+22. input_pipeline: the datasets of the graph, which no other pass looks at.
+23. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+24. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+25. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ from tf_booster.passes.joined_pair_dots import JoinedPairDots
 from tf_booster.passes.learning_rate import LearningRate
 from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.pair_dots import PairDots
+from tf_booster.passes.quantized_products import QuantizedProducts
 from tf_booster.passes.repeated_features import RepeatedFeatures
 from tf_booster.passes.server_lookups import ServerLookups
 from tf_booster.passes.small_matmuls import SmallMatMuls
@@ -113,6 +116,7 @@ def passes(options: Options) -> List[Pass]:
             LearningRate(ranks.current().size, options.warmup_steps),
         ),
         (True, OrderFreeUnique()),
+        (options.scoring_precision != "float32", QuantizedProducts(options.scoring_precision)),
         (options.xla == "padded", XlaPadding()),
         (options.xla != "off", Xla()),
         (True, SmallMatMuls()),

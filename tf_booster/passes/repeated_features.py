@@ -13,7 +13,7 @@ import tensorflow as tf
 from tf_booster.passes.base import Pass, PassResult, check_read
 from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.named_features import NamedFeatures, Sparse, features_of
+from tf_booster.passes.named_features import NamedFeatures, Sparse, features_of, trains
 from tf_booster.passes.repeated_edit import Few, copy_region, expand, used_features
 from tf_booster.passes.repeated_plan import Plan, plan
 from tf_booster.passes.repeated_region import Region, find_region
@@ -38,7 +38,7 @@ class RepeatedFeatures(Pass):
         if not self._names or view.ops("TfBoosterRepeatedRows"):
             return False
         known = features_of(view)
-        return bool(known.missing) and not _trains(known) or bool(known.features)
+        return bool(known.missing) and not trains(view) or bool(known.features)
 
     def run(self, view: GraphView) -> PassResult:
         """Leaves features that the graph has not, or whose rank is not static, and all from the first op on that is not known to go by row."""
@@ -92,10 +92,6 @@ class RepeatedFeatures(Pass):
     def _fetched(view: GraphView, known: NamedFeatures) -> List[tf.Operation]:
         names = dict.fromkeys([*fetches_of(view).names, *sorted(known.also_fetched)])
         return [view.graph.get_operation_by_name(name) for name in names]
-
-
-def _trains(known: NamedFeatures) -> bool:
-    return known.missing.startswith("the graph trains")
 
 
 def _usable(known: NamedFeatures, name: str) -> Tuple[Optional[Any], str]:

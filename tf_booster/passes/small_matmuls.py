@@ -8,13 +8,14 @@ the processor and the number of threads.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, check_read
 from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.layers import adds_bias, is_by_column, next_reader
 from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.swallowed import swallowed
 
@@ -65,8 +66,8 @@ def _product(view: GraphView, op: tf.Operation) -> List[Unit]:
     if not _is_ours(view, op) or not _is_small(op):
         return []
     turned = op.get_attr("transpose_a"), op.get_attr("transpose_b")
-    bias = _next(op, lambda after: _adds_bias(after, op))
-    relu = _next(bias, lambda after: after.type == "Relu") if bias is not None else None
+    bias = next_reader(op, lambda after: adds_bias(after, op))
+    relu = next_reader(bias, lambda after: after.type == "Relu") if bias is not None else None
     ops = tuple(o for o in (op, bias, relu) if o is not None)
     if not ops[-1].outputs[0].consumers():
         return []
@@ -78,7 +79,7 @@ def _bias_gradient(view: GraphView, op: tf.Operation) -> List[Unit]:
     """The BiasAddGrad `op` with the ReluGrad before it, as a unit; none where it is left."""
     upstream = op.inputs[0]
     columns = upstream.shape.as_list()[1] if upstream.shape.rank == 2 else None
-    if not _is_ours(view, op) or columns is None or columns > _MOST_COLUMNS or not _is_by_column(op):
+    if not _is_ours(view, op) or columns is None or columns > _MOST_COLUMNS or not is_by_column(op):
         return []
     if not op.outputs[0].consumers():
         return []
@@ -99,28 +100,6 @@ def _is_small(op: tf.Operation) -> bool:
         return False
     sizes = [math.prod(shape.as_list()) if shape.is_fully_defined() else math.inf for shape in shapes]
     return min(sizes) <= LARGEST and (not op.get_attr("transpose_b") or sizes[1] <= LARGEST)
-
-
-def _next(op: tf.Operation, wanted: Callable[[tf.Operation], bool]) -> Optional[tf.Operation]:
-    """The one op that reads the values of `op` and waits for nothing else, if it is wanted."""
-    readers = [reader for reader in op.outputs[0].consumers() if reader.type != "Shape"]
-    if len(readers) != 1 or readers[0].control_inputs or readers[0].device != op.device:
-        return None
-    return readers[0] if wanted(readers[0]) else None
-
-
-def _adds_bias(op: tf.Operation, product: tf.Operation) -> bool:
-    """Whether `op` adds one number to each column of `product`."""
-    if op.type == "BiasAdd":
-        return op.inputs[0].op is product and _is_by_column(op)
-    if op.type not in ("Add", "AddV2") or op.inputs[0].op is not product:
-        return False
-    columns = product.outputs[0].shape.as_list()[1]
-    return columns is not None and op.inputs[1].shape.as_list() == [columns] if op.inputs[1].shape.rank == 1 else False
-
-
-def _is_by_column(op: tf.Operation) -> bool:
-    return op.get_attr("data_format") == b"NHWC"
 
 
 def _merge_products(view: GraphView, group: List[Unit]) -> None:
