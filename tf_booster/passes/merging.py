@@ -12,7 +12,7 @@ One op in the place of several waits for all that any of them waited for. Two th
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, FrozenSet, Hashable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, FrozenSet, Hashable, List, Mapping, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -68,32 +68,44 @@ def merge_groups(view: GraphView, units: Sequence[Unit]) -> Tuple[List[List[Unit
         before = _contract(index, good)
         order = components(before, range(first, len(before)))
     nodes = _judge(view, before, order)
-    needed = _needed_by(view, good)
     groups: Dict[Hashable, List[Unit]] = {}
     for node, unit in enumerate(good, first):
         if nodes.depth[node] > 0:
             refused.append((unit, _IN_CONTROL_FLOW.format(unit.ops[0].name)))
         else:
-            runs = needed[node - first] or ("before it", nodes.sources[node])
-            groups.setdefault((unit.key, nodes.rank[node], None if unit.together else runs), []).append(unit)
+            sources = None if unit.together else nodes.sources[node]
+            groups.setdefault((unit.key, nodes.rank[node], sources), []).append(unit)
     place = {id(unit): i for i, unit in enumerate(units)}
-    return list(groups.values()), sorted(refused, key=lambda entry: place[id(entry[0])])
+    joined = _joined(groups, _needed_by(view, good)).values()
+    return [sorted(group, key=lambda unit: place[id(unit)]) for group in joined], sorted(
+        refused, key=lambda entry: place[id(entry[0])]
+    )
 
 
-def _needed_by(view: GraphView, units: Sequence[Unit]) -> List[Optional[FrozenSet[str]]]:
-    """For each unit which fetches need it; None where that is not known, or fetches need some of its ops and others not."""
+def _joined(groups: Dict[Any, List[Unit]], needed: Mapping[int, FrozenSet[str]]) -> Dict[Any, List[Unit]]:
+    """Makes one group of those that differ in their sources alone, if the same fetches need all of their units."""
+    found: Dict[Any, List[Unit]] = {}
+    for (key, rank, sources), units in groups.items():
+        runs = {needed.get(id(unit)) for unit in units}
+        by = runs.pop() if len(runs) == 1 else None
+        found.setdefault((key, rank, ("before", sources) if by is None else by), []).extend(units)
+    return found
+
+
+def _needed_by(view: GraphView, units: Sequence[Unit]) -> Dict[int, FrozenSet[str]]:
+    """By the id of a unit, which fetches need it; none where that is not known, or fetches need some of its ops and others not."""
     fetched = all_fetches(view)
-    found: List[Optional[FrozenSet[str]]] = [None] * len(units)
     if not fetched:
-        return found
+        return {}
     index = view.index()
     upstream = {name: index.upstream([view.graph.get_operation_by_name(name)]) for name in sorted(fetched)}
-    for place, unit in enumerate(units):
+    found: Dict[int, FrozenSet[str]] = {}
+    for unit in units:
         by_op = {
             frozenset(name for name, numbers in upstream.items() if index.number[op] in numbers) for op in unit.ops
         }
-        if len(by_op) == 1:
-            found[place] = next(iter(by_op)) or None
+        if len(by_op) == 1 and by_op != {frozenset()}:
+            found[id(unit)] = by_op.pop()
     return found
 
 
