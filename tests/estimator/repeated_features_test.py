@@ -92,6 +92,24 @@ def test_nothing_that_is_named_is_there(trained):
     assert not result_of(report).modified
 
 
+def test_what_gains_nothing_is_said_behind_a_training(tmp_path, caplog):
+    """The report stays the training's, where something was done; a name that is misspelt has to be heard of all the same."""
+    users = np.arange(24) // 4
+
+    def input_fn():
+        return tf.data.Dataset.from_tensors((batch(users), (users % 2)[:, None]))
+
+    tf.enable_gpu_booster(repeated_features=["usr_id"])
+    try:
+        estimator = tf.estimator.Estimator(two_towers, str(tmp_path), params={"hash_tables": True})
+        estimator.train(input_fn, steps=1)
+        assert "computes nothing for fewer rows" not in caplog.text
+        list(estimator.predict(input_fn))
+    finally:
+        tf_booster.disable_gpu_booster()
+    assert "computes nothing for fewer rows: usr_id: the graph has no feature of this name" in caplog.text
+
+
 def test_training_and_evaluation_are_left_alone(tmp_path):
     users = np.arange(24) // 4
 

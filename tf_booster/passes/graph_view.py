@@ -14,6 +14,7 @@ from tf_booster.passes import journal, servers
 from tf_booster.passes.graph_index import GraphIndex
 
 _REMOVED = ("tf_booster", "removed_variables")
+_UNDONE = "tf_booster/undone"
 _superseded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> WeakSet of its ops.
 _before: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> inputs_before() of it.
 ORIGINALS = "_tf_booster_originals"
@@ -170,8 +171,7 @@ class GraphView:
                 like = (tensor.dtype.base_dtype, str(tensor.shape))
                 if like not in stand_ins:
                     with self.inserting(None):
-                        name = "tf_booster/undone"
-                        stand_ins[like] = tf.compat.v1.placeholder(like[0], tensor.shape, name=name)
+                        stand_ins[like] = tf.compat.v1.placeholder(like[0], tensor.shape, name=_UNDONE)
                 try:
                     update_input(op, index, stand_ins[like])
                 except (ValueError, TypeError, tf.errors.OpError):
@@ -330,6 +330,22 @@ def inputs_before(graph: tf.Graph) -> Dict[str, List[str]]:
     return dict(_before.get(graph, {}))
 
 
+def num_edited(graph: tf.Graph) -> int:
+    """How many ops were edited."""
+    return len(_before.get(graph, ()))
+
+
+def named_inputs(op: tf.Operation) -> List[str]:
+    """The inputs of `op` as a NodeDef writes them."""
+    data = [t.op.name + (f":{t.value_index}" if t.value_index else "") for t in op.inputs]
+    return data + [f"^{c.name}" for c in op.control_inputs]
+
+
+def is_undone(name: str) -> bool:
+    """Whether an op of this name is what the rest of a pass that was undone reads."""
+    return name.startswith(_UNDONE)
+
+
 def removed_variables(graph: tf.Graph) -> List[str]:
     """Names of the VarHandleOps whose Variables remove_variables took out of the graph."""
     return list(graph.get_collection(_REMOVED))
@@ -389,8 +405,7 @@ def variable_handle_op(item: Any) -> Optional[tf.Operation]:
 def _keep_inputs(op: tf.Operation) -> None:
     kept = _before.setdefault(op.graph, {})
     if op.name not in kept:
-        data = [t.op.name + (f":{t.value_index}" if t.value_index else "") for t in op.inputs]
-        kept[op.name] = data + [f"^{c.name}" for c in op.control_inputs]
+        kept[op.name] = named_inputs(op)
 
 
 def _set_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operation]) -> None:

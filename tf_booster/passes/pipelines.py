@@ -45,7 +45,7 @@ import tensorflow as tf
 
 from tf_booster import _compat, log
 from tf_booster.embedding import registry
-from tf_booster.estimator import frozen_graphs
+from tf_booster.estimator import fed_tensors, frozen_graphs
 from tf_booster.estimator.device_prefetch import PrefetchToDevice
 from tf_booster.options import Options
 from tf_booster.parallel import ranks
@@ -184,6 +184,7 @@ def _rewrite(view: GraphView, chosen: Sequence[Pass]) -> Report:
         # After a second run the report of the first still holds.
         return report_of(graph) or _published(graph, results, _AS_IT_WAS)
     frozen_graphs.rewritten_graphs.watch(graph)
+    fed_tensors.watch(graph)
     split = split_of(graph)
     both = () if split is None else (split.enqueue.name,)
     after = _summary(view, dataclasses.replace(fetches, names=(*fetches.names, *both)))

@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
+from tf_booster import log
 from tf_booster.passes.base import Pass, PassResult, check_read
 from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.graph_view import GraphView
@@ -22,6 +23,7 @@ from tf_booster.passes.sources import Sources
 
 _MADE = ("TfBoosterRepeatedRows", "TfBoosterTakeRows", "TfBoosterTakeSparseRows")
 _NAMES_IN_REPORT = 8
+_REASONS_IN_LOG = 3
 
 
 class RepeatedFeatures(Pass):
@@ -55,6 +57,7 @@ class RepeatedFeatures(Pass):
         if obstacle or not work.expanded:
             if features and not obstacle:
                 result.note = "nothing that is worth it depends on the named features alone"
+            _tell(result)
             return result
         used = used_features(region, work, features)
         few = Few(view, used)
@@ -92,6 +95,14 @@ class RepeatedFeatures(Pass):
     def _fetched(view: GraphView, known: NamedFeatures) -> List[tf.Operation]:
         names = dict.fromkeys([*fetches_of(view).names, *sorted(known.also_fetched)])
         return [view.graph.get_operation_by_name(name) for name in names]
+
+
+def _tell(result: PassResult) -> None:
+    """Says in the log why nothing is gained: behind a training, the report that is shown goes on being that of the training."""
+    reasons = [*[result.note] * bool(result.note), *(f"{name}: {reason}" for name, reason in result.skipped)]
+    more = f"; and {len(reasons) - _REASONS_IN_LOG} more" if len(reasons) > _REASONS_IN_LOG else ""
+    said = "; ".join(reasons[:_REASONS_IN_LOG]) + more
+    log.once(f"repeated_features: a graph that predicts computes nothing for fewer rows: {said}")
 
 
 def _usable(known: NamedFeatures, name: str) -> Tuple[Optional[Any], str]:
