@@ -1,13 +1,17 @@
-"""A share of the cases that are alike, another one for each commit: what .ci/run has time for. `make test` runs all."""
+"""A share of the tests that are alike, another one for each commit: what .ci/run has time for. `make test` runs all."""
 
 from __future__ import annotations
 
 import collections
 from typing import Any, List, Tuple
 
+# Whole programs, each trained plain and boosted or by several ranks: seconds each, and each goes through most of the package.
+PROGRAMS = ("same_training", "parallel", "estimator", "gpu")
+
 
 def divided(items: List[Any], share: str) -> Tuple[List[Any], List[Any]]:
-    """(kept, left out) of collected tests for a share such as "2/3": each third case, from the second on, of tests with six cases or more.
+    """(kept, left out) of collected tests for a share such as "2/3": each third one, from the second on, of the programs of a folder, and of
+    the cases of tests that have six or more.
 
     Raises:
       ValueError: `share` is nothing like that.
@@ -18,8 +22,9 @@ def divided(items: List[Any], share: str) -> Tuple[List[Any], List[Any]]:
         raise ValueError(f"TFB_TEST_SHARE is '{share}'; wanted k/n with k from 1 to n, such as 2/3")
     cases = collections.defaultdict(list)
     for item in items:
-        if hasattr(item, "callspec"):
-            cases[item.nodeid.partition("[")[0]].append(item)
+        folder = next((name for name in PROGRAMS if f"{name}/" in item.nodeid), "")
+        if folder or hasattr(item, "callspec"):
+            cases[folder or item.nodeid.partition("[")[0]].append(item)
     left = {
         item
         for alike in cases.values()

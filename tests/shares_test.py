@@ -21,6 +21,9 @@ ITEMS += [
 ]
 
 
+PROGRAMS = [Item(f"tests/parallel/{letter}_test.py::{test}") for letter in "ab" for test in ("one", "two[0]", "two[1]")]
+
+
 def names(items):
     return [item.nodeid for item in items]
 
@@ -38,6 +41,12 @@ def test_order_stays_and_nothing_is_lost():
     assert names(left) == [f"a_test.py::many[{i}]" for i in (0, 2, 3, 5, 6)]
     assert names(kept) == [name for name in names(ITEMS) if name not in names(left)]
     assert divided(ITEMS, "1/1") == (ITEMS, [])
+
+
+def test_programs_are_alike_whichever_test_they_are_of():
+    shares = [divided(PROGRAMS, f"{k}/3")[0] for k in (1, 2, 3)]
+    assert [len(kept) for kept in shares] == [2, 2, 2]
+    assert set().union(*map(names, shares)) == set(names(PROGRAMS))
 
 
 @pytest.mark.parametrize("share", ["0/3", "4/3", "", "half", "1"])

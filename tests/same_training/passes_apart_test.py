@@ -12,6 +12,7 @@ v1 = tf.compat.v1
 fc = tf.feature_column
 STEPS = 20
 EDITING = {
+    "sparse_features",
     "sparse_lookups",
     "variable_gathers",
     "variable_updates",
