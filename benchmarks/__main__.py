@@ -32,6 +32,7 @@ NAMES = (
     "embedding_pipeline",
     "pipeline_cost",
     "repeated_features",
+    "gather_matmul",
     "xla_padding",
     "quantized_scoring",
     "parameter_servers",

@@ -70,6 +70,10 @@ BENCHMARKS: Dict[str, Description] = {
         "Repeated features", "Predictions of 1,000 rows in which users repeat, with the option repeated_features.",
         what="model", distribution="batch",
     ),
+    "gather_matmul": Description(
+        "Gathered products", "Attention of 1,000 candidates over the histories of few users: scores of a query, and sums by scores.",
+        what="product, history", distribution="batch",
+    ),
     "xla_padding": Description(
         "XLA with padded rows", "Predictions of batches of any size, with xla=\"padded\", without it, and plain TensorFlow.",
         what="model", distribution="batch", facts=("clusters",),
