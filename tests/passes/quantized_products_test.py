@@ -1,11 +1,11 @@
 """Products in integers after the pass: which layers, what stays in float32 and why, and that scores are near those of TensorFlow."""
 
-import collections
 import re
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from lookup_pair import running
 
 from tf_booster import _compat
 from tf_booster.options import Options
@@ -40,17 +40,6 @@ def rewrite(graph, precision="int8", more=()):
     return next(p for p in report.passes if p.name == "quantized_products")
 
 
-def counts(graph, *fetches):
-    """Types of the ops that the fetches need."""
-    seen, work = set(), [tensor.op for tensor in tf.nest.flatten(fetches)]
-    while work:
-        op = work.pop()
-        if op not in seen:
-            seen.add(op)
-            work += [t.op for t in op.inputs] + list(op.control_inputs)
-    return collections.Counter(op.type for op in seen)
-
-
 def run(build, precision="int8", rows=(9, 1, 0), more=(), close=True):
     """`build`(x [batch, 70]) -> what is fetched, plain and rewritten, for the same weights. Returns the graph, its fetches and the pass's result."""
     found = []
@@ -73,7 +62,7 @@ def run(build, precision="int8", rows=(9, 1, 0), more=(), close=True):
 @pytest.mark.parametrize("precision", ["int8", "int16"])
 def test_layers_become_one_op_each_and_logits_stay(precision):
     graph, out, result = run(tower, precision)
-    found = counts(graph, out)
+    found = running(graph, out)
     assert found["TfBoosterQuantizedMatMul"] == 2 and found["MatMul"] == found["BiasAdd"] == 1 and found["Relu"] == 0
     assert result.changes[:2] == [
         f"'first/MatMul' [70, 64] in {precision}, with its bias and its Relu",
@@ -97,7 +86,7 @@ def test_without_the_option_nothing_is_rounded():
     with tf.Graph().as_default() as graph:
         out = tower(v1.placeholder(tf.float32, [None, INPUTS]))
         report = pipelines.rewrite(graph, Options())
-    assert "quantized_products" not in str(report) and counts(graph, out)["TfBoosterQuantizedMatMul"] == 0
+    assert "quantized_products" not in str(report) and running(graph, out)["TfBoosterQuantizedMatMul"] == 0
 
 
 def test_a_second_run_changes_nothing():
@@ -118,7 +107,7 @@ def _other_forms(x):
 
 def test_other_forms_of_layers():
     graph, out, result = run(_other_forms)
-    assert counts(graph, out)["TfBoosterQuantizedMatMul"] == 3 and counts(graph, out)["MatMul"] == 0
+    assert running(graph, out)["TfBoosterQuantizedMatMul"] == 3 and running(graph, out)["MatMul"] == 0
     assert [change.split("] in int8")[1] for change in result.changes[:3]] == [", with its bias", ", with its Relu", ", with its bias"]  # fmt: skip
     assert result.changes[0] == "'MatMul' [70, 64] in int8, with its bias" and result.skipped == []
     made = [op for op in graph.get_operations() if op.type == "TfBoosterQuantizedMatMul"]
@@ -146,7 +135,7 @@ def test_partitions_are_joined_and_rounded_at_each_step():
         return tf.nn.tanh(tf.matmul(x, kernel))
 
     graph, out, result = run(build)
-    assert counts(graph, out)["MatMul"] == 0 and kept(graph) == [False]
+    assert running(graph, out)["MatMul"] == 0 and kept(graph) == [False]
     assert result.changes[0].endswith("because their partitions are joined at each step")
 
 
@@ -193,7 +182,7 @@ def test_what_is_fetched_goes_on_under_its_name_with_the_same_numbers():
         session.run(v1.global_variables_initializer())
         found, total = session.run([predictions, more], {x: np.ones((2, INPUTS), np.float32)})
         np.testing.assert_allclose(total, found["vector"].sum(1) + found["alone"].sum(1), rtol=1e-5)
-        assert counts(graph, vector)["TfBoosterQuantizedMatMul"] == 1
+        assert running(graph, vector)["TfBoosterQuantizedMatMul"] == 1
 
 
 def test_what_only_an_export_gives_out_goes_on_too():
@@ -206,7 +195,7 @@ def test_what_only_an_export_gives_out_goes_on_too():
         noted.note_spec(graph, spec)
         named_features.note_spec(graph, {"x": x}, spec)
         assert rewrite(graph).changes[0].endswith("in int8, with its bias")
-        assert counts(graph, vector)["TfBoosterQuantizedMatMul"] == 1
+        assert running(graph, vector)["TfBoosterQuantizedMatMul"] == 1
 
 
 def test_a_layer_that_nobody_reads_is_left():
@@ -329,7 +318,7 @@ def test_behind_repeated_features_the_copy_is_in_integers():
 
     graph, out, result = run(build, more=[RepeatedFeatures(["x"])], rows=(9,))
     assert result.modified and len(result.changes) >= 2
-    found = counts(graph, out)
+    found = running(graph, out)
     assert found["TfBoosterTakeRows"] and found["TfBoosterQuantizedMatMul"] == 2 and found["MatMul"] == 0
 
 
@@ -345,7 +334,7 @@ def test_what_waits_for_a_layer_and_what_a_layer_waits_for():
             out = tf.reduce_sum(relu) + 1.0
         rewrite(graph)
         session.run(v1.global_variables_initializer())
-        assert counts(graph, out)["MatMul"] == 0
+        assert running(graph, out)["MatMul"] == 0
         session.run(out, {x: np.ones((2, INPUTS), np.float32)})
         with pytest.raises(tf.errors.InvalidArgumentError, match="assertion failed"):
             session.run(out, {x: np.full((2, INPUTS), 11, np.float32)})
@@ -358,7 +347,7 @@ def test_who_reads_the_shape_of_a_product_does_not_have_it_computed():
         return tf.nn.bias_add(product, weights("b", [64])) * tf.cast(rows, tf.float32)
 
     graph, out, result = run(build)
-    assert counts(graph, out)["MatMul"] == 0 and result.changes[0].endswith("with its bias")
+    assert running(graph, out)["MatMul"] == 0 and result.changes[0].endswith("with its bias")
 
 
 def test_a_rewritten_graph_is_frozen_as_it_was():

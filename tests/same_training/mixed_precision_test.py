@@ -1,11 +1,10 @@
 """TensorFlow's own mixed precision under tf_booster: products in bfloat16 where the program's session asks for them."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from recommendation_data import input_fn
 from tensorflow.core.protobuf import rewriter_config_pb2
-from training_pair import assert_no_pass_failed, boosted, changed_by, session_config, train_estimator
+from training_pair import BOUND, assert_no_pass_failed, boosted, changed_by, session_config, train_estimator
 
 v1 = tf.compat.v1
 STEPS = 30
@@ -37,13 +36,11 @@ def test_as_near_to_full_precision_as_plain_tensorflow(tmp_path):
     train = lambda name, **how: train_estimator(make, input_fn(), tmp_path / name, STEPS, **how)
     full = train("full").losses
     plain = train("plain", session_config=mixed()).losses
-    if np.array_equal(plain, full):
-        pytest.skip("TensorFlow has no bfloat16 on this processor")
     with boosted():
         mine = train("boosted", session_config=mixed())
     assert_no_pass_failed(mine.report)
     assert "variable_updates" in changed_by(mine.report)
-    assert not np.array_equal(mine.losses, full)
-    # Roundings to 8 bits, of which each run has its own: as large as what plain TensorFlow's make.
+    # Roundings to 8 bits, of which each run has its own: as large as what plain TensorFlow's make. On a processor without bfloat16 there are none.
     apart = np.abs(plain - full).max()
-    assert np.abs(mine.losses - full).max() <= 3 * apart
+    assert apart == 0 or not np.array_equal(mine.losses, full)
+    assert np.abs(mine.losses - full).max() <= max(3 * apart, BOUND)

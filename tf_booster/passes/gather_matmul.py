@@ -149,7 +149,7 @@ def _sum_of_products(view: GraphView, op: tf.Operation) -> Optional[_Product]:
 
 
 def _same_history(few: tf.Tensor, other: tf.Tensor) -> bool:
-    """Whether dimension 1 of both is the same: static, or that of weights which were computed of the few."""
+    """Whether dimension 1 of both is known to be the same: of unknown sizes, one may be 1 at run time and be broadcast."""
     sizes = few.shape[1], other.shape[1]
     return None not in sizes and sizes[0] == sizes[1]
 

@@ -14,7 +14,7 @@ from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, check_read
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.merging import Unit, merge_groups
-from tf_booster.passes.sparse_source import missing_entries_of
+from tf_booster.passes.sparse_source import stands_for_none
 from tf_booster.passes.swallowed import swallowed
 
 _MADE = "TfBoosterSparseFromDense"
@@ -61,7 +61,7 @@ def _unit(view: GraphView, gather: tf.Operation) -> Optional[Unit]:
         return None
     ops = (differs, where, gather)
     if (
-        not missing_entries_of(dense, differs.inputs[1])
+        not stands_for_none(dense, differs.inputs[1])
         or dense.shape.rank == 0
         or not all(map(view.is_plain_on_cpu, ops))
     ):

@@ -98,11 +98,11 @@ def picked_from(values: tf.Tensor, indices: tf.Tensor, shape: tf.Tensor) -> Opti
     dense = gather.inputs[0]
     if differs.type != "NotEqual" or not same(differs.inputs[0], dense) or not _is_shape_of(shape, dense):
         return None
-    return dense if missing_entries_of(dense, differs.inputs[1]) else None
+    return dense if stands_for_none(dense, differs.inputs[1]) else None
 
 
-def missing_entries_of(dense: tf.Tensor, value: tf.Tensor) -> bool:
-    """Whether `value` is what stands for no entry in a dense feature: −1, or ''."""
+def stands_for_none(dense: tf.Tensor, value: tf.Tensor) -> bool:
+    """Whether `value` stands for no entry in the feature `dense`: −1, or ''."""
     value = skip_identity(value)
     if dense.dtype == tf.string:
         return _string(value) == b""

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tf_booster.passes.base import Pass, PassResult
 from tf_booster.passes.expanded_rows import all_rows, drop_what_nothing_reads, expanded
 from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.layers import adds_bias
 from tf_booster.passes.matching import integer_value, skip_identity
 from tf_booster.passes.row_rules import items_of
 
@@ -114,12 +115,9 @@ def _parts(tensor: tf.Tensor) -> List[tf.Tensor]:
 def _bias_behind(view: GraphView, product: tf.Operation) -> Optional[tf.Operation]:
     """The BiasAdd that alone reads `product`: adding it to the few rows costs nothing."""
     consumers = product.outputs[0].consumers()
-    if len(consumers) != 1 or consumers[0].type != "BiasAdd" or not view.is_plain(consumers[0]):
+    if len(consumers) != 1 or consumers[0].type != "BiasAdd" or not adds_bias(consumers[0], product):
         return None
-    bias = consumers[0]
-    if bias.get_attr("data_format") != b"NHWC" or bias.inputs[0] is not product.outputs[0]:
-        return None
-    return bias if bias.outputs[0].consumers() else None
+    return consumers[0] if view.is_plain(consumers[0]) and consumers[0].outputs[0].consumers() else None
 
 
 def _replace(view: GraphView, split: _Split) -> None:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cc/core/products/small_products.h"
+#include "cc/core/products/turned.h"
 
 namespace tf_booster {
 namespace {
@@ -12,17 +13,6 @@ namespace {
 // A matrix of one row or column is stored as its transpose is.
 void StoreAsIs(int64_t height, int64_t width, MatrixRows* side) {
   if (height == 1 || width == 1) side->transposed = false;
-}
-
-// Turns a matrix [n, k]. Sixteen columns of the result at a time: they are a cache line of each of its rows.
-void Turn(const float* from, int64_t k, int64_t n, float* to) {
-  constexpr int64_t kColumns = 16;
-  for (int64_t first = 0; first < n; first += kColumns) {
-    const int64_t last = std::min(n, first + kColumns);
-    for (int64_t i = 0; i < k; ++i) {
-      for (int64_t j = first; j < last; ++j) to[i * n + j] = from[j * k + i];
-    }
-  }
 }
 
 // The rows of the gathered side that are read, and where among them each is.
@@ -89,7 +79,7 @@ void MultiplyTurned(GatheredProducts p, const ReadRows& rows, ParallelFor& pf) {
   pf.Run(matrices, size / 2 + 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t from = rows.read[i / p.right.matrices] * p.right.matrices + i % p.right.matrices;
-      Turn(p.right.data + from * size, p.k, p.n, turned.get() + i * size);
+      TurnColumns(p.right.data + from * size, p.k, p.n, 0, p.n, turned.get() + i * size);
     }
   });
   p.right.data = turned.get();
@@ -110,7 +100,8 @@ void MultiplyTurningRuns(const GatheredProducts& p, ParallelFor& pf) {
       int64_t last = begin + 1;
       while (last < end && p.rows[last] == p.rows[begin]) ++last;
       for (int64_t i = 0; i < p.right.matrices; ++i) {
-        Turn(p.right.data + (p.rows[begin] * p.right.matrices + i) * size, p.k, p.n, turned.data() + i * size);
+        const float* const from = p.right.data + (p.rows[begin] * p.right.matrices + i) * size;
+        TurnColumns(from, p.k, p.n, 0, p.n, turned.data() + i * size);
       }
       GatheredProducts run = p;
       run.right.data = turned.data();

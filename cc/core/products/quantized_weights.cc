@@ -3,20 +3,16 @@
 #include <algorithm>
 
 #include "cc/core/products/quantized_levels.h"
+#include "cc/core/products/turned.h"
 
 namespace tf_booster {
 namespace {
 
-// b [n, k] turned to [k, n], some columns of the result at a time.
 std::vector<float> Turned(const float* b, int64_t k, int64_t n, ParallelFor& pf) {
   std::vector<float> turned(k * n);
-  pf.Run((n + 15) / 16, 16 * k, [&](int64_t begin, int64_t end) {
-    for (int64_t first = 16 * begin; first < std::min(n, 16 * end); first += 16) {
-      const int64_t columns = std::min<int64_t>(16, n - first);
-      for (int64_t i = 0; i < k; ++i) {
-        for (int64_t j = 0; j < columns; ++j) turned[i * n + first + j] = b[(first + j) * k + i];
-      }
-    }
+  constexpr int64_t kColumns = 16;
+  pf.Run((n + kColumns - 1) / kColumns, kColumns * k, [&](int64_t begin, int64_t end) {
+    TurnColumns(b, k, n, kColumns * begin, std::min(n, kColumns * end), turned.data());
   });
   return turned;
 }

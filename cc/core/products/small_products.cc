@@ -7,6 +7,7 @@
 #include "cc/core/base/cpu_features.h"
 #include "cc/core/base/target.h"
 #include "cc/core/pooling/job_ranges.h"
+#include "cc/core/products/turned.h"
 
 namespace tf_booster {
 namespace {
@@ -180,9 +181,7 @@ struct Plan {
       Operands o{p.m, p.n,    p.k,    p.a, p.a_transposed ? 1 : a_step,   p.a_transposed ? p.m : 1,
                  p.b, p.bias, p.relu, p.c, p.c_step == 0 ? p.n : p.c_step};
       if (p.b_transposed) {
-        for (int64_t j = 0; j < p.n; ++j) {
-          for (int64_t k = 0; k < p.k; ++k) next[k * p.n + j] = p.b[j * p.k + k];
-        }
+        TurnColumns(p.b, p.k, p.n, 0, p.n, next);
         o.b = next;
         next += p.k * p.n;
       }
