@@ -19,7 +19,7 @@ _PROGRAMS = {
 }
 
 # All else that it uses, so that nothing of a machine with a card is found.
-_TOOLS = "bash sh basename cat date dirname find git grep head mkdir nproc rm sed sleep sort tail timeout tr".split()
+_TOOLS = "awk bash sh basename cat date dirname find git grep head mkdir nproc rm sed sleep sort tail timeout touch tr wc".split()
 
 
 def _write(path: pathlib.Path, script: str) -> None:
@@ -80,17 +80,30 @@ def test_chosen_steps_alone_and_a_report_elsewhere(check):
 
 def test_what_hangs_is_stopped_and_the_rest_told(check):
     _write(check.tree / "build" / "gpu" / "cc" / "a_test_cuda", "sleep 60")
-    status, _, report = check("tests", SECONDS_LEFT="6")
+    status, _, report = check("tests", SECONDS_LEFT="6", AT_ONCE="1")
     assert status == 1
     # On a machine that stands still for a while the first one may not have its turn either.
     assert re.search(r"\| a_test \| (\*\*stopped after \d s\*\*|not run: no time was left) \|", report)
-    assert "| b_test | not run: no time was left | |" in report
+    assert "| b_test | not run: no time was left |  |" in report
+
+
+def test_tests_wait_for_each_other_no_longer_than_for_a_place(check):
+    built = check.tree / "build" / "gpu" / "cc"
+    # Each of the two goes on when the other has begun.
+    _write(built / "a_test_cuda", "touch a.begun; while [ ! -e b.begun ]; do sleep 0.1; done")
+    _write(built / "b_test_cuda", "touch b.begun; while [ ! -e a.begun ]; do sleep 0.1; done")
+    _write(built / "c_test_cuda", 'echo "rounds: $TFB_SHORT_TESTS"; exit 1')
+    status, _, report = check("tests", SECONDS_LEFT="60", AT_ONCE="2")
+    rows = [line.split(" | ")[:2] for line in report.splitlines() if "_test" in line]
+    assert status == 1 and rows == [["| a_test", "passed"], ["| b_test", "passed"], ["| c_test", "**failed**, status 1"]]
+    check("sanitize", SECONDS_LEFT="60", AT_ONCE="2")
+    assert (check.tree / "build" / "gpu" / "c_test-under-memcheck.log").read_text() == "memcheck: checked\nrounds: 1\n"
 
 
 def test_missing_tools_are_named(check):
     (check.tree / "bin" / "compute-sanitizer").unlink()
     status, _, report = check("sanitize")
-    assert status == 1 and "| compute-sanitizer | not run: it is not here | |" in report
+    assert status == 1 and "| compute-sanitizer | not run: it is not here |  |" in report
     assert "unknown step 'all'" in check("all")[1]
     shutil.rmtree(check.tree / "build")
     assert "nothing is built under build/gpu" in check("tests")[1]

@@ -13,6 +13,8 @@
 # docs/gpu.md: report.md, or python.md. It is brought up to date after each program, so that it is there if the machine goes.
 # $SECONDS_LEFT (3600): when all must be over; programs for which no time is left are reported as such. Where a call may take
 # ten minutes: `SECONDS_LEFT=570 tools/gpu_check.sh build tests bench`, then the same with `sanitize`.
+# $AT_ONCE (half of the processors, 8 at most): so many tests run at once, sanitized ones too; benchmarks have the card alone.
+# $TFB_SHORT_TESTS=1: a fifth of the rounds of long tests. Under compute-sanitizer it is always so.
 #
 # Without a card it says so in one line and ends with status 2.
 set -u
@@ -20,15 +22,17 @@ cd "$(dirname "$0")/.." || exit 1
 OUT=${OUT:-build/gpu}
 BUILD=build/gpu
 deadline=$((SECONDS + ${SECONDS_LEFT:-3600}))
-failed=0
-rows=
+AT_ONCE=${AT_ONCE:-$(nproc | awk '{ print $1 < 4 ? 1 : $1 < 16 ? int($1 / 2) : 8 }')}
+checks=100000  # The number of the last one: rows of the report are files that sort by it.
 
 if ! nvidia-smi -L 2> /dev/null | grep -q GPU; then
   echo "gpu_check: no card here (nvidia-smi finds none); nothing was checked" >&2
   exit 2
 fi
 PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
-mkdir -p "$OUT"
+ROWS=$BUILD/rows
+rm -rf "$ROWS"
+mkdir -p "$OUT" "$ROWS"
 
 # heading COMMAND: the first lines of a section for docs/gpu.md.
 heading() {
@@ -40,14 +44,15 @@ heading() {
   echo
 }
 
-# check LIMIT NAME COMMAND…: a row of the report, and the end of the output if it failed. LIMIT: in seconds.
-check() {
+# row passed|failed TEXT…: a row of the report for check number $checks.
+row() { printf '| %s | %s | %s |\n' "${@:2}" > "$ROWS/$checks.$1"; }
+
+# run LIMIT NAME COMMAND…: a row of the report, and the end of the output if it failed. LIMIT: in seconds.
+run() {
   local limit=$1 name=$2 log=$OUT/${2//[ \/]/-}.log left=$((deadline - SECONDS)) begin=$SECONDS status result
   shift 2
   if [ $left -lt 5 ]; then
-    rows+="| $name | not run: no time was left | |"$'\n'
-    failed=$((failed + 1))
-    "$report"
+    row failed "$name" "not run: no time was left" ""
     return 1
   fi
   [ "$limit" -lt $left ] || limit=$left
@@ -59,20 +64,40 @@ check() {
     *) result="**failed**, status $status" ;;
   esac
   result+=$(sed -n 's/^\([0-9]* passed\), \([0-9]*\) failed$/: \1, \2 failed/p' "$log" | tail -n 1)
-  rows+="| $name | $result | $((SECONDS - begin)) |"$'\n'
+  row $([ $status -eq 0 ] && echo passed || echo failed) "$name" "$result" $((SECONDS - begin))
   echo "$name: $result ($((SECONDS - begin)) s)"
-  "$report"
   [ $status -eq 0 ] && return
-  failed=$((failed + 1))
   echo "the end of $log:"
   tail -n 30 "$log"
   return 1
 }
 
+# check LIMIT NAME COMMAND…: runs it, and brings the report up to date.
+check() {
+  checks=$((checks + 1))
+  run "$@"
+  local status=$?
+  "$report"
+  return $status
+}
+
+# check_beside LIMIT NAME COMMAND…: a check, beside others that were begun so; check_the_rest waits for all of them.
+check_beside() {
+  while [ "$(jobs -rp | wc -l)" -ge "$AT_ONCE" ]; do wait -n; "$report"; done
+  checks=$((checks + 1))
+  run "$@" &
+}
+check_the_rest() {
+  wait
+  "$report"
+}
+
+any_failed() { compgen -G "$ROWS/*.failed" > /dev/null; }
+
 results() {
   echo "| check | result | seconds |"
   echo "|---|---|---|"
-  printf '%s' "$rows"
+  cat "$ROWS"/*
 }
 
 python_report() {
@@ -101,7 +126,8 @@ if [ "${1:-}" = python ]; then
   check 1200 "tests gpu" "$PYTHON" -m pytest -o addopts= -o python_files='*_card.py' -m gpu tests/gpu "${@:2}"
   check 900 demo bash -c '"$0" examples/demo.py --out "$1" 2> "$1.err"' "$PYTHON" "$OUT/demo" || tail -n 20 "$OUT/demo.err"
   cat "$OUT/python.md"
-  exit $((failed > 0))
+  any_failed && exit 1
+  exit 0
 fi
 
 benches=()
@@ -139,7 +165,8 @@ build() {
 programs() { find $BUILD -name "*_$1_cuda" | sort; }
 
 tests() {
-  for program in $(programs test); do check 180 "$(basename "$program" _cuda)" "$program"; done
+  for program in $(programs test); do check_beside 180 "$(basename "$program" _cuda)" "$program"; done
+  check_the_rest
 }
 
 bench() {
@@ -172,11 +199,14 @@ print(f"torch.unique of {ids.numel()} ids, {distinct.numel()} distinct: {statist
 
 # Racecheck looks at memory that a block shares, which CUB's sort and sum use; synccheck at the masks of ballots and shuffles.
 sanitize() {
-  for tool in memcheck synccheck racecheck; do
+  export TFB_SHORT_TESTS=1
+  for tool in memcheck racecheck synccheck; do
     for program in $(programs test); do
-      check 300 "$(basename "$program" _cuda) under $tool" compute-sanitizer --tool $tool --error-exitcode 1 "$program"
+      check_beside 300 "$(basename "$program" _cuda) under $tool" \
+        compute-sanitizer --tool $tool --error-exitcode 1 "$program"
     done
   done
+  check_the_rest
 }
 
 [ $# -gt 0 ] || set -- build tests bench sanitize
@@ -188,17 +218,20 @@ for step in "$@"; do
 done
 for step in "$@"; do
   if [ "$step" = sanitize ] && ! command -v compute-sanitizer > /dev/null; then
-    rows+="| compute-sanitizer | not run: it is not here | |"$'\n'
-    failed=$((failed + 1))
+    checks=$((checks + 1))
+    row failed compute-sanitizer "not run: it is not here" ""
     native_report
     continue
   fi
   if [ "$step" != build ] && [ -z "$(programs test)$(programs bench)" ]; then
     echo "gpu_check: nothing is built under $BUILD; run tools/gpu_check.sh build" >&2
-    failed=$((failed + 1))
+    checks=$((checks + 1))
+    row failed "$step" "not run: nothing is built" ""
+    native_report
     continue
   fi
   $step || true
 done
 cat "$OUT/report.md" 2> /dev/null
-exit $((failed > 0))
+any_failed && exit 1
+exit 0
