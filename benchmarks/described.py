@@ -66,6 +66,10 @@ BENCHMARKS: Dict[str, Description] = {
         "Exchange between ranks", "The collectives of 26 tables in a step of two ranks on this machine.",
         what="tables x ids", facts=("collectives", "whole ms"),
     ),
+    "direct_lookups": Description(
+        "Lookups of predictions", "26 embedding columns on ordinary Variables, 1,000 rows: read where they lie, gathered first, and as TensorFlow runs them.",
+        what="ids", distribution="keys",
+    ),
     "repeated_features": Description(
         "Repeated features", "Predictions of 1,000 rows in which users repeat, with the option repeated_features.",
         what="model", distribution="batch",

@@ -95,7 +95,11 @@ def test_tests_wait_for_each_other_no_longer_than_for_a_place(check):
     _write(built / "c_test_cuda", 'echo "rounds: $TFB_SHORT_TESTS"; exit 1')
     status, _, report = check("tests", SECONDS_LEFT="60", AT_ONCE="2")
     rows = [line.split(" | ")[:2] for line in report.splitlines() if "_test" in line]
-    assert status == 1 and rows == [["| a_test", "passed"], ["| b_test", "passed"], ["| c_test", "**failed**, status 1"]]
+    assert status == 1 and rows == [
+        ["| a_test", "passed"],
+        ["| b_test", "passed"],
+        ["| c_test", "**failed**, status 1"],
+    ]
     check("sanitize", SECONDS_LEFT="60", AT_ONCE="2")
     assert (check.tree / "build" / "gpu" / "c_test-under-memcheck.log").read_text() == "memcheck: checked\nrounds: 1\n"
 

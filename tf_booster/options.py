@@ -59,6 +59,7 @@ PASSES = (
     "columns",
     "joined_layers",
     "joined_lookups",
+    "direct_lookups",
     "input_pipeline",
     "embedding_pipeline",
 )

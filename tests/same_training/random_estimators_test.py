@@ -6,6 +6,7 @@
 import pytest
 from random_estimators import check, check_in_integers, check_padded, check_repeated, draw
 
+from tf_booster import _compat
 from tf_booster.passes import quantized_products, xla_padding_plan
 
 
@@ -22,6 +23,7 @@ def test_predictions_with_repeated_features(seed):
     check_repeated(seed)
 
 
+@pytest.mark.skipif(not _compat.xla_leaves_unmarked_ops(), reason="before 2.14 nothing is padded for XLA")
 @pytest.mark.seeds(3, 9, 14)
 def test_predictions_of_padded_batches(seed, monkeypatch):
     """Clusters that are too small to pay are made, too."""

@@ -15,7 +15,7 @@ from typing import AbstractSet, Any, Dict, Iterable, List, Sequence, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.passes.graph_view import GraphView, originals
+from tf_booster.passes.graph_view import GraphView, inputs_before, originals, removed_variables
 from tf_booster.passes.sources import functions_in
 
 _noted: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> Fetches.
@@ -63,11 +63,22 @@ def fetches_of(view: GraphView) -> Fetches:
     index = view.index()
     initial = view.upstream_of_initializers()
     updates = [op for t in index.types() if UPDATE.fullmatch(t) for op in index.of_types([t])]
-    updates = [op for op in updates if index.number[op] not in initial and not restores(op)]
+    tables = set(removed_variables(view.graph))  # What initialized these is no update either.
+    updates = [
+        op
+        for op in updates
+        if index.number[op] not in initial and not restores(op) and not (op.inputs and op.inputs[0].op.name in tables)
+    ]
     if updates:
         return Fetches(_names(updates), _names(losses), "the ops that write to Variables")
     read = {number for before in index.before for number in before}
-    ends = [op for number, op in enumerate(index.ops) if number not in read and number not in initial]
+    # What edited ops read before, and ops that passes made, were left over by passes; an end itself a fused op only stands for.
+    once = {name.lstrip("^").partition(":")[0] for names in inputs_before(view.graph).values() for name in names}
+    ends = [
+        op
+        for number, op in enumerate(index.ops)
+        if number not in read and number not in initial and op.name not in once and not originals(op)
+    ]
     return Fetches(_names(ends), (), "the ops that nothing reads")
 
 

@@ -51,7 +51,7 @@ class JoinedLookups(CopiesLeftOut):
         order, others = order_of(join.inputs, maker.outputs)
         beside = set(order)
         apart = [output for i, output in enumerate(maker.outputs) if i not in beside]
-        given = _lists_of(maker)
+        given = lists_of(maker)
         waits = [op for op in dict.fromkeys([*maker.control_inputs, *join.control_inputs]) if op is not maker]
         with view.inserting(join.device, waits):
             made = _native.ops().tf_booster_joined_pool_lookups(
@@ -79,7 +79,7 @@ class JoinedLookups(CopiesLeftOut):
         wide = [columns.wide for columns in read]
         if all(tensor is own for tensor, own in zip(wide, grads)):
             return
-        given = _lists_of(op, count)
+        given = lists_of(op, count)
         splits = [skip_identity(tensor).op for tensor in grads if skip_identity(tensor).ref() in upstream]
         gone = swallowed([op], [*wide, *op.inputs[count:], *(split.inputs[1] for split in splits)])
         with view.inserting(op.device, gone.control_inputs):
@@ -99,7 +99,7 @@ class JoinedLookups(CopiesLeftOut):
         view.note_originals(made[0].op, [op])
 
 
-def _lists_of(op: tf.Operation, first: int = 0) -> List[List[tf.Tensor]]:
+def lists_of(op: tf.Operation, first: int = 0) -> List[List[tf.Tensor]]:
     """rows, idx, row_splits, zero_rows and weights of an op that has them from input `first` on."""
     inputs, lists = list(op.inputs), []
     for count in (*[op.get_attr("N")] * 3, op.get_attr("num_zeroed"), op.get_attr("num_weights")):

@@ -28,10 +28,11 @@
 19. columns: what is joined and split between the ops that the passes before made.
 20. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
 21. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-22. input_pipeline: the datasets of the graph, which no other pass looks at.
-23. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-24. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-25. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+22. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+23. input_pipeline: the datasets of the graph, which no other pass looks at.
+24. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+25. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+26. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from tf_booster.passes.base import Pass, PassResult, RewriteError, nothing_found
 from tf_booster.passes.columns import Columns
 from tf_booster.passes.components import components
 from tf_booster.passes.dense_collectives import DenseCollectives
+from tf_booster.passes.direct_lookups import DirectLookups
 from tf_booster.passes.embedding_pipeline import EmbeddingPipeline, step_fetches
 from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.field_sums import FieldSums
@@ -126,6 +128,7 @@ def passes(options: Options) -> List[Pass]:
         (True, Columns()),
         (True, JoinedLayers()),
         (True, JoinedLookups()),
+        (True, DirectLookups()),
         (options.fast_parser is not False, InputPipeline()),
         (ranks.current().size > 1, InputOverRanks()),
         (options.prefetch_to_device is True, PrefetchToDevice()),

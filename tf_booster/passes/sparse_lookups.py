@@ -26,7 +26,7 @@ from tf_booster.passes.lookup_pooling import (
     pooling_anchors,
     zeroed_rows,
 )
-from tf_booster.passes.matching import REFERENCE_VARIABLE, is_of_reference_variable
+from tf_booster.passes.matching import REFERENCE_VARIABLE, is_of_reference_variable, skip_identity
 from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.shape_tricks import copies_of
 from tf_booster.passes.sparse_source import NotUnderstood
@@ -188,12 +188,14 @@ def _units(view: GraphView, lookup: _Lookup) -> List[Unit]:
     front, pooling = lookup.front, lookup.pooling
     device, weighted, zeroed = pooling.op.device, pooling.weights is not None, pooling.zeroed_by is not None
     rules = (front.fill is not None, front.prune_ids, front.prune_weights, front.weights is not None, front.dense)
+    # For pass direct_lookups, which takes all lookups of an op or none.
+    direct = not lookup.gradients and skip_identity(pooling.rows).op.type == "ResourceGather"
     starts = tuple(op for op in (front.unique, front.fill_weights, front.segment_op) if op is not None)
-    kind = (front.values.dtype, front.unique.inputs[0].dtype, rules, device)
+    kind = (front.values.dtype, front.unique.inputs[0].dtype, rules, device, direct)
     pooled = _swallowed_pooling(lookup)
     units = [
         Unit(starts, ("prepare", *kind), ("prepare", lookup)),
-        Unit(pooled.ops, ("pool", pooling.rows.dtype, weighted, zeroed, device), ("pool", lookup, pooled)),
+        Unit(pooled.ops, ("pool", pooling.rows.dtype, weighted, zeroed, device, direct), ("pool", lookup, pooled)),
     ]
     for gradient in lookup.gradients:
         key = ("gradients", pooling.rows.dtype, weighted, gradient.zeroed, device)

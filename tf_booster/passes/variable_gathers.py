@@ -5,14 +5,15 @@ The shapes that gradients of gathers are given are computed by five ops each, of
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Tuple
+from typing import Dict, Iterable, List, Set, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _compat, _native
 from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.graph_view import GraphView, update_input
-from tf_booster.passes.matching import REFERENCE_VARIABLE, is_of_reference_variable
+from tf_booster.passes.matching import REFERENCE_VARIABLE, is_of_reference_variable, readers
 from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.shape_tricks import copies_of, keeps_shape
 from tf_booster.passes.swallowed import swallowed
@@ -34,6 +35,8 @@ class VariableGathers(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Leaves alone what is inside of control flow, and gathers that have nobody to merge with."""
         result = PassResult(self.name)
+        index = view.index()
+        live = {index.ops[number] for number in executed(view, fetches_of(view).names)}
         units = []
         for op in view.ops("ResourceGather"):
             if not op.outputs[0].consumers():
@@ -42,7 +45,7 @@ class VariableGathers(Pass):
             if reason:
                 result.skipped.append((op.name, reason))
             else:
-                key = (op.get_attr("dtype"), op.inputs[1].dtype, op.device)
+                key = (op.get_attr("dtype"), op.inputs[1].dtype, op.device, _is_summed_up_alone(op, live))
                 units.append(Unit((op,), key))
         result.skipped += [(op.name, REFERENCE_VARIABLE) for op in _of_references(view)]
         groups, refused = merge_groups(view, units)
@@ -92,6 +95,13 @@ def _obstacle(view: GraphView, op: tf.Operation) -> str:
         # Fetched beside the train op, the old op would read the Variable before or after the update, as it happens.
         return "its result itself may be fetched, while its Variable is trained; tf.nn.embedding_lookup gives a copy to fetch"
     return ""
+
+
+def _is_summed_up_alone(gather: tf.Operation, live: Set[tf.Operation]) -> bool:
+    """Whether its rows only go into sums of sparse lookups, as in predictions: pass direct_lookups takes all gathers of an op or none."""
+    if gather.inputs[1].op.type != "TfBoosterPrepareLookups":
+        return False
+    return all(op.type == "TfBoosterPoolLookups" for op in readers(gather.outputs[0]) if op in live)
 
 
 def _is_written(handle: tf.Tensor) -> bool:

@@ -95,7 +95,7 @@ Status CountRows(const LookupInput<T>& input, const LookupRules& rules, int64_t 
   }
   std::fill(row_splits, row_splits + rows + 1, 0);
   int32_t* count_of = row_splits + 1;
-  int64_t last_row = 0, bad = -1, bad_row = 0;
+  int64_t last_row = 0, bad = -1, bad_row = 0, kept = 0;
   bool ordered = true;
   ForEachKept(input, rules, [&](int64_t i, int64_t row) {
     ordered &= row >= last_row;
@@ -106,6 +106,7 @@ Status CountRows(const LookupInput<T>& input, const LookupRules& rules, int64_t 
       return false;
     }
     ++count_of[row];
+    ++kept;
     return true;
   });
   if (bad >= 0) {
@@ -125,7 +126,9 @@ Status CountRows(const LookupInput<T>& input, const LookupRules& rules, int64_t 
     if (total > kMost) return TooMany(total);
     count_of[row] = static_cast<int32_t>(total);
   }
-  *counts = {rows, total, ordered};
+  // With weights, too, ids would be as given; but then both are copied.
+  const bool as_given = ordered && kept == input.n && total == input.n && input.weights == nullptr;
+  *counts = {rows, total, ordered, as_given};
   return Status();
 }
 

@@ -4,18 +4,21 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "cc/core/base/dispatch_dim.h"
+#include "cc/core/base/lines_ahead.h"
 #include "cc/core/pooling/job_ranges.h"
 #include "cc/core/pooling/weighted_pooling.h"
 
 namespace tf_booster {
 namespace {
 
-constexpr int64_t kColumns = 64;    // Columns that one block sum on the stack has.
-constexpr int64_t kTogether = 64;   // Rows of all jobs in turn, where they lie beside each other.
-constexpr int64_t kRowsAhead = 16;  // Rows that are fetched before they are needed.
+constexpr int64_t kColumns = 64;     // Columns that one block sum on the stack has.
+constexpr int64_t kTogether = 64;    // Rows of all jobs in turn, where they lie beside each other.
+constexpr int64_t kRowsAhead = 16;   // Rows that are fetched before they are needed.
+constexpr int64_t kLinesAhead = 48;  // Cache lines of embeddings that are, where those are far apart.
 
 template <class T>
 inline void AddTo(T* __restrict out, const T* __restrict in, int64_t n) {
@@ -54,8 +57,8 @@ inline void CopyRow(T* __restrict out, const T* __restrict in, int64_t any_dim) 
 
 // TensorFlow adds in blocks: first the 2 to 9 rows that leave a multiple of 8, then 8 at a time, each block summed up
 // by itself. Up to 9 rows are multiplied by the reciprocal of the count, more are divided by it. kDim: DispatchDim's.
-template <int64_t kDim, class T>
-void PoolRow(const T* embeddings, int64_t any_dim, const int32_t* idx, int64_t n, Combiner combiner, T* out) {
+template <int64_t kDim, class T, class Index>
+void PoolRow(const T* embeddings, int64_t any_dim, const Index* idx, int64_t n, Combiner combiner, T* out) {
   const int64_t dim = kDim > 0 ? kDim : any_dim;
   if (n == 0) {
     std::fill(out, out + dim, T(0));
@@ -134,19 +137,49 @@ JobRanges Ranges(const Jobs& jobs, bool of_rows) {
   return JobRanges(units, total_ns);
 }
 
+// Fetches embeddings some places ahead of those that are summed up.
+template <class T, class Index>
+class EmbeddingsAhead {
+ public:
+  EmbeddingsAhead(const PoolingJob<T>& job, const Index* idx, int64_t first_row)
+      : job_(job),
+        idx_(idx),
+        row_bytes_(job.segments.dim * static_cast<int64_t>(sizeof(T))),
+        places_ahead_(std::max<int64_t>(4, kLinesAhead * 64 / std::max<int64_t>(64, row_bytes_))),
+        places_(job.segments.row_splits[job.segments.rows]),
+        next_(job.segments.row_splits[first_row]) {}
+
+  // Before the places up to `end` are summed up.
+  TFB_FETCHES void Fetch(int64_t end) {
+    for (const int64_t last = std::min(places_, end + places_ahead_); next_ < last; ++next_) {
+      const char* const row = reinterpret_cast<const char*>(job_.embeddings) + int64_t{idx_[next_]} * row_bytes_;
+      for (int64_t line = 0; line < row_bytes_; line += 64) FetchLine(row + line);
+      FetchLine(row + row_bytes_ - 1);  // A row need not begin with a line.
+    }
+  }
+
+ private:
+  const PoolingJob<T>& job_;
+  const Index* const idx_;
+  const int64_t row_bytes_, places_ahead_, places_;
+  int64_t next_;
+};
+
 // The rows [begin, end) of one lookup.
-template <class T>
-void PoolRange(const PoolingJob<T>& job, int64_t begin, int64_t end) {
+template <class T, class Index>
+void PoolRange(const PoolingJob<T>& job, const Index* all_idx, int64_t begin, int64_t end) {
   const PoolingSegments& s = job.segments;
   const int64_t step = job.step();
+  EmbeddingsAhead<T, Index> ahead(job, all_idx, begin);
   DispatchDim(s.dim, [&](auto constant) {
     for (int64_t r = begin; r < end; ++r) {
+      if (job.far_apart && s.dim > 0) ahead.Fetch(s.row_splits[r + 1]);
       T* out = job.pooled + r * step;
       if (step != s.dim) {
         __builtin_prefetch(out + kRowsAhead * step, 1);
         __builtin_prefetch(out + kRowsAhead * step + s.dim - 1, 1);
       }
-      const int32_t* idx = s.idx + s.row_splits[r];
+      const Index* idx = all_idx + s.row_splits[r];
       const int64_t n = s.row_splits[r + 1] - s.row_splits[r];
       if (s.zero_rows != nullptr && s.zero_rows[r]) {
         std::fill(out, out + s.dim, T(0));
@@ -157,6 +190,27 @@ void PoolRange(const PoolingJob<T>& job, int64_t begin, int64_t end) {
       }
     }
   });
+}
+
+template <class T>
+void PoolRange(const PoolingJob<T>& job, int64_t begin, int64_t end) {
+  if (job.wide_idx != nullptr) return PoolRange(job, job.wide_idx, begin, end);
+  PoolRange(job, job.segments.idx, begin, end);
+}
+
+// Without an early end, and without a sign, so that one below 0 is large: a loop of vectors, 0.1 ns an id of 32 bits.
+template <class Index>
+bool AllInside(const Index* idx, int64_t ids, int64_t distinct) {
+  using Unsigned = std::make_unsigned_t<Index>;
+  Unsigned most = 0;
+  for (int64_t i = 0; i < ids; ++i) most = std::max(most, static_cast<Unsigned>(idx[i]));
+  return ids == 0 || static_cast<uint64_t>(most) < static_cast<uint64_t>(distinct);
+}
+
+template <class Index>
+int64_t FirstOutside(const Index* idx, int64_t ids, int64_t distinct) {
+  if (AllInside(idx, ids, distinct)) return -1;
+  return std::find_if(idx, idx + ids, [&](Index id) { return id < 0 || id >= distinct; }) - idx;
 }
 
 }  // namespace
@@ -193,14 +247,19 @@ void PoolGradient(const std::vector<PoolingGradientJob<T>>& jobs, ParallelFor& p
   });
 }
 
-bool CheckSegments(const PoolingSegments& s, int64_t ids) {
+bool CheckSplits(const PoolingSegments& s, int64_t ids) {
   if (s.row_splits[0] != 0 || s.row_splits[s.rows] != ids) return false;
   int32_t falls = 0;
   for (int64_t r = 0; r < s.rows; ++r) falls |= s.row_splits[r] > s.row_splits[r + 1] ? 1 : 0;
-  // Without an early end, and in 32 bits, where one below 0 is large: a loop of vectors, 0.1 ns an id.
-  uint32_t most = 0;
-  for (int64_t i = 0; i < ids; ++i) most = std::max(most, static_cast<uint32_t>(s.idx[i]));
-  return falls == 0 && (ids == 0 || most < s.distinct);
+  return falls == 0;
+}
+
+int64_t PlaceOutside(const PoolingSegments& s, const int64_t* wide_idx, int64_t ids) {
+  return wide_idx != nullptr ? FirstOutside(wide_idx, ids, s.distinct) : FirstOutside(s.idx, ids, s.distinct);
+}
+
+bool CheckSegments(const PoolingSegments& s, int64_t ids) {
+  return CheckSplits(s, ids) && AllInside(s.idx, ids, s.distinct);
 }
 
 #define TFB_POOLING(T)                                                                                               \

@@ -33,6 +33,8 @@ struct PoolingJob {
   const T* embeddings = nullptr;
   T* pooled = nullptr;
   int64_t pooled_step = 0;  // From a row of `pooled` to the next, which may be columns of a wider matrix; 0: dim.
+  const int64_t* wide_idx = nullptr;  // In place of the segments' idx.
+  bool far_apart = false;             // Embeddings are much memory and come in no order: those of a whole Variable.
 
   int64_t step() const { return pooled_step == 0 ? segments.dim : pooled_step; }
 };
@@ -62,6 +64,12 @@ void PoolGradient(const std::vector<PoolingGradientJob<T>>& jobs, ParallelFor& p
 
 // Whether `segments` may be given to Pool: the splits lie within [0, ids] and rise, each idx lies in [0, distinct).
 bool CheckSegments(const PoolingSegments& segments, int64_t ids);
+
+// The same of the splits alone.
+bool CheckSplits(const PoolingSegments& segments, int64_t ids);
+
+// The first place of `ids` whose idx (or wide_idx, unless that is null) is not in [0, distinct); -1 if there is none.
+int64_t PlaceOutside(const PoolingSegments& segments, const int64_t* wide_idx, int64_t ids);
 
 }  // namespace tf_booster
 

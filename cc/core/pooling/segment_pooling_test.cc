@@ -121,6 +121,45 @@ TEST(ThreadsDoNotChangeABit) {
   }
 }
 
+// As a Variable's are read: by ids of 64 bits, fetched ahead.
+TEST(WideIdsOfEmbeddingsFarApartGiveTheSameBits) {
+  for (const int64_t dim : {0, 1, 7, 16, 64, 200}) {
+    const Lookup lookup(static_cast<int>(dim), 90, 30, 70, dim);
+    std::vector<int64_t> ids(lookup.idx.begin(), lookup.idx.end());
+    for (const bool weighted : {false, true}) {
+      const PoolingSegments s = lookup.Segments(Combiner::kMean, weighted, true);
+      std::vector<float> want(s.rows * dim, -7.0f), wide(want), narrow(want), beside(want);
+      SerialFor serial;
+      Pool<float>({{s, lookup.embeddings.data(), want.data()}}, serial);
+      PoolingSegments without = s;
+      without.idx = nullptr;
+      ThreadFor pf(3);
+      Pool<float>({{without, lookup.embeddings.data(), wide.data(), 0, ids.data(), true}}, pf);
+      Pool<float>({{s, lookup.embeddings.data(), narrow.data(), 0, nullptr, true}}, pf);
+      PoolByRows<float>({{without, lookup.embeddings.data(), beside.data(), 0, ids.data(), true}}, pf,
+                        [](int64_t, int64_t) {});
+      EXPECT_TRUE(wide == want && narrow == want && beside == want);
+    }
+  }
+}
+
+TEST(ThePlaceOutsideIsTheFirst) {
+  Lookup lookup(5, 4, 5, 6, 2);
+  const PoolingSegments s = lookup.Segments(Combiner::kSum, false, false);
+  const int64_t n = static_cast<int64_t>(lookup.idx.size());
+  std::vector<int64_t> ids(lookup.idx.begin(), lookup.idx.end());
+  EXPECT_EQ(PlaceOutside(s, nullptr, n), -1);
+  EXPECT_EQ(PlaceOutside(s, ids.data(), n), -1);
+  EXPECT_EQ(PlaceOutside(s, ids.data(), 0), -1);
+  for (const int64_t bad : {int64_t{-1}, int64_t{6}, int64_t{1} << 32, INT64_MIN, INT64_MAX}) {
+    ids[n - 1] = ids[2] = bad;
+    EXPECT_EQ(PlaceOutside(s, ids.data(), n), 2);
+  }
+  lookup.idx[1] = lookup.idx[3] = -3;
+  EXPECT_EQ(PlaceOutside(s, nullptr, n), 1);
+  EXPECT_TRUE(!CheckSegments(s, n) && CheckSplits(s, n));
+}
+
 TEST(OneGradientKeepsTheSignOfZeroAndNoneIsZero) {
   for (const int64_t dim : {3, 8}) {
     Lookup lookup(4, 3, 3, 3, dim);

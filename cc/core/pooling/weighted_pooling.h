@@ -41,8 +41,8 @@ void DivideNoNan(T* values, int64_t n, T divisor) {
   }
 }
 
-template <class T>
-void PoolWeightedRow(const T* embeddings, int64_t dim, const int32_t* idx, const float* weights, int64_t n,
+template <class T, class Index>
+void PoolWeightedRow(const T* embeddings, int64_t dim, const Index* idx, const float* weights, int64_t n,
                      Combiner combiner, T* out) {
   const auto add = [&](int64_t i, int64_t begin, int64_t end, T* sum) {
     const T* in = embeddings + int64_t{idx[i]} * dim;

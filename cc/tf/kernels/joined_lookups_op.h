@@ -1,4 +1,5 @@
-// What TfBoosterJoinedPoolLookups shares on the CPU and on the GPU: which lookup goes where.
+// What TfBoosterJoinedPoolLookups shares on the CPU and on the GPU, and TfBoosterPoolVariables: which lookup goes
+// where.
 #ifndef TF_BOOSTER_CC_TF_KERNELS_JOINED_LOOKUPS_OP_H_
 #define TF_BOOSTER_CC_TF_KERNELS_JOINED_LOOKUPS_OP_H_
 
@@ -10,6 +11,7 @@
 
 #include "cc/core/columns/column_copy.h"
 #include "cc/tf/kernels/pooling_op.h"
+#include "cc/tf/kernels/tf_parallel_for.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_booster {
@@ -19,15 +21,26 @@ template <class T>
 class JoinedPoolLookupsOpBase : public PoolingOp {
  public:
   explicit JoinedPoolLookupsOpBase(tensorflow::OpKernelConstruction* ctx) : PoolingOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_others", &num_others_));
+    if (ctx->HasAttr("Tothers")) {
+      tensorflow::DataTypeVector types;
+      OP_REQUIRES_OK(ctx, ctx->GetAttr("Tothers", &types));
+      num_others_ = static_cast<int>(types.size());
+      const auto other = [](tensorflow::DataType type) { return type != tensorflow::DataTypeToEnum<T>::v(); };
+      OP_REQUIRES(ctx, std::none_of(types.begin(), types.end(), other),
+                  tensorflow::errors::InvalidArgument(ctx->def().op(), " '", ctx->def().name(),
+                                                      "': others must have the dtype of the embeddings"));
+    } else {
+      OP_REQUIRES_OK(ctx, ctx->GetAttr("num_others", &num_others_));
+    }
     OP_REQUIRES_OK(ctx, ctx->GetAttr("order", &order_));
     int num_apart;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_apart", &num_apart));
     const std::set<int64_t> parts(order_.begin(), order_.end());
     const int64_t lookups = std::distance(parts.begin(), parts.lower_bound(n()));
-    const bool fits = parts.size() == order_.size() && lookups > 0 && *parts.begin() >= 0 &&
-                      *parts.rbegin() < n() + num_others_ && lookups + num_apart == n() &&
-                      static_cast<int64_t>(parts.size()) == lookups + num_others_;
+    const bool none = parts.empty() && num_others_ == 0 && ctx->HasAttr("Tids");
+    const bool fits = parts.size() == order_.size() &&
+                      (none || (lookups > 0 && *parts.begin() >= 0 && *parts.rbegin() < n() + num_others_)) &&
+                      lookups + num_apart == n() && static_cast<int64_t>(parts.size()) == lookups + num_others_;
     OP_REQUIRES(
         ctx, fits,
         tensorflow::errors::InvalidArgument(ctx->def().op(), " '", ctx->def().name(),
@@ -41,7 +54,8 @@ class JoinedPoolLookupsOpBase : public PoolingOp {
     std::vector<const tensorflow::Tensor*> others;
     OP_REQUIRES_OK(ctx, TensorsOf(ctx, "others", 2, &others));
     const auto is_lookup = [this](int64_t part) { return part < n(); };
-    const int64_t rows = lookups.segments[*std::find_if(order_.begin(), order_.end(), is_lookup)].rows;
+    const auto first = std::find_if(order_.begin(), order_.end(), is_lookup);
+    const int64_t rows = first == order_.end() ? 0 : lookups.segments[*first].rows;
     std::vector<int64_t> first_column;
     int64_t columns = 0;
     for (const int64_t part : order_) {
@@ -92,6 +106,26 @@ class JoinedPoolLookupsOpBase : public PoolingOp {
   using Copies = std::vector<std::pair<Columns<const char>, T*>>;
 
   static const T* Rows(const Lookups& lookups, int i) { return lookups.rows[i]->flat<T>().data(); }
+
+  // Run() on the CPU. far_apart: as of PoolingJob.
+  tensorflow::Status RunOnCpu(tensorflow::OpKernelContext* ctx, const Lookups& lookups,
+                              const std::vector<Target>& beside, const std::vector<Target>& apart, const Copies& copied,
+                              int64_t columns, bool far_apart) const {
+    const auto jobs_of = [&](const std::vector<Target>& targets) {
+      std::vector<PoolingJob<T>> jobs;
+      for (const auto& [i, to, step] : targets) {
+        jobs.push_back({lookups.segments[i], Rows(lookups, i), to, step, lookups.wide_idx[i], far_apart});
+      }
+      return jobs;
+    };
+    TfParallelFor pf(ctx);
+    const int64_t step = columns * static_cast<int64_t>(sizeof(T));
+    PoolByRows<T>(jobs_of(beside), pf, [&](int64_t begin, int64_t end) {
+      for (const auto& [from, to] : copied) PutColumns(from, begin, end, reinterpret_cast<char*>(to), step);
+    });
+    Pool(jobs_of(apart), pf);
+    return tensorflow::OkStatus();
+  }
 
  private:
   // beside: those of the joined tensor, which has so many rows and columns.

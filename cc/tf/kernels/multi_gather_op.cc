@@ -6,17 +6,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <deque>
 #include <string>
 #include <vector>
 
 #include "cc/core/base/dispatch_dim.h"
 #include "cc/core/pooling/job_ranges.h"
+#include "cc/tf/kernels/locked_variables.h"
 #include "cc/tf/kernels/lookup_inputs.h"
 #include "cc/tf/kernels/tf_parallel_for.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/resource_mgr.h"
-#include "tensorflow/core/framework/resource_var.h"
 #include "tensorflow/core/kernels/training_op_helpers.h"
 
 namespace tf_booster {
@@ -24,7 +22,6 @@ namespace tf_booster {
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
-using tensorflow::Var;
 using TfStatus = tensorflow::Status;
 
 template <class T, class Index>
@@ -36,20 +33,19 @@ class MultiGatherOp : public tensorflow::OpKernel {
     std::vector<const Tensor*> indices;
     OP_REQUIRES_OK(ctx, TensorsOf(ctx, "indices", -1, &indices));
     const int n = static_cast<int>(indices.size());
-    std::vector<tensorflow::core::RefCountPtr<Var>> variables(n);
+    LockedVariables variables;
+    OP_REQUIRES_OK(ctx, variables.LookUp(ctx, n));
     for (int i = 0; i < n; ++i) {
-      OP_REQUIRES_OK(ctx, tensorflow::LookupResource(ctx, tensorflow::HandleFromInput(ctx, i), &variables[i]));
       // From now on dense reads copy, so that sparse updates need not: as ResourceGather does.
       OP_REQUIRES_OK(ctx,
-                     (tensorflow::EnsureSparseVariableAccess<Eigen::ThreadPoolDevice, T>(ctx, variables[i].get())));
+                     (tensorflow::EnsureSparseVariableAccess<Eigen::ThreadPoolDevice, T>(ctx, variables.variable(i))));
     }
-    std::deque<tensorflow::tf_shared_lock> locks;
-    LockAll(variables, &locks);
+    variables.Lock();
     std::vector<Job> jobs(n);
     std::vector<int64_t> units;
     int64_t total_ns = 0;
     for (int i = 0; i < n; ++i) {
-      OP_REQUIRES_OK(ctx, Prepare(ctx, i, *variables[i], *indices[i], &jobs[i]));
+      OP_REQUIRES_OK(ctx, Prepare(ctx, i, variables, *indices[i], &jobs[i]));
       units.push_back(jobs[i].count);
       total_ns += jobs[i].count * (5 + jobs[i].row_bytes / 12);
     }
@@ -73,24 +69,11 @@ class MultiGatherOp : public tensorflow::OpKernel {
     std::atomic<int64_t> bad{-1};
   };
 
-  // In the order of their addresses, each once, as TensorFlow's updates lock several Variables: so nobody waits in a
-  // ring.
-  static void LockAll(const std::vector<tensorflow::core::RefCountPtr<Var>>& variables,
-                      std::deque<tensorflow::tf_shared_lock>* locks) TF_NO_THREAD_SAFETY_ANALYSIS {
-    std::vector<tensorflow::mutex*> mutexes;
-    for (const auto& variable : variables) mutexes.push_back(variable->mu());
-    std::sort(mutexes.begin(), mutexes.end());
-    mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
-    for (tensorflow::mutex* mutex : mutexes) locks->emplace_back(*mutex);
-  }
-
-  TfStatus Prepare(OpKernelContext* ctx, int i, Var& variable, const Tensor& indices, Job* job) const {
-    const Tensor& params = *variable.tensor();
-    if (params.dtype() != tensorflow::DataTypeToEnum<T>::v()) {
-      return tensorflow::errors::InvalidArgument("MultiGather '", name(), "': resources[", i, "] has dtype ",
-                                                 tensorflow::DataTypeString(params.dtype()), ", wanted ",
-                                                 tensorflow::DataTypeString(tensorflow::DataTypeToEnum<T>::v()));
-    }
+  TfStatus Prepare(OpKernelContext* ctx, int i, const LockedVariables& variables, const Tensor& indices,
+                   Job* job) const {
+    const Tensor* value = nullptr;
+    TF_RETURN_IF_ERROR(variables.Value(*this, i, tensorflow::DataTypeToEnum<T>::v(), &value));
+    const Tensor& params = *value;
     if (params.dims() < 1) return tensorflow::errors::InvalidArgument("params must be at least 1 dimensional");
     tensorflow::TensorShape shape = indices.shape();
     for (int d = 1; d < params.dims(); ++d) TF_RETURN_IF_ERROR(shape.AddDimWithStatus(params.dim_size(d)));

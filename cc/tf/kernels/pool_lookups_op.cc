@@ -45,20 +45,7 @@ class JoinedPoolLookupsOp final : public JoinedPoolLookupsOpBase<T> {
                          const std::vector<Target>& apart, const typename Base::Copies& copied, int64_t,
                          int64_t columns) const override {
     TF_RETURN_IF_ERROR(this->CheckPlaces(lookups));
-    const auto jobs_of = [&](const std::vector<Target>& targets) {
-      std::vector<PoolingJob<T>> jobs;
-      for (const Target& target : targets) {
-        jobs.push_back({lookups.segments[target.lookup], Base::Rows(lookups, target.lookup), target.to, target.step});
-      }
-      return jobs;
-    };
-    TfParallelFor pf(ctx);
-    const int64_t step = columns * static_cast<int64_t>(sizeof(T));
-    PoolByRows<T>(jobs_of(beside), pf, [&](int64_t begin, int64_t end) {
-      for (const auto& [from, to] : copied) PutColumns(from, begin, end, reinterpret_cast<char*>(to), step);
-    });
-    Pool(jobs_of(apart), pf);
-    return tensorflow::OkStatus();
+    return this->RunOnCpu(ctx, lookups, beside, apart, copied, columns, /*far_apart=*/false);
   }
 };
 

@@ -13,6 +13,7 @@ PoolingOp::PoolingOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
   OP_REQUIRES_OK(ctx, ctx->GetAttr("num_zeroed", &num_zeroed));
   OP_REQUIRES_OK(ctx, ctx->GetAttr("num_weights", &num_weights));
   OP_REQUIRES_OK(ctx, ctx->GetAttr("combiners", &combiners));
+  of_variables_ = ctx->HasAttr("Tids");
   OP_REQUIRES_OK(ctx, CheckListSize(ctx, "zero_rows", num_zeroed, n_, true));
   OP_REQUIRES_OK(ctx, CheckListSize(ctx, "weights", num_weights, n_, true));
   OP_REQUIRES_OK(ctx, CheckListSize(ctx, "combiners", combiners.size(), n_, false));
@@ -29,8 +30,12 @@ TfStatus PoolingOp::Invalid(int i, const std::string& what) const {
   return tensorflow::errors::InvalidArgument(type_string(), " '", name(), "': lookup ", i, ": ", what);
 }
 
+TfStatus PoolingOp::ReadRows(OpKernelContext* ctx, Lookups* lookups) const {
+  return TensorsOf(ctx, "rows", 2, &lookups->rows);
+}
+
 TfStatus PoolingOp::ReadLookups(OpKernelContext* ctx, Lookups* lookups) const {
-  TF_RETURN_IF_ERROR(TensorsOf(ctx, "rows", 2, &lookups->rows));
+  TF_RETURN_IF_ERROR(ReadRows(ctx, lookups));
   return ReadSegments(ctx, lookups);
 }
 
@@ -52,7 +57,8 @@ TfStatus PoolingOp::ReadGradients(OpKernelContext* ctx, Lookups* lookups) const 
 
 TfStatus PoolingOp::ReadSegments(OpKernelContext* ctx, Lookups* lookups) const {
   std::vector<const Tensor*> idx, row_splits, zero_rows, weights;
-  TF_RETURN_IF_ERROR(TensorsOf(ctx, "idx", 1, &idx));
+  const char* const places = of_variables_ ? "ids" : "idx";
+  TF_RETURN_IF_ERROR(TensorsOf(ctx, places, 1, &idx));
   TF_RETURN_IF_ERROR(TensorsOf(ctx, "row_splits", 1, &row_splits));
   TF_RETURN_IF_ERROR(TensorsOf(ctx, "zero_rows", 1, &zero_rows));
   TF_RETURN_IF_ERROR(TensorsOf(ctx, "weights", 1, &weights));
@@ -65,13 +71,17 @@ TfStatus PoolingOp::ReadSegments(OpKernelContext* ctx, Lookups* lookups) const {
     segments.rows = row_splits[i]->NumElements() - 1;
     if (segments.rows < 0) return Invalid(i, "row_splits is empty");
     segments.row_splits = row_splits[i]->flat<int32_t>().data();
-    segments.idx = idx[i]->flat<int32_t>().data();
+    static const int64_t kNone = 0;  // An empty tensor may have no memory, but null would stand for idx.
+    const bool wide = idx[i]->dtype() == tensorflow::DT_INT64;
+    lookups->wide_idx.push_back(!wide ? nullptr : ids > 0 ? idx[i]->flat<int64_t>().data() : &kNone);
+    if (!wide) segments.idx = idx[i]->flat<int32_t>().data();
     if (!zero_rows.empty()) {
       if (zero_rows[i]->NumElements() != segments.rows) return Invalid(i, "zero_rows and row_splits differ in length");
       segments.zero_rows = zero_rows[i]->flat<bool>().data();
     }
     if (!weights.empty()) {
-      if (weights[i]->NumElements() != ids) return Invalid(i, "weights and idx differ in length");
+      if (weights[i]->NumElements() != ids)
+        return Invalid(i, std::string("weights and ") + places + " differ in length");
       segments.weights = weights[i]->flat<float>().data();
     }
     lookups->segments.push_back(segments);

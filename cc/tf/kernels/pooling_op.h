@@ -1,4 +1,4 @@
-// What TfBoosterPoolLookups and its gradient share, on the CPU and on the GPU: their inputs.
+// What TfBoosterPoolLookups, its gradient and its kin share, on the CPU and on the GPU: their inputs.
 #ifndef TF_BOOSTER_CC_TF_KERNELS_POOLING_OP_H_
 #define TF_BOOSTER_CC_TF_KERNELS_POOLING_OP_H_
 
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cc/core/pooling/segment_pooling.h"
+#include "cc/tf/kernels/locked_variables.h"
 #include "cc/tf/kernels/lookup_inputs.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -18,8 +19,10 @@ class PoolingOp : public tensorflow::OpKernel {
  protected:
   // The inputs, lookup by lookup. ids: how many places each has.
   struct Lookups {
+    LockedVariables variables;  // Those that `rows` are values of.
     std::vector<const tensorflow::Tensor*> grads, rows;
     std::vector<PoolingSegments> segments;
+    std::vector<const int64_t*> wide_idx;  // In place of the segments' idx, or null.
     std::vector<int64_t> ids;
   };
 
@@ -30,16 +33,20 @@ class PoolingOp : public tensorflow::OpKernel {
   // InvalidArgument: values of idx or row_splits that would be read outside of the inputs. For inputs in host memory.
   tensorflow::Status CheckPlaces(const Lookups& lookups) const;
 
+  tensorflow::Status Invalid(int i, const std::string& what) const;
+
   int n() const { return n_; }
 
   // Where the gradient of lookup i begins in its matrix.
   int64_t grad_column(int i) const { return grad_columns_.empty() ? 0 : grad_columns_[i]; }
 
  private:
-  tensorflow::Status Invalid(int i, const std::string& what) const;
+  // Sets `rows`: the input of this name, unless the op has them from elsewhere.
+  virtual tensorflow::Status ReadRows(tensorflow::OpKernelContext* ctx, Lookups* lookups) const;
   tensorflow::Status ReadSegments(tensorflow::OpKernelContext* ctx, Lookups* lookups) const;
 
   int n_ = 0;
+  bool of_variables_ = false;  // Places have ids of Variables in place of numbers of distinct rows.
   std::vector<Combiner> combiners_;
   std::vector<int64_t> grad_columns_;  // Empty: gradients are whole matrices.
 };

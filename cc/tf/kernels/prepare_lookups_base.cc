@@ -16,6 +16,7 @@ PrepareLookupsBase::PrepareLookupsBase(tensorflow::OpKernelConstruction* ctx) : 
   OP_REQUIRES_OK(ctx, ctx->GetAttr("prune_ids", &rules_.prune_ids));
   OP_REQUIRES_OK(ctx, ctx->GetAttr("prune_weights", &rules_.prune_weights));
   OP_REQUIRES_OK(ctx, ctx->GetAttr("fill_rows", &rules_.fill_rows));
+  OP_REQUIRES_OK(ctx, ctx->GetAttr("distinct", &distinct_));
   OP_REQUIRES_OK(ctx, ctx->GetAttr("default_ids", &default_ids_));
   OP_REQUIRES_OK(ctx, ctx->GetAttr("leading_dims", &leading_dims_));
   OP_REQUIRES_OK(ctx, ctx->GetAttr("hash_buckets", &hash_buckets_));

@@ -28,6 +28,7 @@ class PrepareLookupsGpuOp final : public PrepareLookupsBase {
     for (const int64_t buckets : hash_buckets_) {
       OP_REQUIRES(ctx, buckets == 0, Invalid("hash_buckets must be 0 on the GPU; hash on the host, before"));
     }
+    OP_REQUIRES(ctx, distinct_, Invalid("distinct must be true on the GPU"));
     for (const int64_t dims : leading_dims_) {
       OP_REQUIRES(ctx, dims <= gpu::kMaxLeadingDims, Invalid("leading_dims must be 4 or less on the GPU"));
     }

@@ -48,10 +48,16 @@ class PrepareLookupsOp final : public PrepareLookupsBase {
     each([&](int64_t i) { CountRowsOf(&lookups[i]); });
     for (int i = 0; i < n_; ++i) {
       OP_REQUIRES_OK(ctx, Convert(lookups[i].status, i));
-      OP_REQUIRES_OK(ctx, AllocateIds(ctx, i, &lookups[i]));
+      OP_REQUIRES_OK(ctx, AllocatePlaces(ctx, i, &lookups[i]));
     }
     std::mutex allocating;
-    each([&](int64_t i) { Finish(ctx, i, &lookups[i], &allocating); });
+    each([&](int64_t i) {
+      if (distinct_) {
+        Finish(ctx, i, &lookups[i], &allocating);
+      } else {
+        PutIds(ctx, i, &lookups[i], &allocating);
+      }
+    });
     for (int i = 0; i < n_; ++i) {
       OP_REQUIRES_OK(ctx, lookups[i].allocated);
       OP_REQUIRES_OK(ctx, Convert(lookups[i].status, i));
@@ -140,14 +146,37 @@ class PrepareLookupsOp final : public PrepareLookupsBase {
         CountRows(lookup->input, rules_, lookup->rows, lookup->row_splits, lookup->row_is_empty, &lookup->counts);
   }
 
-  TfStatus AllocateIds(OpKernelContext* ctx, int i, Lookup* lookup) {
+  TfStatus AllocatePlaces(OpKernelContext* ctx, int i, Lookup* lookup) const {
     Tensor* tensor = nullptr;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(n_ + i, {lookup->counts.ids}, &tensor));
+    TF_RETURN_IF_ERROR(ctx->allocate_output(n_ + i, {distinct_ ? lookup->counts.ids : 0}, &tensor));
     lookup->idx = tensor->flat<int32_t>().data();
     if (lookup->input.weights == nullptr) return tensorflow::OkStatus();
     TF_RETURN_IF_ERROR(ctx->allocate_output(first_weight() + i, {lookup->counts.ids}, &tensor));
     lookup->weights = tensor->flat<float>().data();
     return tensorflow::OkStatus();
+  }
+
+  // The output of so many ids, unless `lookup->allocated` says why there is none.
+  Id* AllocateIds(OpKernelContext* ctx, int i, int64_t size, Lookup* lookup, std::mutex* allocating) const {
+    std::lock_guard<std::mutex> lock(*allocating);  // A context serves one thread at a time.
+    Tensor* ids = nullptr;
+    lookup->allocated = ctx->allocate_output(i, {size}, &ids);
+    return lookup->allocated.ok() ? ids->template flat<Id>().data() : nullptr;
+  }
+
+  // The id of each place. Where those are the input, as in most batches, its memory is passed on.
+  void PutIds(OpKernelContext* ctx, int i, Lookup* lookup, std::mutex* allocating) const {
+    if constexpr (std::is_same_v<Source, Id>) {
+      Tensor ids;
+      if (lookup->counts.as_given && hash_buckets_[i] == 0 &&
+          ids.CopyFrom(ctx->input(i), TensorShape({lookup->counts.ids}))) {
+        std::lock_guard<std::mutex> lock(*allocating);
+        return ctx->set_output(i, ids);
+      }
+    }
+    Id* const ids = AllocateIds(ctx, i, lookup->counts.ids, lookup, allocating);
+    if (!lookup->allocated.ok()) return;
+    FillRows(lookup->input, rules_, lookup->counts, lookup->row_splits, ids, lookup->weights);
   }
 
   void Finish(OpKernelContext* ctx, int i, Lookup* lookup, std::mutex* allocating) {
@@ -159,12 +188,8 @@ class PrepareLookupsOp final : public PrepareLookupsBase {
       all = filled.data();
     }
     const auto allocate = [&](int64_t size, Id** values, int64_t**) {
-      std::lock_guard<std::mutex> lock(*allocating);  // A context serves one thread at a time.
-      Tensor* ids = nullptr;
-      lookup->allocated = ctx->allocate_output(i, {size}, &ids);
-      if (!lookup->allocated.ok()) return Status(StatusCode::kInternal, "ids were not allocated");
-      *values = ids->template flat<Id>().data();
-      return Status();
+      *values = AllocateIds(ctx, i, size, lookup, allocating);
+      return lookup->allocated.ok() ? Status() : Status(StatusCode::kInternal, "ids were not allocated");
     };
     UniqueOptions options;
     options.in_order = true;  // As TensorFlow's Unique.

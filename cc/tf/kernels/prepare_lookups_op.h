@@ -35,6 +35,7 @@ class PrepareLookupsBase : public tensorflow::OpKernel {
 
   int n_ = 0;
   bool sparse_ = false;
+  bool distinct_ = true;  // Else `ids` has the id of each place, and `idx` is empty.
   LookupRules rules_;
   std::vector<int64_t> default_ids_, leading_dims_, hash_buckets_;
 

@@ -64,10 +64,18 @@ Status PrepareLookupsShapes(InferenceContext* c) {
   return OkStatus();
 }
 
-// [the rows of row_splits, embedding's dim].
+// [the rows of row_splits, embedding's dim]. Input i is the embeddings, or the handle of a Variable that has them.
 Status PooledShape(InferenceContext* c, int i, int n, ShapeHandle* pooled) {
-  ShapeHandle rows, splits;
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 2, &rows));
+  ShapeHandle rows = c->input(i), splits;
+  DataType dtype;
+  if (!c->GetAttr("Tids", &dtype).ok()) {
+    TF_RETURN_IF_ERROR(c->WithRank(rows, 2, &rows));
+  } else {
+    const auto* handle = c->input_handle_shapes_and_types(i);
+    const bool known = handle != nullptr && !handle->empty() && c->RankKnown((*handle)[0].shape);
+    rows = c->UnknownShapeOfRank(2);
+    if (known) TF_RETURN_IF_ERROR(c->WithRank((*handle)[0].shape, 2, &rows));
+  }
   TF_RETURN_IF_ERROR(c->WithRank(c->input(2 * n + i), 1, &splits));
   DimensionHandle batch = c->UnknownDim();
   if (c->ValueKnown(c->Dim(splits, 0))) TF_RETURN_IF_ERROR(c->Subtract(c->Dim(splits, 0), 1, &batch));
@@ -89,9 +97,14 @@ Status PooledShapes(InferenceContext* c) {
 // Those lookups that `order` names beside each other, with the other matrices, and the rest as of PoolLookups.
 Status JoinedShapes(InferenceContext* c) {
   int n, num_others;
+  DataTypeVector types;
   std::vector<int64_t> order;
   TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
-  TF_RETURN_IF_ERROR(c->GetAttr("num_others", &num_others));
+  if (c->GetAttr("Tothers", &types).ok()) {
+    num_others = static_cast<int>(types.size());
+  } else {
+    TF_RETURN_IF_ERROR(c->GetAttr("num_others", &num_others));
+  }
   TF_RETURN_IF_ERROR(c->GetAttr("order", &order));
   std::vector<ShapeHandle> parts(n + num_others);
   for (int i = 0; i < n; ++i) TF_RETURN_IF_ERROR(PooledShape(c, i, n, &parts[i]));
@@ -108,6 +121,7 @@ Status JoinedShapes(InferenceContext* c) {
     TF_RETURN_IF_ERROR(c->Merge(rows, c->Dim(parts[part], 0), &rows));
     TF_RETURN_IF_ERROR(c->Add(columns, c->Dim(parts[part], 1), &columns));
   }
+  if (order.empty()) rows = c->MakeDim(0);
   c->set_output(0, c->Matrix(rows, columns));
   int next = 1;
   for (int i = 0; i < n; ++i) {
@@ -183,6 +197,7 @@ REGISTER_OP("TfBoosterPrepareLookups")
     .Attr("default_ids: list(int)")
     .Attr("leading_dims: list(int)")
     .Attr("hash_buckets: list(int)")
+    .Attr("distinct: bool = true")
     .SetShapeFn(PrepareLookupsShapes)
     .Doc(R"doc(
 The ids of N lookups, row by row and without duplicates.
@@ -203,6 +218,7 @@ fill_rows: a row without ids gets default_ids[i] with weight 1; ids may then com
   column of indices is the row and must not fall, and the last one gives the number of rows.
 leading_dims: how many dimensions make up a row.
 hash_buckets: if above 0, the id is Fingerprint64 of the string (of the decimal digits of an integer) modulo this.
+distinct: false: ids has the id of each place, [m], as TfBoosterPoolVariables reads them, and idx is empty. On the CPU only.
 )doc");
 
 REGISTER_OP("TfBoosterPoolLookups")
@@ -251,6 +267,36 @@ order: the parts of `joined` from left to right; i is lookup i, N + i is others[
   most once, and one lookup at least.
 joined: [batch, all columns].
 apart: the results of the lookups that `order` does not name.
+)doc");
+
+REGISTER_OP("TfBoosterPoolVariables")
+    .Input("resources: N * resource")
+    .Input("ids: N * Tids")
+    .Input("row_splits: N * int32")
+    .Input("zero_rows: num_zeroed * bool")
+    .Input("weights: num_weights * float")
+    .Input("others: Tothers")
+    .Output("joined: T")
+    .Output("apart: num_apart * T")
+    .Attr("N: int >= 1")
+    .Attr("T: {float, double}")
+    .Attr("Tids: {int32, int64}")
+    .Attr("num_zeroed: int >= 0")
+    .Attr("num_weights: int >= 0")
+    .Attr("Tothers: list({float, double}) >= 0")  // All T. A list tells its types also where it is empty.
+    .Attr("num_apart: int >= 0")
+    .Attr("combiners: list({'sum', 'mean', 'sqrtn'})")
+    .Attr("order: list(int)")
+    .SetIsStateful()
+    .SetShapeFn(JoinedShapes)
+    .Doc(R"doc(
+TfBoosterJoinedPoolLookups of embeddings that are read in N Variables, where they lie: nothing is gathered.
+
+An id outside its Variable is InvalidArgument; a Variable that is not initialized fails as ResourceGather does.
+
+resources: of Variables [rows, dim].
+ids: the rows at each place, [m]; of PrepareLookups without distinct.
+order: as TfBoosterJoinedPoolLookups has it; or empty, with no others: all results are apart, and joined is [0, 0].
 )doc");
 
 REGISTER_OP("TfBoosterPoolLookupsGrad")
