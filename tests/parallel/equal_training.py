@@ -40,11 +40,16 @@ def by_value(gradient: Any) -> Any:
     return tf.clip_by_value(gradient, -0.01, 0.01)
 
 
+def by_norm_of_rows(gradient: Any) -> Any:
+    return tf.clip_by_norm(gradient, 0.02, axes=[1]) if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
 CLIPS: Dict[str, Callable[[List[Any]], List[Any]]] = {
     "none": lambda gradients: gradients,
     "value": lambda gradients: [by_value(g) for g in gradients],
     "norm": lambda gradients: [tf.clip_by_norm(g, 0.02) for g in gradients],
     "global norm": lambda gradients: tf.clip_by_global_norm(gradients, 0.05)[0],
+    "norm of each row": lambda gradients: [by_norm_of_rows(g) for g in gradients],
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import tf_booster
-from tf_booster.parallel import input_sharding
+from tf_booster.parallel import dataset_graph, input_sharding
 
 FILES = (7, 0, 3, 5, 1)
 
@@ -191,6 +191,17 @@ def test_whole_batches_where_what_is_in_front_cannot_be_divided():
 def test_one_batch_that_is_repeated_goes_to_all_ranks():
     found, _ = parts(lambda: tf.data.Dataset.from_tensors([1, 2]).repeat(5), 2)
     assert [len(part) for part in found] == [3, 2]
+
+
+def test_sizes_of_shapes_may_be_dimensions():
+    """They are in programs that call disable_v2_behavior."""
+    make = lambda: tf.data.Dataset.from_tensor_slices(tf.range(10)).batch(4).repeat(2)
+    with tf.Graph().as_default():
+        tf.compat.v1.disable_v2_tensorshape()
+        try:
+            assert dataset_graph.count(tf.data.experimental.to_variant(make()).op) == 6
+        finally:
+            tf.compat.v1.enable_v2_tensorshape()
 
 
 def test_few_records_that_are_repeated_for_ever_keep_all_ranks_busy():

@@ -86,6 +86,16 @@ def test_structures_of_sparse_and_ragged_tensors_pass_through():
     assert (live, more) == (1, 0)
 
 
+@pytest.fixture(params=["integers", "dimensions"])
+def sizes(request):
+    """What a shape has; Dimensions in programs that call disable_v2_behavior."""
+    if request.param == "dimensions":
+        tf.compat.v1.disable_v2_tensorshape()
+    yield
+    tf.compat.v1.enable_v2_tensorshape()
+
+
+@pytest.mark.usefixtures("sizes")
 def test_made_up_batch_has_one_row_of_nothing():
     def make():
         x = tf.data.Dataset.range(0)
@@ -101,6 +111,7 @@ def test_made_up_batch_has_one_row_of_nothing():
     assert element["s"].dense_shape.numpy().tolist() == [1, 1] and not element["s"].values.shape[0]
 
 
+@pytest.mark.usefixtures("sizes")
 def test_made_up_ragged_batch():
     spec = tf.RaggedTensorSpec([None, None, None, 3], tf.float32, ragged_rank=2)
     empty = (

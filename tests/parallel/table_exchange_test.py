@@ -18,6 +18,7 @@ CASES = [
         [True, True, True, False] * 2,
     )
 ]
+CASES.append(("adagrad", "norm of each row", "hash", True))
 
 
 def program(optimizer, clip):

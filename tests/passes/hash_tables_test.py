@@ -384,19 +384,33 @@ def test_a_summary_of_the_whole_table_shows_nan_and_is_reported(graph):
     assert node == "whole_table" and "'t'" in reason and "NaN" in reason
 
 
-def test_a_summary_of_several_tables_shows_nan(graph):
-    """As canned linear models make one: a number, of all weights."""
+@pytest.mark.parametrize("control_flow", ["v1", "v2"])
+def test_a_summary_of_several_tables_shows_nan(graph, control_flow):
+    """As canned linear models make one: a number, of all weights. Each table by itself goes into the tf.cond of zero_fraction."""
+    was_v2 = v1.control_flow_v2_enabled()
+    (v1.enable_control_flow_v2 if control_flow == "v2" else v1.disable_control_flow_v2)()
+    try:
+        _summaries_of_several_tables(graph)
+    finally:
+        (v1.enable_control_flow_v2 if was_v2 else v1.disable_control_flow_v2)()
+
+
+def _summaries_of_several_tables(graph):
     tables = [tf_booster.get_hash_table(f"t{i}", 1) for i in range(3)]
     minimize(tf.concat([lookup(table) for table in tables], 1))
     weights = tf.concat([tf.reshape(table.variable, [-1]) for table in tables], 0)
     zeros = v1.summary.scalar("zeros", tf.math.zero_fraction(weights))
+    of_each = [
+        v1.cond(v1.size(t.variable) > 1, lambda t=t: tf.math.zero_fraction(t.variable), lambda: 0.0) for t in tables
+    ]
+    summed = v1.summary.scalar("summed", tf.add_n(of_each))
     unknown = v1.placeholder_with_default(tf.reduce_mean(weights), None)
     average = v1.summary.scalar("average", unknown)
     report = tf_booster.rewrite_graph(graph)
     with v1.Session(graph=graph) as session:
-        for summary in session.run([zeros, average]):
+        for summary in session.run([zeros, average, summed]):
             assert str(v1.Summary.FromString(summary).value[0].simple_value) == "nan"
-    assert sorted(node for node, _ in report.passes[0].skipped) == ["average"] * 3 + ["zeros"] * 3
+    assert sorted(node for node, _ in report.passes[0].skipped) == ["average"] * 3 + ["summed"] * 3 + ["zeros"] * 3
 
 
 def test_summaries_of_gradients_as_people_write_them(graph):

@@ -134,6 +134,25 @@ def test_a_pass_that_makes_a_cycle_is_undone(graph):
     assert re.search("Op 'Abs.*would wait for itself", report.passes[0].skipped[0][1])
 
 
+def test_sizes_are_integers_also_behind_disable_v2_behavior(graph):
+    """A Dimension cannot be multiplied as passes do, and an unknown one is not None."""
+    v1.disable_v2_tensorshape()
+    try:
+        seen = []
+
+        class Look(NegToAbs):
+            def run(self, view):
+                seen.extend(view.ops("Neg")[0].inputs[0].shape)
+                return super().run(view)
+
+        tf.exp(tf.negative(v1.placeholder(tf.float32, [None, 3])))
+        assert pipelines.rewrite(graph, options.Options(), only=[Look()]).modified
+        assert seen[0] is None and seen[1] ** 2 == 9
+        assert isinstance(tf.TensorShape([3])[0], v1.Dimension)  # The program's own are what they were.
+    finally:
+        v1.enable_v2_tensorshape()
+
+
 def test_an_interrupt_is_raised_and_undone(graph):
     end = build()
     with pytest.raises(KeyboardInterrupt):

@@ -77,6 +77,7 @@ REFUSED = {
     "All": lambda v: tf.where(tf.reduce_all(tf.math.is_finite(v)), v, tf.zeros_like(v)),
     "Cumsum": tf.cumsum,
     "Sum": lambda v: v - tf.reduce_sum(v, 0),
+    "AddV2": lambda v: v + tf.fill([3, 4], 1.0),
 }
 
 
@@ -95,6 +96,7 @@ def test_a_consumer_that_needs_rows_of_other_ranks_is_refused_by_name(graph, op)
 UNDERSTOOD = {
     "scaled": lambda v: v * 0.5,
     "clipped by value": lambda v: tf.clip_by_value(v, -1.0, 1.0),
+    "clipped row by row": lambda v: tf.clip_by_norm(v, 1.0, axes=[1]),
     "scaled row by row": lambda v: v / (1.0 + tf.norm(v, axis=1, keepdims=True)),
     "chosen": lambda v: tf.where(v > 0.0, v, 0.1 * v),
     "checked": lambda v: tf.debugging.check_numerics(v, "NaN") + 0.0,

@@ -100,7 +100,7 @@ def count(op: tf.Operation) -> Optional[float]:
 
 
 def _slices(components: tf.Tensor) -> Optional[int]:
-    number = components.shape[0] if components.shape.rank else None
+    number = tf.compat.dimension_value(components.shape[0]) if components.shape.rank else None
     if number is not None:
         return number
     op = components.op

@@ -50,7 +50,7 @@ def _made_up(spec: Any) -> Any:
         shape = tf.constant(_one_row(spec.shape), tf.int64)
         return tf.SparseTensor(tf.zeros([0, spec.shape.rank or 1], tf.int64), tf.zeros([0], spec.dtype), shape)
     if isinstance(spec, tf.RaggedTensorSpec):
-        inner = [1 if size is None else size for size in spec.shape[spec.ragged_rank + 1 :]]
+        inner = [1 if size is None else size for size in spec.shape.as_list()[spec.ragged_rank + 1 :]]
         splits = [tf.zeros([2 if depth == 0 else 1], spec.row_splits_dtype) for depth in range(spec.ragged_rank)]
         return tf.RaggedTensor.from_nested_row_splits(tf.zeros([0, *inner], spec.dtype), splits)
     raise TypeError(
@@ -59,4 +59,4 @@ def _made_up(spec: Any) -> Any:
 
 
 def _one_row(shape: tf.TensorShape) -> List[int]:
-    return [1] if shape.rank is None else [1 if size is None else size for size in shape]
+    return [1] if shape.rank is None else [1 if size is None else size for size in shape.as_list()]

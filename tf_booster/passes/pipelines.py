@@ -162,7 +162,7 @@ def rewrite(graph: tf.Graph, options: Options, only: Optional[Sequence[Pass]] = 
     if not any(_is_wanted(p, view) for p in chosen):
         results = [PassResult(p.name, note=nothing_found(p)) for p in chosen]
         return report_of(graph) or _published(graph, results, _AS_IT_WAS)
-    with _no_garbage_collection():
+    with _no_garbage_collection(), _integers_as_sizes():
         return _rewrite(view, chosen)
 
 
@@ -176,6 +176,19 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+@contextlib.contextmanager
+def _integers_as_sizes() -> Iterator[None]:
+    """Sizes in shapes are integers and None, also in programs that call disable_v2_behavior: there they are Dimensions, none of which is None."""
+    if isinstance(tf.TensorShape([1])[0], int):
+        yield
+        return
+    tf.compat.v1.enable_v2_tensorshape()
+    try:
+        yield
+    finally:
+        tf.compat.v1.disable_v2_tensorshape()
 
 
 def _rewrite(view: GraphView, chosen: Sequence[Pass]) -> Report:

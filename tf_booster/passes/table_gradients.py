@@ -160,7 +160,7 @@ class _Uses:
                         self._rows[output.ref()] = None
                         work.append(output)
         for op, other in self._mixed:
-            if other.ref() not in self._rows:
+            if other.ref() not in self._rows and not self._is_filled(other):
                 raise self._refused(op, f"combines its rows with those of '{other.name}'")
         order = {op: place for place, op in enumerate(values.graph.get_operations())} if len(self.sums) > 1 else {}
         self.sums.sort(key=lambda op: order.get(op, 0))
@@ -211,6 +211,11 @@ class _Uses:
     def _is_dedup(self, op: tf.Operation, tensor: tf.Tensor) -> bool:
         """TensorFlow's sum of duplicates, which the update does itself."""
         return op.type == "UnsortedSegmentSum" and tensor is self._table.update.grad and op.inputs[0] is tensor
+
+    def _is_filled(self, tensor: tf.Tensor) -> bool:
+        """Whether `tensor` has the same number in as many rows, as tf.ones_like makes it."""
+        op = tensor.op
+        return op.type == "Fill" and op.inputs[0].op.type == "Shape" and op.inputs[0].op.inputs[0].ref() in self._rows
 
     def _refused(self, op: tf.Operation, what: str) -> RewriteError:
         return RewriteError(

@@ -66,7 +66,7 @@ def variable_uses(table: str, handle_op: tf.Operation, known: AbstractSet[tf.Ope
                     f"({ends[0].type}); a table has no fixed rows. Regularise, average or print the looked-up embeddings "
                     "instead, or use t.export()."
                 )
-        elif not (op.type in ("If", "StatelessIf") and not follow(op, uses.summary_inputs)):
+        elif not (op.type in ("If", "StatelessIf", "Switch") and not follow(op, uses.summary_inputs)):
             raise _refusal(table, op)
     uses.summary_inputs[:] = dict.fromkeys(uses.summary_inputs)
     return uses
