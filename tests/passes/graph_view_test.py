@@ -43,6 +43,25 @@ def test_redirect_moves_only_the_chosen_consumers(graph):
     assert run([first, second], graph) == [-3.0, -2.0]
 
 
+def test_redirect_all_moves_only_the_chosen_consumers(graph):
+    view, (one, two) = GraphView(graph), [tf.constant(float(i)) for i in (1, 2)]
+    chosen, left = one - two, one - two
+    assert view.redirect_all([(one, two * 3.0), (two, one * 5.0)], lambda op: op is chosen.op) == 2
+    assert run([chosen, left], graph) == [1.0, -1.0]
+    assert view.current(one) is one
+
+
+def test_redirect_control_all_waits_for_what_is_there_instead_and_for_the_rest(graph):
+    a, b, c, new_a, new_b = (tf.no_op(name) for name in ("a", "b", "c", "new_a", "new_b"))
+    with tf.control_dependencies([a, b, c]):
+        all_three = tf.no_op("all_three")
+    with tf.control_dependencies([b]):
+        of_b = tf.no_op("of_b")
+    assert GraphView(graph).redirect_control_all([([a], new_a), ([b], new_b)]) == 2
+    assert sorted(op.name for op in all_three.control_inputs) == ["c", "new_a", "new_b"]
+    assert of_b.control_inputs == [new_b]
+
+
 def test_redirect_leaves_the_new_tensors_own_op(graph):
     old = tf.constant(2.0)
     new = tf.identity(old) * 5.0

@@ -174,13 +174,16 @@ def _rewrite_restore(view: GraphView, op: tf.Operation, owners: _Owners) -> bool
     for name, entry in owners.listed(names, handles).items():
         with _beside(view, op):
             restores[entry.name] = restore_op(entry.table.handle, op.inputs[0], name, f"{op.name}_of_table")
+    moves, left_out = [], []
     for ops, handle in zip(assigns, handles):
         if handle is not None:
             entry = owners.of_stand_in.get(handle) or owners.of_slot[handle]
             if entry.name in restores:
-                view.redirect_control(ops, restores[entry.name])
+                moves.append((ops, restores[entry.name]))
             else:
-                view.cut_control(ops)
+                left_out.extend(ops)
+    view.redirect_control_all(moves)
+    view.cut_control(left_out)
     kept = [i for i, handle in enumerate(handles) if handle is None]
     if kept:
         # The tables first: their errors say more, and come before anything is assigned.
@@ -192,8 +195,7 @@ def _rewrite_restore(view: GraphView, op: tf.Operation, owners: _Owners) -> bool
                 dtypes=[op.outputs[i].dtype for i in kept],
                 name=f"{op.name}_of_the_rest",
             )
-        for i, output in zip(kept, new):
-            view.redirect(op.outputs[i], output)
+        view.redirect_all([(op.outputs[i], output) for i, output in zip(kept, new)])
     return True
 
 

@@ -123,10 +123,12 @@ def _split(view: GraphView, found: EmbeddingGraph, mode: str, reads: Sequence[tf
             whole = _native.ops().tf_booster_whole_batch(name=f"{SCOPE}/whole")
     new = {sent.op, *copies.values()}
     members = set(found.ops)
+    of_input, computed = [], []
     for tensor, value in zip(found.crossing, values):
-        # Copies of the program's ops go on reading each other: only those that nothing but a hook may fetch are left of them.
-        of_input = is_input(tensor.op, found.source)
-        view.redirect(tensor, value, lambda op, every=of_input: op not in new and (every or op not in members))
+        (of_input if is_input(tensor.op, found.source) else computed).append((tensor, value))
+    view.redirect_all(of_input, lambda op: op not in new)
+    # The program's ops go on reading each other: only those that nothing but a hook may fetch are left of them.
+    view.redirect_all(computed, lambda op: op not in new and op not in members)
     # What waited for an op of the embedding graph waits for the batch: it is sent when all of these have run.
     view.redirect_control(found.ops, whole)
     view.redirect_control([found.source], whole)

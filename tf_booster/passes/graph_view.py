@@ -239,32 +239,25 @@ class GraphView:
         self, old: tf.Tensor, new: tf.Tensor, consumers: Optional[Callable[[tf.Operation], bool]] = None
     ) -> int:
         """Makes the consumers of `old` (those that `consumers` accepts) read `new`. Returns how many edges moved."""
-        if consumers is None:
-            before = self._moved.get(old.ref())
-            self._journal.add(lambda: self._restore_moved(old, before))
-            self._moved[old.ref()] = new
-        moved = 0
-        for op in _distinct(old.consumers()):
-            if op is new.op or (consumers is not None and not consumers(op)):
-                continue
-            for index, tensor in enumerate(op.inputs):
-                if tensor is old:
-                    update_input(op, index, new)
-                    moved += 1
-        return moved
+        return self.redirect_all([(old, new)], consumers)
 
-    def redirect_all(self, moves: Sequence[Tuple[tf.Tensor, tf.Tensor]]) -> int:
-        """redirect() of all consumers, for many pairs (old, new). Returns how many edges moved.
+    def redirect_all(
+        self,
+        moves: Sequence[Tuple[tf.Tensor, tf.Tensor]],
+        consumers: Optional[Callable[[tf.Operation], bool]] = None,
+    ) -> int:
+        """redirect() for many pairs (old, new). Returns how many edges moved.
 
         Looks once at the inputs of an op, however many of `moves` it reads: an op of 1000 lookups has thousands.
         """
         wanted: Dict[tf.Operation, Dict[int, tf.Tensor]] = {}
         for old, new in moves:
-            before = self._moved.get(old.ref())
-            self._journal.add(functools.partial(self._restore_moved, old, before))
-            self._moved[old.ref()] = new
+            if consumers is None:
+                before = self._moved.get(old.ref())
+                self._journal.add(functools.partial(self._restore_moved, old, before))
+                self._moved[old.ref()] = new
             for op in old.consumers():
-                if op is not new.op:
+                if op is not new.op and (consumers is None or consumers(op)):
                     wanted.setdefault(op, {})[id(old)] = new
         moved = 0
         for op, by_old in wanted.items():
@@ -278,16 +271,24 @@ class GraphView:
 
     def redirect_control(self, old: Sequence[tf.Operation], new: tf.Operation) -> int:
         """Makes the ops that wait on one of `old`, and are not in it, wait on `new` instead. Returns how many."""
-        replaced = set(old)
-        waiting = _distinct(op for o in old for op in _compat.control_outputs(o))
-        moved = 0
-        for op in waiting:
-            if op in replaced or op is new:
-                continue
-            kept = [c for c in op.control_inputs if c not in replaced]
-            _set_control_inputs(op, _distinct(kept + [new]))
-            moved += 1
-        return moved
+        return self.redirect_control_all([(old, new)])
+
+    def redirect_control_all(self, moves: Sequence[Tuple[Sequence[tf.Operation], tf.Operation]]) -> int:
+        """redirect_control() for many pairs (old, new). Returns how many ops wait on others now.
+
+        Changes an op once, however many of `moves` it waits on: a Saver's last op waits on all Variables.
+        """
+        gone: Dict[tf.Operation, Set[tf.Operation]] = {}
+        instead: Dict[tf.Operation, List[tf.Operation]] = {}
+        for old, new in moves:
+            replaced = set(old)
+            for op in _distinct(waiting for o in old for waiting in _compat.control_outputs(o)):
+                if op not in replaced and op is not new:
+                    gone.setdefault(op, set()).update(replaced)
+                    instead.setdefault(op, []).append(new)
+        for op, new in instead.items():
+            _set_control_inputs(op, _distinct([*(c for c in op.control_inputs if c not in gone[op]), *new]))
+        return len(instead)
 
     def cut_control(self, ops: Sequence[tf.Operation]) -> int:
         """Makes nothing wait on `ops` any more. Returns how many ops waited."""
