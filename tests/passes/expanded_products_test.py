@@ -98,6 +98,22 @@ def test_what_else_reads_the_keys_has_all_rows():
     assert counts["TfBoosterGatherBatchMatMul"] == 1 and counts["TfBoosterTakeRows"] == 2
 
 
+def test_a_user_who_is_given_once_for_all_candidates():
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        user, item = (v1.placeholder(tf.int64, [None, 2], name) for name in ("user", "item"))
+        names = ("scores", "keys first, query turned", "keys turned", "heads", "sum of products", "weighted sum")
+        products = {name: PRODUCTS[name](user, item) for name in names}
+        ours = {name: tf.identity(product) for name, product in products.items()}
+        pipelines.rewrite(graph, Options(repeated_features=("user",)))
+        assert running(graph, *ours.values())["TfBoosterGatherBatchMatMul"] == len(ours)
+        session.run(v1.global_variables_initializer())
+        for count in (5, 1, 0):
+            feed = {user: [[4, 2]], item: np.arange(2 * count).reshape(-1, 2)}
+            for name in names:
+                plain, found = session.run(products[name], feed), session.run(ours[name], feed)
+                np.testing.assert_allclose(found, plain, atol=2e-5, err_msg=name)
+
+
 def test_a_product_that_is_fetched_by_name_is_still_there():
     product = []
 

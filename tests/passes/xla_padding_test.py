@@ -57,6 +57,18 @@ def test_what_computes_each_number_by_itself_has_the_same_bits():
     )
 
 
+def test_what_is_no_number_stays_none():
+    def build(x):
+        # NaN in the first of four columns, infinities in the next.
+        bad = tf.concat([x[:, :1] * 0.0 / 0.0, x[:, 1:3] * 1e38 * 1e38, x[:, 3:]], 1)
+        maxima = [tf.reduce_max(bad, 1), tf.reduce_min(-bad, 1), tf.maximum(bad, bad[:, ::-1]), tf.minimum(x, bad)]
+        clipped = [tf.clip_by_value(bad, -1.0, 2.0), tf.nn.relu6(bad), tf.nn.relu(bad), tf.nn.leaky_relu(bad)]
+        curves = [tf.math.erf(bad), tf.nn.gelu(bad), tf.tanh(bad), tf.sigmoid(bad), tf.nn.softplus(bad), tf.nn.elu(bad)]
+        return [tf.identity(y) for y in [*maxima, *clipped, *curves, tf.nn.selu(bad), tf.sign(bad), tf.exp(-bad)]]
+
+    check_same(build)
+
+
 def test_shapes_made_of_the_number_of_rows_do_not_part_a_cluster():
     def build(x):
         y = tf.tanh(x)

@@ -79,7 +79,7 @@ def _judge(view: GraphView) -> Tuple[Set[tf.Operation], Dict[str, List[tf.Operat
         if _compat.in_control_flow(op):
             reason = "inside a tf.cond or a tf.while_loop"
         else:
-            reason = refusal(op)
+            reason = refusal(op, on_cpu=view.runs_on_cpu(op))
         if reason is None:
             candidates.add(op)
         elif not (is_marked_for_compilation(op) or view.is_superseded(op)):  # Those xla_padding has made or replaced.

@@ -1,7 +1,8 @@
 """Which ops the pass `xla` hands to the compiler: those that compute the same there, and that raise no error of their own.
 
 Left out on purpose, though XLA has kernels for them: random numbers (XLA draws others), gathers and sparse labels (TensorFlow
-raises for an index out of range, XLA clamps it), integer division, casts to integers, resources and all that writes, checks.
+raises for an index out of range, XLA clamps it), integer division, casts to integers, resources and all that writes, checks. And on a CPU
+what is made of maxima and minima: XLA's processor instruction for them gives its second operand if one is NaN.
 """
 
 from __future__ import annotations
@@ -50,16 +51,20 @@ COMPILED = frozenset([*_ELEMENTWISE, *_PRODUCTS, *_LAYOUT, *_WITH_CONSTANTS, "Ca
 # Ops that cost nothing: a cluster of nothing else is not worth a compilation.
 FREE = frozenset(["Const", "ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient"])
 
+# Measured: max(inf, NaN) is inf, relu6(NaN) 0, the clipped NaN the lower bound, erf(NaN), which clips, -1.
+_LOSE_NAN = frozenset(["ClipByValue", "Erf", "Max", "Maximum", "Min", "Minimum", "Relu6"])
+
 _FLOATS = (tf.float32, tf.float64, tf.bfloat16, tf.float16)
 _TYPES = (*_FLOATS, tf.bool, tf.int32, tf.int64)
 
 UNKNOWN_SHAPE = "the shape of '{}' is not known when the graph is built"
 
 
-def refusal(op: tf.Operation, by_row: bool = False, sizes: Sequence[int] = ()) -> Optional[str]:
+def refusal(op: tf.Operation, by_row: bool = False, sizes: Sequence[int] = (), on_cpu: bool = True) -> Optional[str]:
     """Why `op`, one of COMPILED, stays out; None if it may be compiled. TensorFlow's own marks are left as they are.
 
-    by_row: its shapes were looked at already. sizes: inputs that are constants where it is compiled.
+    by_row: its shapes were looked at already. sizes: inputs that are constants where it is compiled. on_cpu: by XLA for
+    processors.
     """
     for tensor in [*op.inputs, *op.outputs]:
         if tensor.dtype not in _TYPES:
@@ -73,4 +78,6 @@ def refusal(op: tf.Operation, by_row: bool = False, sizes: Sequence[int] = ()) -
         return "casts to integers of numbers that do not fit differ between TensorFlow and XLA"
     if op.type == "Pow" and not op.outputs[0].dtype.is_floating:
         return "TensorFlow raises an error for a negative power of an integer, XLA does not"
+    if on_cpu and op.type in _LOSE_NAN and op.outputs[0].dtype.is_floating:
+        return "XLA on a CPU makes a number of a NaN there"
     return None

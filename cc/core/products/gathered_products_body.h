@@ -31,7 +31,7 @@ struct GatheredElements {
       right_at += place * p.right.inner_steps[d];
       rest = next;
     }
-    const int64_t row = static_cast<int64_t>(p.rows[rest]);
+    const int64_t row = static_cast<int64_t>(p.rows[rest * p.rows_step]);
     V total = V();
     if (row >= 0 && row < p.few) {
       const float* left = p.left.data + left_at + (p.left_is_gathered ? row : rest) * p.left.row_step;

@@ -38,7 +38,7 @@ void Run(const GatheredOnCard<Index>& p) {
 
 struct Shape {
   int64_t few, batch, heads, m, n, k;
-  bool left_is_gathered, left_turned, right_turned, one_head_left, one_row;
+  bool left_is_gathered, left_turned, right_turned, one_head_left, one_row, one_for_all = false;
 };
 
 // One side of [rows, heads, height, width], or with its matrices turned.
@@ -69,6 +69,7 @@ void Check(const Shape& s) {
   p.right = Side(right.data(), right_rows, s.heads, s.k, s.n, s.right_turned);
   p.left_is_gathered = s.left_is_gathered;
   p.rows = rows.data();
+  p.rows_step = s.one_for_all ? 0 : 1;
   p.few = s.few;
   p.batch = s.batch;
   p.m = s.m;
@@ -80,7 +81,7 @@ void Check(const Shape& s) {
   EXPECT_EQ(c[size], kGuard);
   for (int64_t at = 0; at < size; ++at) {
     const int64_t j = at % s.n, i = at / s.n % s.m, h = at / s.n / s.m % s.heads, row = at / s.n / s.m / s.heads;
-    const int64_t picked = static_cast<int64_t>(rows[row]);
+    const int64_t picked = static_cast<int64_t>(rows[row * p.rows_step]);
     if (picked < 0 || picked >= s.few) {
       EXPECT_EQ(c[at], 0.0f);
       continue;
@@ -108,6 +109,7 @@ TEST(CardMultipliesGatheredMatricesInTheCpusOrder) {
       for (const int64_t k : {0, 1, 9}) {
         Check<int32_t>({3, 9, 2, 2, n, k, is(0), is(1), is(2), is(3), is(4)});
         Check<int64_t>({4, 5, 1, 3, n, k, is(0), is(1), is(2), is(3), is(4)});
+        if (!is(4)) Check<int32_t>({3, 6, 2, 3, n, k, is(0), is(1), is(2), is(3), false, true});
       }
     }
   }

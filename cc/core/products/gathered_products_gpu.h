@@ -23,7 +23,8 @@ template <class Index>
 struct GatheredOnCard {
   StridedMatrices left, right;
   bool left_is_gathered = false;
-  const Index* rows = nullptr;  // [batch]
+  const Index* rows = nullptr;  // [batch]; of batch row i the entry i * rows_step.
+  int64_t rows_step = 1;        // 0 where there is one entry for all.
   int64_t few = 0, batch = 0, m = 0, n = 0, k = 0;
   int64_t inner[StridedMatrices::kMostInner] = {1, 1, 1, 1};
   float* c = nullptr;

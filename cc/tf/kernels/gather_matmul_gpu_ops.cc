@@ -29,6 +29,7 @@ class GatherBatchMatMulGpuOp final : public GatherBatchMatMulBase {
     if (sizes.other_has_one_row) (gathered_x_ ? p.right : p.left).row_step = 0;
     p.left_is_gathered = gathered_x_;
     p.rows = ctx->input(2).flat<Index>().data();
+    p.rows_step = sizes.one_for_all ? 0 : 1;
     p.few = sizes.few;
     p.batch = sizes.batch;
     p.m = sizes.m;

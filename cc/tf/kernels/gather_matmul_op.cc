@@ -21,6 +21,7 @@ class GatherBatchMatMulOp final : public GatherBatchMatMulBase {
   tensorflow::Status Multiply(OpKernelContext* ctx, const Sizes& sizes, Tensor* out) const override {
     std::vector<int64_t> rows;
     TF_RETURN_IF_ERROR(ReadRows(ctx->input(2), sizes.few, &rows));
+    if (sizes.one_for_all) rows.assign(sizes.batch, rows[0]);
     GatheredProducts p;
     p.left = Side(ctx->input(0), adj_x_, sizes.inner);
     p.right = Side(ctx->input(1), adj_y_, sizes.inner);

@@ -30,9 +30,10 @@ class GatherBatchMatMulBase : public tensorflow::OpKernel {
                                                     rows.shape().DebugString(), "; wanted a vector"));
     const int rank = x.dims();
     Sizes s;
-    s.batch = rows.NumElements();
     s.few = (gathered_x_ ? x : y).dim_size(0);
     s.other_has_one_row = other.dim_size(0) == 1;
+    s.one_for_all = rows.NumElements() == 1 && !s.other_has_one_row;
+    s.batch = s.one_for_all ? other.dim_size(0) : rows.NumElements();
     OP_REQUIRES(ctx, other.dim_size(0) == s.batch || s.other_has_one_row,
                 Wrong(gathered_x_ ? "y" : "x", other, "rows", rows, "wanted a row for each of them, or one"));
     s.m = x.dim_size(rank - (adj_x_ ? 1 : 2));
@@ -57,9 +58,10 @@ class GatherBatchMatMulBase : public tensorflow::OpKernel {
 
  protected:
   // inner: the dimensions between the first and the last two, as they are broadcast. few: rows of the gathered side.
+  // one_for_all: rows names one row, which serves all of the other side's.
   struct Sizes {
     int64_t batch = 0, m = 0, n = 0, k = 0, few = 0;
-    bool other_has_one_row = false;
+    bool other_has_one_row = false, one_for_all = false;
     std::vector<int64_t> inner;
   };
 

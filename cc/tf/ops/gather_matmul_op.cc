@@ -62,7 +62,8 @@ BatchMatMul(Gather(x, rows), y), or BatchMatMul(x, Gather(y, rows)), without wha
 
 x, y: [n, …, m, k] and [n, …, k, n'], their last two dimensions in turn where adj_x or adj_y is set; of one rank of at least 3. The dimensions
   between may be 1 on one side, as may the first of the side that is not gathered; these are broadcast.
-rows: [batch], rows of the gathered side; others are InvalidArgument. Sums are in another order than BatchMatMul's.
+rows: [batch], rows of the gathered side; others are InvalidArgument. One serves all rows of the other side. Sums are in another order than
+  BatchMatMul's.
 product: [batch, …, m, n'].
 )doc");
 
