@@ -6,7 +6,7 @@ to sum up what was gathered takes three times what reading them takes. TensorFlo
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Set
+from typing import AbstractSet, Dict, List, NamedTuple, Optional, Sequence, Set
 
 import tensorflow as tf
 
@@ -30,6 +30,13 @@ class _Lookup(NamedTuple):
     gathered: tf.Tensor
     prepare: tf.Operation
     place: int
+
+
+class _Sides(NamedTuple):
+    """The tensors that an op reads, and those that it makes."""
+
+    inputs: List[tf.Tensor]
+    outputs: List[tf.Tensor]
 
 
 class DirectLookups(Pass):
@@ -76,51 +83,55 @@ class DirectLookups(Pass):
 
 def _lookups(pool: tf.Operation) -> List[Optional[_Lookup]]:
     """Of each lookup of `pool`, whether its rows are a Variable's at the distinct ids that were prepared with its places; else None."""
-    count = pool.get_attr("N")
-    return [_lookup(pool, pool.inputs[i], pool.inputs[count + i], pool.inputs[2 * count + i]) for i in range(count)]
+    count, inputs = pool.get_attr("N"), list(pool.inputs)
+    sides: Dict[
+        tf.Operation, _Sides
+    ] = {}  # An op of many lookups makes a list of its tensors each time that it is asked for them.
+    lists = (inputs[first : first + count] for first in (0, count, 2 * count))
+    return [_lookup(pool, sides, *tensors) for tensors in zip(*lists)]
 
 
-def _lookup(pool: tf.Operation, rows: tf.Tensor, idx: tf.Tensor, row_splits: tf.Tensor) -> Optional[_Lookup]:
+def _lookup(
+    pool: tf.Operation, sides: Dict[tf.Operation, _Sides], rows: tf.Tensor, idx: tf.Tensor, row_splits: tf.Tensor
+) -> Optional[_Lookup]:
     gathered = skip_identity(rows)
     gather, prepare = gathered.op, idx.op
     if gather.type not in _GATHERS or prepare.type != _PREPARE or not prepare.get_attr("distinct"):
         return None
     if gather.type == "ResourceGather" and gather.get_attr("batch_dims") != 0:
         return None
-    gathers = len(gather.outputs)
-    handle, ids = gather.inputs[gathered.value_index], gather.inputs[gathers + gathered.value_index]
+    for op in (gather, prepare):
+        if op not in sides:
+            sides[op] = _Sides(list(op.inputs), list(op.outputs))
+    given, made = sides[gather].inputs, sides[prepare].outputs
+    handle, ids = given[gathered.value_index], given[len(given) // 2 + gathered.value_index]
     place = idx.value_index - prepare.get_attr("N")
-    ours = skip_identity(ids) is prepare.outputs[place] and row_splits.op is prepare
+    ours = skip_identity(ids) is made[place] and row_splits.op is prepare
     alike = handle.op.type == "VarHandleOp" and gather.device == prepare.device == pool.device
     return _Lookup(handle, gathered, prepare, place) if ours and alike else None
 
 
 def _keep_closed(found: Dict[tf.Operation, List[_Lookup]], live: Set[tf.Operation]) -> None:
     """Takes those out of `found` whose rows, ids or places an op reads that a step runs and that does not go with them."""
-    while True:
+    apart: List[tf.Operation] = list(found)
+    while apart:
         gathers = {lookup.gathered.op for lookups in found.values() for lookup in lookups}
+        prepares = {lookup.prepare for lookups in found.values() for lookup in lookups}
+        closed = {op for op in gathers if _read_by(op.outputs, found.keys(), live)}
+        for op in prepares:
+            count, outputs = op.get_attr("N"), list(op.outputs)
+            if _read_by(outputs[:count], gathers, live) and _read_by(outputs[count : 2 * count], found.keys(), live):
+                closed.add(op)
         apart = [
             pool
             for pool, lookups in found.items()
-            if not all(
-                _read_by(lookup.gathered.op.outputs, found, live)
-                and _read_by(lookup.prepare.outputs[: lookup.prepare.get_attr("N")], gathers, live)
-                and _read_by(_places_of(lookup.prepare), found, live)
-                for lookup in lookups
-            )
+            if not all({lookup.gathered.op, lookup.prepare} <= closed for lookup in lookups)
         ]
-        if not apart:
-            return
         for pool in apart:
             del found[pool]
 
 
-def _places_of(prepare: tf.Operation) -> List[tf.Tensor]:
-    count = prepare.get_attr("N")
-    return list(prepare.outputs[count : 2 * count])
-
-
-def _read_by(tensors: List[tf.Tensor], ops: Set[tf.Operation], live: Set[tf.Operation]) -> bool:
+def _read_by(tensors: Sequence[tf.Tensor], ops: AbstractSet[tf.Operation], live: Set[tf.Operation]) -> bool:
     """Whether of the ops that a step runs only `ops` read any of the tensors."""
     return all(reader in ops or reader not in live for tensor in tensors for reader in readers(tensor))
 
@@ -165,7 +176,7 @@ def _read_directly(view: GraphView, pool: tf.Operation, lookups: List[_Lookup], 
     joined = pool.type != _POOLS[0]
     others = list(pool.inputs[-pool.get_attr("num_others") :]) if joined and pool.get_attr("num_others") else []
     handles = [lookup.handle for lookup in lookups]
-    places = [tensor for lookup in lookups for tensor in lookup.prepare.outputs]
+    places = [tensor for prepare in {lookup.prepare for lookup in lookups} for tensor in prepare.outputs]
     gone = swallowed([pool], [*handles, *ids, *row_splits, *zero_rows, *weights, *others, *places])
     with view.inserting(pool.device, gone.control_inputs):
         made = _native.ops().tf_booster_pool_variables(
