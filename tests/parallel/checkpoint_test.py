@@ -7,11 +7,15 @@ import signal
 
 import checkpoint_ranks
 import launch
+import numpy as np
 import pytest
 import tensorflow as tf
 from checkpoint_ranks import Model, joined
 
+import tf_booster
 from tf_booster.checkpoint import publishing
+
+v1 = tf.compat.v1
 
 IDS = [0, 1, 2, 3, 7, 8, -5, -6, 2**40 + 1]
 
@@ -60,6 +64,43 @@ def test_one_checkpoint_of_all_ranks(tmp_path):
     # Without ranks it is an ordinary checkpoint, and restores at another number of ranks.
     assert restored(0, 1, prefix) == whole
     assert joined(launch.values(restored, 3, prefix=prefix)) == whole
+
+
+class SaveAtTheEnd(v1.train.SessionRunHook):
+    """By a Saver of its own, which the graph's collections do not have."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def begin(self):
+        self.saver = v1.train.Saver()
+
+    def end(self, session):
+        self.saver.save(session, self.path)
+
+
+def save_by_a_hook(rank, size, folder):
+    tf.enable_gpu_booster(shard_input=False)
+
+    def model_fn(features, labels, mode):
+        table = tf_booster.get_hash_table("user", 4)
+        loss = tf.reduce_sum(tf.square(tf_booster.embedding_lookup(table, features) - 1.0))
+        train_op = v1.train.AdagradOptimizer(0.1).minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    ids = np.int64([5 * rank, 5 * rank + 1, -7, 2**40])
+    estimator = tf.estimator.Estimator(model_fn, os.path.join(folder, "model"))
+    estimator.train(
+        lambda: tf.data.Dataset.from_tensors(ids).repeat(3), hooks=[SaveAtTheEnd(os.path.join(folder, "own"))]
+    )
+
+
+def test_a_saver_that_a_hook_makes_for_itself(tmp_path):
+    launch.values(save_by_a_hook, 2, folder=str(tmp_path))
+    own, models = (checkpoint_ranks.read(str(tmp_path / name)) for name in ("own", "model/model.ckpt-3"))
+    assert own["user/keys"].tolist() == [-7, 0, 1, 5, 6, 2**40] and own.keys() == models.keys()
+    for name, value in own.items():
+        assert np.array_equal(value, models[name]), name
 
 
 def kill_at(rank, size, folder, stage, victim, count=1):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import secrets
+import weakref
 from typing import Any, Dict, List, Optional
 
 import tensorflow as tf
@@ -21,6 +22,7 @@ _TABLE_SAVE = "_tf_booster_table_save"
 _FAILURE_SECONDS = 30
 _ALONE_SECONDS = 60
 _counter: List[int] = [0]  # Saves so far, the same on all ranks.
+_built: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> WeakSet of its Savers.
 
 
 def prepare(saver: Any, graph: tf.Graph) -> None:
@@ -47,14 +49,23 @@ def prepare(saver: Any, graph: tf.Graph) -> None:
     setattr(saver, _TABLE_SAVE, save)
 
 
+def prepare_all(graph: tf.Graph) -> None:
+    """Prepares the Savers of a graph that is about to be finalized: also those that hooks have made for themselves."""
+    for saver in [*_built.get(graph, ()), *graph.get_collection(tf.compat.v1.GraphKeys.SAVERS)]:
+        if isinstance(saver, tf.compat.v1.train.Saver):
+            prepare(saver, graph)
+
+
 def wrap_build(original: Any) -> Any:
-    """Wraps Saver._build: a Saver that is built when its graph is shared already is prepared at once."""
+    """Wraps Saver._build: a Saver that is built when its graph is shared already is prepared at once, others by prepare_all()."""
 
     @functools.wraps(original)
     def _build(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         if not tf.executing_eagerly():
-            prepare(self, tf.compat.v1.get_default_graph())
+            graph = tf.compat.v1.get_default_graph()
+            _built.setdefault(graph, weakref.WeakSet()).add(self)
+            prepare(self, graph)
 
     return _build
 

@@ -152,9 +152,9 @@ def _finalize(original: Any, rewrite: Rewrite) -> Any:
             shared_graphs.share(graph)
             graph_iterators.follow(graph)
             _rewrite(graph, self, rewrite)
-            for saver in [self.saver, *graph.get_collection(tf.compat.v1.GraphKeys.SAVERS)]:
-                if isinstance(saver, tf.compat.v1.train.Saver):
-                    rank_savers.prepare(saver, graph)
+            if isinstance(self.saver, tf.compat.v1.train.Saver):
+                rank_savers.prepare(self.saver, graph)
+            rank_savers.prepare_all(graph)
             agreement.agree(graph)
         result = original(self)
         warm_start.forget_resources(graph)
