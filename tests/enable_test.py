@@ -241,6 +241,34 @@ def test_sessions_are_let_go(with_neg_to_abs):
     assert gone() is None
 
 
+def test_graphs_of_an_estimator_are_let_go(tmp_path):
+    """Each call makes a graph: a process that predicts again and again would grow by all of them."""
+    graphs = []
+
+    def model_fn(features, labels, mode):
+        graphs.append(weakref.ref(v1.get_default_graph()))
+        output = v1.layers.dense(features["x"], 1)
+        loss = tf.reduce_mean(tf.square(output - 1.0))
+        train = v1.train.AdamOptimizer().minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, {"y": output}, loss, train)
+
+    def input_fn():
+        return tf.data.Dataset.from_tensors({"x": [[1.0], [2.0]]})
+
+    def receiver():
+        given = {"x": v1.placeholder(tf.float32, [None, 1])}
+        return tf.estimator.export.ServingInputReceiver(given, given)
+
+    tf.enable_gpu_booster()
+    estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+    estimator.train(input_fn)
+    estimator.evaluate(input_fn)
+    list(estimator.predict(input_fn))
+    estimator.export_saved_model(str(tmp_path / "export"), receiver)
+    gc.collect()
+    assert [graph() for graph in graphs] == [None] * 4
+
+
 def test_graphs_of_an_estimator_without_tables(with_neg_to_abs, said, tmp_path, monkeypatch):
     """Train, evaluate and predict are rewritten; an export stays TensorFlow's; the log tells each once."""
     monkeypatch.setattr(log, "_said", set())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import weakref
 from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
@@ -11,7 +10,8 @@ import tensorflow as tf
 from tf_booster.passes.fetches import fetches_of
 from tf_booster.passes.graph_view import GraphView
 
-_noted: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> NamedFeatures.
+# A collection of the graph itself: its tensors, held from elsewhere, would keep it alive. A tuple, which no MetaGraph writes.
+_NOTED = ("tf_booster", "named_features")
 _wanted: Tuple[str, ...] = ()
 _all_wanted = False
 _TRAINS = "the graph trains"
@@ -44,7 +44,7 @@ def set_wanted(names: Sequence[str], any_graph: bool = False) -> None:
 
 def is_wanted(graph: tf.Graph) -> bool:
     """Whether `graph` predicts, and has a feature that the option names, or any is wanted."""
-    noted = _noted.get(graph)
+    noted = _noted(graph)
     if noted is None or noted.missing.startswith(_TRAINS):
         return False
     return _all_wanted or any(name in noted.features for name in _wanted)
@@ -58,7 +58,7 @@ def of_model_fn(features: Any) -> Dict[str, Any]:
 def note_spec(graph: tf.Graph, features: Dict[str, Any], spec: Any) -> None:
     """Remembers the features of a graph that predicts; of others nothing."""
     if spec.mode != tf.estimator.ModeKeys.PREDICT:
-        _noted[graph] = NamedFeatures({}, missing=f"{_TRAINS} or evaluates")
+        _note(graph, NamedFeatures({}, missing=f"{_TRAINS} or evaluates"))
         return
     outputs = tf.nest.flatten(
         [getattr(output, "outputs", None) or _attributes(output) for output in (spec.export_outputs or {}).values()],
@@ -66,7 +66,15 @@ def note_spec(graph: tf.Graph, features: Dict[str, Any], spec: Any) -> None:
     )
     fetched = frozenset(tensor.op.name for tensor in outputs if isinstance(tensor, tf.Tensor))
     missing = "" if features else "the features of the model function are not a dict, so they have no names"
-    _noted[graph] = NamedFeatures(features, also_fetched=fetched, missing=missing)
+    _note(graph, NamedFeatures(features, also_fetched=fetched, missing=missing))
+
+
+def _note(graph: tf.Graph, known: NamedFeatures) -> None:
+    graph.get_collection_ref(_NOTED)[:] = [known]
+
+
+def _noted(graph: tf.Graph) -> Optional[NamedFeatures]:
+    return next(iter(graph.get_collection(_NOTED)), None)
 
 
 def _attributes(output: Any) -> List[Any]:
@@ -76,7 +84,7 @@ def _attributes(output: Any) -> List[Any]:
 
 def all_fetches(view: GraphView) -> Optional[FrozenSet[str]]:
     """Names of all ops that are ever fetched from a graph of an Estimator that predicts; None for other graphs."""
-    noted = _noted.get(view.graph)
+    noted = _noted(view.graph)
     if noted is None or noted.missing.startswith(_TRAINS):
         return None
     return noted.also_fetched.union(fetches_of(view).names)
@@ -84,7 +92,7 @@ def all_fetches(view: GraphView) -> Optional[FrozenSet[str]]:
 
 def features_of(view: GraphView) -> NamedFeatures:
     """The features of the graph, as far as they are known."""
-    noted = _noted.get(view.graph)
+    noted = _noted(view.graph)
     if noted is not None:
         return noted
     if fetches_of(view).said_by != "the ops that nothing reads":
