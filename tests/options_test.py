@@ -1,4 +1,5 @@
 import dataclasses
+import pathlib
 import re
 
 import pytest
@@ -79,3 +80,20 @@ def test_passes_are_left_out_by_name_in_any_order():
         ValueError, match="'disable_passes' is 'unique'; wanted a list of names out of 'sparse_lookups'"
     ):
         options.parse({"disable_passes": "unique"})
+
+
+def test_options_that_exclude_each_other():
+    with pytest.raises(ValueError, match="lazy_adam .* fuse_sparse_variables .* one of the two"):
+        options.parse({"lazy_adam": True, "fuse_sparse_variables": True})
+
+
+def test_the_page_has_every_option_with_its_default_and_its_values():
+    page = (pathlib.Path(__file__).parents[1] / "docs" / "options.md").read_text()
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    told = {name: row[1] for row in rows for name in re.findall(r"`(\w+)`", row[0])}
+    assert set(told) == set(CONTRACT)
+    for name, default in dataclasses.asdict(options.Options()).items():
+        text = f'"{default}"' if isinstance(default, str) else str(default)
+        assert f"`{text}`" in told[name], name
+        for value in options._RULES[name].known:
+            assert f"`{value!r}`".replace("'", '"') in told[name], (name, value)

@@ -22,10 +22,10 @@ def enable_gpu_booster(**options: Any) -> None:
     Again with the same options nothing happens; other options hold for the graphs that are not rewritten yet.
 
     Args:
-      **options: see tf_booster/options.py; an unknown one is an error that lists the known ones.
+      **options: see docs/options.md; an unknown one is an error that lists the known ones.
 
     Raises:
-      TypeError, ValueError: an option or value that does not exist, or device="gpu" where no table can be on a card.
+      TypeError, ValueError: an option or value that does not exist, options that exclude each other, or device="gpu" where no table can be on a card.
       ImportError: the native library is missing or was built for another TensorFlow; says how to build it.
     """
     global _enabled
