@@ -66,6 +66,11 @@ def test_enabled_graphs_are_rewritten_when_they_are_finished():
     assert seeds(finalized_graph()) == [5]
 
 
+def test_options_of_which_one_does_nothing_are_told(said):
+    tf.enable_gpu_booster(lazy_adam=True, fuse_sparse_variables=True)
+    assert any("lazy_adam=True does nothing here" in line for line in said())
+
+
 def test_disable_gives_tensorflow_back_as_it_was():
     before = patched()
     tf.enable_gpu_booster()

@@ -82,11 +82,6 @@ def test_passes_are_left_out_by_name_in_any_order():
         options.parse({"disable_passes": "unique"})
 
 
-def test_options_that_exclude_each_other():
-    with pytest.raises(ValueError, match="lazy_adam .* fuse_sparse_variables .* one of the two"):
-        options.parse({"lazy_adam": True, "fuse_sparse_variables": True})
-
-
 def test_the_page_has_every_option_with_its_default_and_its_values():
     page = (pathlib.Path(__file__).parents[1] / "docs" / "options.md").read_text()
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]

@@ -25,7 +25,7 @@ def enable_gpu_booster(**options: Any) -> None:
       **options: see docs/options.md; an unknown one is an error that lists the known ones.
 
     Raises:
-      TypeError, ValueError: an option or value that does not exist, options that exclude each other, or device="gpu" where no table can be on a card.
+      TypeError, ValueError: an option or value that does not exist, or device="gpu" where no table can be on a card.
       ImportError: the native library is missing or was built for another TensorFlow; says how to build it.
     """
     global _enabled
@@ -46,6 +46,8 @@ def enable_gpu_booster(**options: Any) -> None:
         log.warning(
             f"enabled again; graphs that are not rewritten yet get the new options: {_difference(_enabled, wanted)}"
         )
+    if wanted.lazy_adam and wanted.fuse_sparse_variables:
+        log.warning("lazy_adam=True does nothing here: fuse_sparse_variables=True moves rows without a gradient, too")
     _enabled = wanted
     patches.install(_rewrite)
     parsing.serve_stock_ops(wanted.fast_parser is not False)

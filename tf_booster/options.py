@@ -138,7 +138,7 @@ def parse(options: Dict[str, Any]) -> Options:
 
     Raises:
       TypeError: an option that does not exist; lists the known ones.
-      ValueError: a value that does not exist, says what is wanted; or two options that exclude each other.
+      ValueError: a value that does not exist; says what is wanted.
     """
     for name, value in options.items():
         rule = _RULES.get(name)
@@ -146,12 +146,7 @@ def parse(options: Dict[str, Any]) -> Options:
             raise TypeError(f"enable_gpu_booster: unknown option '{name}'; known options: {', '.join(sorted(_RULES))}")
         if not rule.accepts(value):
             raise ValueError(f"enable_gpu_booster: option '{name}' is {value!r}; wanted {rule.describe()}")
-    parsed = Options(**{name: _plain(name, value) for name, value in options.items()})
-    if parsed.lazy_adam and parsed.fuse_sparse_variables:
-        raise ValueError(
-            "enable_gpu_booster: lazy_adam leaves rows without a gradient alone and fuse_sparse_variables moves them; give one of the two"
-        )
-    return parsed
+    return Options(**{name: _plain(name, value) for name, value in options.items()})
 
 
 def _plain(name: str, value: Any) -> Any:
