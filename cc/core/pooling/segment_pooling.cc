@@ -141,20 +141,21 @@ JobRanges Ranges(const Jobs& jobs, bool of_rows) {
 template <class T, class Index>
 class EmbeddingsAhead {
  public:
-  EmbeddingsAhead(const PoolingJob<T>& job, const Index* idx, int64_t first_row)
+  // goes_on: the rows before `first_row` had their turn not long ago, and have fetched its first places.
+  EmbeddingsAhead(const PoolingJob<T>& job, const Index* idx, int64_t first_row, bool goes_on)
       : job_(job),
         idx_(idx),
         row_bytes_(job.segments.dim * static_cast<int64_t>(sizeof(T))),
         places_ahead_(std::max<int64_t>(4, kLinesAhead * 64 / std::max<int64_t>(64, row_bytes_))),
         places_(job.segments.row_splits[job.segments.rows]),
-        next_(job.segments.row_splits[first_row]) {}
+        next_(std::min(places_, job.segments.row_splits[first_row] + (goes_on ? places_ahead_ : 0))) {}
 
   // Before the places up to `end` are summed up.
   TFB_FETCHES void Fetch(int64_t end) {
     for (const int64_t last = std::min(places_, end + places_ahead_); next_ < last; ++next_) {
       const char* const row = reinterpret_cast<const char*>(job_.embeddings) + int64_t{idx_[next_]} * row_bytes_;
-      for (int64_t line = 0; line < row_bytes_; line += 64) FetchLine(row + line);
-      FetchLine(row + row_bytes_ - 1);  // A row need not begin with a line.
+      const char* line = row - reinterpret_cast<uintptr_t>(row) % 64;  // A row need not begin with a line.
+      for (; line < row + row_bytes_; line += 64) FetchLine(line);
     }
   }
 
@@ -165,12 +166,12 @@ class EmbeddingsAhead {
   int64_t next_;
 };
 
-// The rows [begin, end) of one lookup.
+// The rows [begin, end) of one lookup. goes_on: as of EmbeddingsAhead.
 template <class T, class Index>
-void PoolRange(const PoolingJob<T>& job, const Index* all_idx, int64_t begin, int64_t end) {
+void PoolRange(const PoolingJob<T>& job, const Index* all_idx, int64_t begin, int64_t end, bool goes_on) {
   const PoolingSegments& s = job.segments;
   const int64_t step = job.step();
-  EmbeddingsAhead<T, Index> ahead(job, all_idx, begin);
+  EmbeddingsAhead<T, Index> ahead(job, all_idx, begin, goes_on);
   DispatchDim(s.dim, [&](auto constant) {
     for (int64_t r = begin; r < end; ++r) {
       if (job.far_apart && s.dim > 0) ahead.Fetch(s.row_splits[r + 1]);
@@ -193,9 +194,9 @@ void PoolRange(const PoolingJob<T>& job, const Index* all_idx, int64_t begin, in
 }
 
 template <class T>
-void PoolRange(const PoolingJob<T>& job, int64_t begin, int64_t end) {
-  if (job.wide_idx != nullptr) return PoolRange(job, job.wide_idx, begin, end);
-  PoolRange(job, job.segments.idx, begin, end);
+void PoolRange(const PoolingJob<T>& job, int64_t begin, int64_t end, bool goes_on = false) {
+  if (job.wide_idx != nullptr) return PoolRange(job, job.wide_idx, begin, end, goes_on);
+  PoolRange(job, job.segments.idx, begin, end, goes_on);
 }
 
 // Without an early end, and without a sign, so that one below 0 is large: a loop of vectors, 0.1 ns an id of 32 bits.
@@ -229,7 +230,7 @@ void PoolByRows(const std::vector<PoolingJob<T>>& jobs, ParallelFor& pf, Functio
   pf.Run(rows, total_ns / std::max<int64_t>(1, rows) + 1, [&](int64_t begin, int64_t end) {
     for (int64_t first = begin; first < end; first += kTogether) {
       const int64_t last = std::min(first + kTogether, end);
-      for (const auto& job : jobs) PoolRange(job, first, last);
+      for (const auto& job : jobs) PoolRange(job, first, last, first > begin);
       also(first, last);
     }
   });
