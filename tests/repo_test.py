@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import pathlib
 import re
 from typing import Iterator, List, Set
@@ -47,6 +48,29 @@ PACKAGE_FILES = _files("tf_booster/**/*.py")
 def test_core_includes_no_tensorflow_and_no_outer_layer():
     outer = re.compile(r"tensorflow/|tsl/|xla/|absl/|Eigen/|unsupported/|google/protobuf|third_party/|cc/tf/|cc/ptx_")
     assert [(str(path), name) for path in CORE_FILES for name in _includes(path) if outer.match(name)] == []
+
+
+def _classes(path: pathlib.Path) -> Iterator[str]:
+    """The classes that a C++ file defines for other files too: outside of unnamed namespaces and of other classes."""
+    spaces: List[str] = []
+    for line in _text(path).splitlines():
+        opened = re.match(r"namespace ([\w:]*) ?\{", line)
+        defined = re.match(r"(template <.*> ?)?(?:class|struct|union) (\w+)(?: final)?(?: :.*)? ?\{", line)
+        if opened:
+            spaces.append(opened[1])
+        elif line.startswith("}  // namespace"):
+            spaces.pop()
+        elif defined and spaces and "" not in spaces:
+            yield "::".join([*spaces, defined[2]]) + ("<>" if defined[1] else "")
+
+
+def test_no_two_classes_have_one_name():
+    """The linker takes the members of one for those of the other, and nothing says so."""
+    found = collections.defaultdict(list)
+    for path in CC_FILES:
+        for name in set(_classes(path)):
+            found[name].append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
 
 
 def test_no_two_tests_have_one_name():

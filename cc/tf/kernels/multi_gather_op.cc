@@ -11,9 +11,9 @@
 
 #include "cc/core/base/dispatch_dim.h"
 #include "cc/core/pooling/job_ranges.h"
-#include "cc/tf/kernels/locked_variables.h"
 #include "cc/tf/kernels/lookup_inputs.h"
 #include "cc/tf/kernels/tf_parallel_for.h"
+#include "cc/tf/kernels/variable_reads.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/kernels/training_op_helpers.h"
 
@@ -33,7 +33,7 @@ class MultiGatherOp : public tensorflow::OpKernel {
     std::vector<const Tensor*> indices;
     OP_REQUIRES_OK(ctx, TensorsOf(ctx, "indices", -1, &indices));
     const int n = static_cast<int>(indices.size());
-    LockedVariables variables;
+    VariableReads variables;
     OP_REQUIRES_OK(ctx, variables.LookUp(ctx, n));
     for (int i = 0; i < n; ++i) {
       // From now on dense reads copy, so that sparse updates need not: as ResourceGather does.
@@ -69,8 +69,7 @@ class MultiGatherOp : public tensorflow::OpKernel {
     std::atomic<int64_t> bad{-1};
   };
 
-  TfStatus Prepare(OpKernelContext* ctx, int i, const LockedVariables& variables, const Tensor& indices,
-                   Job* job) const {
+  TfStatus Prepare(OpKernelContext* ctx, int i, const VariableReads& variables, const Tensor& indices, Job* job) const {
     const Tensor* value = nullptr;
     TF_RETURN_IF_ERROR(variables.Value(*this, i, tensorflow::DataTypeToEnum<T>::v(), &value));
     const Tensor& params = *value;

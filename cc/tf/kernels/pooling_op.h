@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cc/core/pooling/segment_pooling.h"
-#include "cc/tf/kernels/locked_variables.h"
 #include "cc/tf/kernels/lookup_inputs.h"
+#include "cc/tf/kernels/variable_reads.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_booster {
@@ -19,7 +19,7 @@ class PoolingOp : public tensorflow::OpKernel {
  protected:
   // The inputs, lookup by lookup. ids: how many places each has.
   struct Lookups {
-    LockedVariables variables;  // Those that `rows` are values of.
+    VariableReads variables;  // Those that `rows` are values of.
     std::vector<const tensorflow::Tensor*> grads, rows;
     std::vector<PoolingSegments> segments;
     std::vector<const int64_t*> wide_idx;  // In place of the segments' idx, or null.

@@ -1,6 +1,6 @@
 // Variables that an op reads where they are, or takes rows of, while nobody writes to them.
-#ifndef TF_BOOSTER_CC_TF_KERNELS_LOCKED_VARIABLES_H_
-#define TF_BOOSTER_CC_TF_KERNELS_LOCKED_VARIABLES_H_
+#ifndef TF_BOOSTER_CC_TF_KERNELS_VARIABLE_READS_H_
+#define TF_BOOSTER_CC_TF_KERNELS_VARIABLE_READS_H_
 
 #include <algorithm>
 #include <deque>
@@ -13,7 +13,7 @@
 
 namespace tf_booster {
 
-class LockedVariables {
+class VariableReads {
  public:
   // The Variables of the first `n` inputs. An error, as of ResourceGather, if one is not initialized.
   tensorflow::Status LookUp(tensorflow::OpKernelContext* ctx, int n) {
@@ -53,4 +53,4 @@ class LockedVariables {
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_TF_KERNELS_LOCKED_VARIABLES_H_
+#endif  // TF_BOOSTER_CC_TF_KERNELS_VARIABLE_READS_H_
