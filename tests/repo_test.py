@@ -53,6 +53,7 @@ def test_core_includes_no_tensorflow_and_no_outer_layer():
 def _classes(path: pathlib.Path) -> Iterator[str]:
     """The classes that a C++ file defines for other files too: outside of unnamed namespaces and of other classes."""
     spaces: List[str] = []
+    before = ""
     for line in _text(path).splitlines():
         opened = re.match(r"namespace ([\w:]*) ?\{", line)
         defined = re.match(r"(template <.*> ?)?(?:class|struct|union) (\w+)(?: final)?(?: :.*)? ?\{", line)
@@ -61,7 +62,8 @@ def _classes(path: pathlib.Path) -> Iterator[str]:
         elif line.startswith("}  // namespace"):
             spaces.pop()
         elif defined and spaces and "" not in spaces:
-            yield "::".join([*spaces, defined[2]]) + ("<>" if defined[1] else "")
+            yield "::".join([*spaces, defined[2]]) + ("<>" if defined[1] or before.startswith("template") else "")
+        before = line
 
 
 def test_no_two_classes_have_one_name():
