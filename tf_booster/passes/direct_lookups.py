@@ -1,7 +1,7 @@
 """The pass that has sparse lookups read rows of Variables where they lie, where nobody needs the distinct ids or their rows.
 
 A step that trains needs both: updates want each id once. A graph that predicts or evaluates only sums rows up; finding distinct ids and gathering their rows takes
-up to half of that. TensorFlow's Grappler does the same to its own ops.
+up to half of its time and more. TensorFlow's Grappler does the same to its own ops.
 """
 
 from __future__ import annotations
@@ -84,9 +84,8 @@ class DirectLookups(Pass):
 def _lookups(pool: tf.Operation) -> List[Optional[_Lookup]]:
     """Of each lookup of `pool`, whether its rows are a Variable's at the distinct ids that were prepared with its places; else None."""
     count, inputs = pool.get_attr("N"), list(pool.inputs)
-    sides: Dict[
-        tf.Operation, _Sides
-    ] = {}  # An op of many lookups makes a list of its tensors each time that it is asked for them.
+    # An op of many lookups makes a list of its tensors each time that it is asked for them.
+    sides: Dict[tf.Operation, _Sides] = {}
     lists = (inputs[first : first + count] for first in (0, count, 2 * count))
     return [_lookup(pool, sides, *tensors) for tensors in zip(*lists)]
 

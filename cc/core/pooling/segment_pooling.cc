@@ -15,10 +15,12 @@
 namespace tf_booster {
 namespace {
 
-constexpr int64_t kColumns = 64;     // Columns that one block sum on the stack has.
-constexpr int64_t kTogether = 64;    // Rows of all jobs in turn, where they lie beside each other.
-constexpr int64_t kRowsAhead = 16;   // Rows that are fetched before they are needed.
-constexpr int64_t kLinesAhead = 48;  // Cache lines of embeddings that are, where those are far apart.
+constexpr int64_t kColumns = 64;    // Columns that one block sum on the stack has.
+constexpr int64_t kTogether = 64;   // Rows of all jobs in turn, where they lie beside each other.
+constexpr int64_t kRowsAhead = 16;  // Rows that are fetched before they are needed.
+// Cache lines of embeddings that are, where those are far apart. 24, 48 and 96 of random rows, one thread of Zen 4: 31,
+// 24 and 25 ns an id at dim 16 with one id a row; with 20, 17, 14 and 14 at dim 16, and 72, 67 and 67 at dim 64.
+constexpr int64_t kLinesAhead = 48;
 
 template <class T>
 inline void AddTo(T* __restrict out, const T* __restrict in, int64_t n) {

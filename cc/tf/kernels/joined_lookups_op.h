@@ -21,7 +21,7 @@ template <class T>
 class JoinedPoolLookupsOpBase : public PoolingOp {
  public:
   explicit JoinedPoolLookupsOpBase(tensorflow::OpKernelConstruction* ctx) : PoolingOp(ctx) {
-    if (ctx->HasAttr("Tothers")) {
+    if (of_variables()) {
       tensorflow::DataTypeVector types;
       OP_REQUIRES_OK(ctx, ctx->GetAttr("Tothers", &types));
       num_others_ = static_cast<int>(types.size());
@@ -37,7 +37,7 @@ class JoinedPoolLookupsOpBase : public PoolingOp {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_apart", &num_apart));
     const std::set<int64_t> parts(order_.begin(), order_.end());
     const int64_t lookups = std::distance(parts.begin(), parts.lower_bound(n()));
-    const bool none = parts.empty() && num_others_ == 0 && ctx->HasAttr("Tids");
+    const bool none = parts.empty() && num_others_ == 0 && of_variables();
     const bool fits = parts.size() == order_.size() &&
                       (none || (lookups > 0 && *parts.begin() >= 0 && *parts.rbegin() < n() + num_others_)) &&
                       lookups + num_apart == n() && static_cast<int64_t>(parts.size()) == lookups + num_others_;

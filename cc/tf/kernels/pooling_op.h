@@ -37,6 +37,9 @@ class PoolingOp : public tensorflow::OpKernel {
 
   int n() const { return n_; }
 
+  // Whether places have ids of Variables in place of numbers of distinct rows.
+  bool of_variables() const { return of_variables_; }
+
   // Where the gradient of lookup i begins in its matrix.
   int64_t grad_column(int i) const { return grad_columns_.empty() ? 0 : grad_columns_[i]; }
 
@@ -46,7 +49,7 @@ class PoolingOp : public tensorflow::OpKernel {
   tensorflow::Status ReadSegments(tensorflow::OpKernelContext* ctx, Lookups* lookups) const;
 
   int n_ = 0;
-  bool of_variables_ = false;  // Places have ids of Variables in place of numbers of distinct rows.
+  bool of_variables_ = false;
   std::vector<Combiner> combiners_;
   std::vector<int64_t> grad_columns_;  // Empty: gradients are whole matrices.
 };

@@ -25,18 +25,23 @@ TfStatus Uninitialized(const tensorflow::OpKernel& op, int input) {
 
 }  // namespace
 
+std::vector<tensorflow::mutex*> MutexesOf(const Variables& variables) {
+  std::vector<tensorflow::mutex*> mutexes;
+  for (const auto& variable : variables) mutexes.push_back(variable->mu());
+  std::sort(mutexes.begin(), mutexes.end(), std::less<>());
+  mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
+  return mutexes;
+}
+
 TfStatus LockedVariables::Lock(OpKernelContext* ctx, int first, int count, tensorflow::DataType dtype) {
   const tensorflow::OpKernel& op = ctx->op_kernel();
   vars_.resize(count);
-  std::vector<tensorflow::mutex*> mutexes(count);
   for (int i = 0; i < count; ++i) {
     if (!tensorflow::LookupResource(ctx, tensorflow::HandleFromInput(ctx, first + i), &vars_[i]).ok()) {
       return Uninitialized(op, first + i);
     }
-    mutexes[i] = vars_[i]->mu();
   }
-  std::sort(mutexes.begin(), mutexes.end(), std::less<>());
-  mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
+  const std::vector<tensorflow::mutex*> mutexes = MutexesOf(vars_);
   locks_.reserve(mutexes.size());
   for (tensorflow::mutex* mutex : mutexes) locks_.emplace_back(*mutex);
   for (int i = 0; i < count; ++i) {

@@ -1,4 +1,5 @@
 // Resource Variables as a fused update needs them: looked up, locked in one order, and with buffers of their own.
+// variable_reads.h is for who only reads them.
 #ifndef TF_BOOSTER_CC_TF_KERNELS_VARIABLE_ACCESS_H_
 #define TF_BOOSTER_CC_TF_KERNELS_VARIABLE_ACCESS_H_
 
@@ -9,10 +10,13 @@
 
 namespace tf_booster {
 
+using Variables = std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>>;
+
+// The mutexes of some Variables, each once and in the order of their addresses, in which TensorFlow's kernels lock
+// several: so no two ops wait for each other.
+std::vector<tensorflow::mutex*> MutexesOf(const Variables& variables);
+
 // The Variables of some inputs of a kernel, locked exclusively until this is destroyed.
-//
-// Locks are taken in the order of their addresses, as TensorFlow's kernels do, so that no two updates wait for each
-// other.
 class LockedVariables {
  public:
   LockedVariables() = default;
@@ -53,7 +57,7 @@ class LockedVariables {
  private:
   static tensorflow::Status OwnBuffer(tensorflow::OpKernelContext* ctx, tensorflow::Var* var, CopyBytes copy_bytes);
 
-  std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>> vars_;
+  Variables vars_;
   std::vector<tensorflow::mutex_lock> locks_;  // Behind vars_: released before the references are.
 };
 

@@ -2,10 +2,9 @@
 #ifndef TF_BOOSTER_CC_TF_KERNELS_VARIABLE_READS_H_
 #define TF_BOOSTER_CC_TF_KERNELS_VARIABLE_READS_H_
 
-#include <algorithm>
 #include <deque>
-#include <vector>
 
+#include "cc/tf/kernels/variable_access.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
@@ -24,14 +23,9 @@ class VariableReads {
     return tensorflow::OkStatus();
   }
 
-  // Until this is gone there are readers only. Locks are taken in the order of their addresses, each once, as
-  // TensorFlow's updates lock several Variables: so nobody waits in a ring.
+  // Until this is gone there are readers only.
   void Lock() TF_NO_THREAD_SAFETY_ANALYSIS {
-    std::vector<tensorflow::mutex*> mutexes;
-    for (const auto& variable : variables_) mutexes.push_back(variable->mu());
-    std::sort(mutexes.begin(), mutexes.end());
-    mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
-    for (tensorflow::mutex* mutex : mutexes) locks_.emplace_back(*mutex);
+    for (tensorflow::mutex* mutex : MutexesOf(variables_)) locks_.emplace_back(*mutex);
   }
 
   tensorflow::Var* variable(int i) const { return variables_[i].get(); }
@@ -47,7 +41,7 @@ class VariableReads {
   }
 
  private:
-  std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>> variables_;
+  Variables variables_;
   std::deque<tensorflow::tf_shared_lock> locks_;  // Of `variables_`, which outlive them.
 };
 
