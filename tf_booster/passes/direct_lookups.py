@@ -56,13 +56,11 @@ class DirectLookups(Pass):
         live = {index.ops[number] for number in executed(view, fetches_of(view).names)}
         found: Dict[tf.Operation, List[_Lookup]] = {}
         for pool in view.ops(*_POOLS):
-            lookups = _lookups(pool) if pool in live else []
-            if not any(lookups) or not view.can_stand_for(pool, _MADE, T=pool.outputs[0].dtype):
-                continue
-            if None in lookups:
-                result.skipped.append((pool.name, "it also sums up rows that are no Variable's, or were changed since"))
-            else:
-                found[pool] = [lookup for lookup in lookups if lookup]
+            if pool in live and view.can_stand_for(pool, _MADE, T=pool.outputs[0].dtype):
+                lookups = _lookups(pool)
+                direct = [lookup for lookup in lookups if lookup is not None]
+                if len(direct) == len(lookups):
+                    found[pool] = direct
         _keep_closed(found, live)
         prepares = dict.fromkeys(lookup.prepare for lookups in found.values() for lookup in lookups)
         ids = {prepare: _prepare_all_ids(view, prepare) for prepare in prepares}
