@@ -92,6 +92,10 @@ TEST(BitsGoWhereTheyShould) {
   EXPECT_EQ(Compute<uint32_t>("bfind.shiftamt.u32", 0x100u), 23u);
   EXPECT_EQ(Compute<uint32_t>("bfind.shiftamt.u32", 0u), ~0u);
   EXPECT_EQ(Compute<uint32_t>("bfi.b32", 0xffu, 0x12345678u, 8, 4), 0x12345f78u);
+  EXPECT_EQ(Compute<uint32_t>("bmsk.clamp.b32", 4u, 8u), 0xff0u);
+  EXPECT_EQ(Compute<uint32_t>("bmsk.clamp.b32", 28u, 40u), 0xf0000000u);
+  EXPECT_EQ(Compute<uint32_t>("bmsk.clamp.b32", 40u, 3u), 0u);
+  EXPECT_EQ(Compute<uint32_t>("bmsk.clamp.b32", 0u, 32u), ~0u);
   EXPECT_EQ(Compute<int32_t>("bfe.s32", 0xf0, 4, 4), -1);
   EXPECT_EQ(Compute<uint32_t>("bfe.u32", 0xf0u, 4, 4), 15u);
   EXPECT_EQ(Compute<uint32_t>("shf.l.wrap.b32", 0x80000000u, 1u, 33), 3u);

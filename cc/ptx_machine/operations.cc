@@ -285,6 +285,11 @@ void ExtractBits(const Instruction& i, Thread& t) {
   }
   Set<T>(t, i.to[0], static_cast<T>(result));
 }
+// Ones in so many bits from one on, of those that there are.
+void MaskOfBits(const Instruction& i, Thread& t) {
+  const uint64_t at = std::min(Get<uint32_t>(t, i.from[0]), 32u), n = std::min(Get<uint32_t>(t, i.from[1]), 32u);
+  Set<uint32_t>(t, i.to[0], static_cast<uint32_t>(((uint64_t{1} << n) - 1) << at));
+}
 // Two words as one of 64 bits, of which the upper or the lower half is wanted; n wraps around or is clamped.
 template <bool kLeft, bool kWrap>
 void FunnelShift(const Instruction& i, Thread& t) {
@@ -524,6 +529,7 @@ void AddBits(Table& table) {
     table["brev." + type] = Unary<T, Reverse>;
     table["bfi." + type] = InsertBits<T>;
   }
+  if constexpr (sizeof(T) == 4) table["bmsk.clamp." + type] = MaskOfBits;
 }
 
 template <class T>

@@ -39,7 +39,7 @@ class Phases {
     options.fields[1].name = "new";
     options.fields[1].initializer = {InitializerKind::kTruncatedNormal, 0.0f, 0.1f};
     GpuTableConfig config;
-    config.allocator = CudaAllocator();
+    config.allocator = KeptCudaMemory();
     Checked(NewGpuTable(options, &table_, config));
     for (; inserted_ < rows; inserted_ += ids) {
       Send([&](int64_t i) { return static_cast<uint64_t>(inserted_ + i); });
@@ -68,7 +68,7 @@ class Phases {
     batch.probes = {{keys_, nullptr, nullptr, handles_, ids_}};
     batch.gradients = {{codes_, out_, ids_}};
     batch.grad_dim = dim_;
-    Phase(name, bytes, [&] { return TableApplyAsync<Step>(*table_, batch, inputs_, CudaAllocator(), nullptr); });
+    Phase(name, bytes, [&] { return TableApplyAsync<Step>(*table_, batch, inputs_, KeptCudaMemory(), nullptr); });
   }
 
   // Ids by a power law of exponent 1.05 that ends at the table's rows.

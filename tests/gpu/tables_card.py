@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.client import device_lib
 
 import tf_booster
 from tf_booster.embedding import registry
@@ -163,7 +164,8 @@ def test_a_limit_leaves_the_table_as_it_was():
 )
 def test_rows_in_host_memory(settings):
     """Room for hundreds of rows on the card; behind 64 steps others have it. What is trained does not depend on that."""
-    models = pair(memory_fraction=1e-5, **settings)  # Of 2 GiB, where a machine is the card.
+    (card,) = [device.memory_limit for device in device_lib.list_local_devices() if device.name == "/device:GPU:0"]
+    models = pair(memory_fraction=20_000 / (card or 2 << 30), **settings)  # A machine that is the card tells no limit.
     train(models, steps=70, size=100, distinct=20_000)
     stats = [dict(zip(STATS, model.session.run(model.stats))) for model in models]
     assert 0 < stats[0]["host_bytes"] < stats[0]["bytes"] and stats[1]["host_bytes"] == 0

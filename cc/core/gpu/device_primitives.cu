@@ -13,11 +13,12 @@ const char* Message(cudaError_t error) { return error == cudaSuccess ? nullptr :
 
 }  // namespace
 
+template <class Key>
 int64_t SortScratchBytes(int64_t n) {
   size_t bytes = 0;
-  cub::DeviceRadixSort::SortPairs(nullptr, bytes, static_cast<const uint64_t*>(nullptr),
-                                  static_cast<uint64_t*>(nullptr), static_cast<const int32_t*>(nullptr),
-                                  static_cast<int32_t*>(nullptr), n, 0, 64);
+  cub::DeviceRadixSort::SortPairs(nullptr, bytes, static_cast<const Key*>(nullptr), static_cast<Key*>(nullptr),
+                                  static_cast<const int32_t*>(nullptr), static_cast<int32_t*>(nullptr), n, 0,
+                                  static_cast<int>(8 * sizeof(Key)));
   return static_cast<int64_t>(bytes);
 }
 
@@ -28,12 +29,20 @@ int64_t SumScratchBytes(int64_t n) {
   return static_cast<int64_t>(bytes);
 }
 
-const char* SortPairsAsync(const uint64_t* keys, uint64_t* sorted_keys, const int32_t* values, int32_t* sorted_values,
-                           int64_t n, int bits, void* scratch, void* stream) {
-  size_t bytes = static_cast<size_t>(SortScratchBytes(n));
+template <class Key>
+const char* SortPairsAsync(const Key* keys, Key* sorted_keys, const int32_t* values, int32_t* sorted_values, int64_t n,
+                           int bits, void* scratch, void* stream) {
+  size_t bytes = static_cast<size_t>(SortScratchBytes<Key>(n));
   return Message(cub::DeviceRadixSort::SortPairs(scratch, bytes, keys, sorted_keys, values, sorted_values, n, 0, bits,
                                                  static_cast<cudaStream_t>(stream)));
 }
+
+#define TFB_SORT(Key)                               \
+  template int64_t SortScratchBytes<Key>(int64_t n); \
+  template const char* SortPairsAsync(const Key*, Key*, const int32_t*, int32_t*, int64_t, int, void*, void*);
+TFB_SORT(uint32_t)
+TFB_SORT(uint64_t)
+#undef TFB_SORT
 
 const char* InclusiveSumAsync(const int32_t* values, int32_t* sums, int64_t n, void* scratch, void* stream) {
   size_t bytes = static_cast<size_t>(SumScratchBytes(n));

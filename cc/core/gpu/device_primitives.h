@@ -7,14 +7,16 @@
 namespace tf_booster {
 namespace gpu {
 
-// Memory that the two below want.
+// Memory that the two below want. Key: uint32_t or uint64_t.
+template <class Key>
 int64_t SortScratchBytes(int64_t n);
 int64_t SumScratchBytes(int64_t n);
 
 // Sorts by the lowest `bits` bits of the keys; equal ones keep their order. Starts on `stream` and does not wait.
 // Returns null, or CUDA's message where nothing could be started.
-const char* SortPairsAsync(const uint64_t* keys, uint64_t* sorted_keys, const int32_t* values, int32_t* sorted_values,
-                           int64_t n, int bits, void* scratch, void* stream);
+template <class Key>
+const char* SortPairsAsync(const Key* keys, Key* sorted_keys, const int32_t* values, int32_t* sorted_values, int64_t n,
+                           int bits, void* scratch, void* stream);
 
 // sums[i] = values[0] + … + values[i].
 const char* InclusiveSumAsync(const int32_t* values, int32_t* sums, int64_t n, void* scratch, void* stream);

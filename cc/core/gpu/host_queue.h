@@ -42,10 +42,14 @@ class HostQueue {
     if (bytes > 0) std::memset(memory, 0, static_cast<size_t>(bytes));
   }
 
-  static int64_t SortBytes(int64_t) { return 0; }
-  void Sort(const uint64_t* keys, uint64_t* sorted_keys, const int32_t* values, int32_t* sorted_values, int64_t n,
+  template <class Key>
+  static int64_t SortBytes(int64_t) {
+    return 0;
+  }
+  template <class Key>
+  void Sort(const Key* keys, Key* sorted_keys, const int32_t* values, int32_t* sorted_values, int64_t n,
             int bits, void*) {
-    const uint64_t mask = bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+    const Key mask = static_cast<Key>(bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1);
     std::vector<int64_t> order(n);
     std::iota(order.begin(), order.end(), int64_t{0});
     std::stable_sort(order.begin(), order.end(),

@@ -25,8 +25,11 @@ struct Lane {
   int64_t size;
 };
 
-// What a block does at a time: four units a thread, so that the search for the job costs little beside them.
-inline constexpr int64_t kUnitsPerChunk = 1024;
+// What a block does at a time: a unit a thread. Of many units of many jobs four, so that the search for the job costs
+// little beside them; of fewer, four would leave multiprocessors idle.
+inline constexpr int64_t kUnitsPerChunk = 256;
+inline constexpr int64_t kUnitsPerSearch = 4 * kUnitsPerChunk;
+inline constexpr int64_t kManyUnits = int64_t{1} << 20;
 // CUDA takes so much as the argument of a kernel on every card and driver.
 inline constexpr size_t kArgumentBytes = 4096;
 
@@ -45,10 +48,17 @@ struct Prepared<Body, std::void_t<decltype(std::declval<const Body&>().Prepare()
   TFB_HOST_DEVICE static Type Of(const Body& body) { return body.Prepare(); }
 };
 
-// With groups a chunk has a unit for each: a unit of theirs is long, and a batch should spread over the card.
-TFB_HOST_DEVICE constexpr int64_t UnitsOfChunk(int lanes) {
-  return lanes == 1 ? kUnitsPerChunk : kUnitsPerChunk / 4 / lanes;
-}
+// How many blocks of a body a multiprocessor must have room for: Body::kResidentBlocks, which bounds its registers; 0: no matter.
+template <class Body, class = void>
+struct ResidentBlocks {
+  static constexpr int kValue = 0;
+};
+template <class Body>
+struct ResidentBlocks<Body, std::void_t<decltype(Body::kResidentBlocks)>> {
+  static constexpr int kValue = Body::kResidentBlocks;
+};
+
+TFB_HOST_DEVICE constexpr int64_t UnitsOfChunk(int lanes) { return kUnitsPerChunk / lanes; }
 
 // This thread's units of [begin, end). kLanes neighbouring threads of the card have the same ones (group.h); the host
 // goes through the lanes of a unit one by one.
@@ -66,20 +76,24 @@ TFB_HOST_DEVICE void RunUnits(Lane lane, int64_t begin, int64_t end, const Run& 
 // makes one. Job: has `int64_t units`.
 template <class Job, class Body, int kLanes = 1>
 struct JobsKernel {
-  static constexpr int64_t kChunk = UnitsOfChunk(kLanes);
+  static constexpr int kResidentBlocks = ResidentBlocks<Body>::kValue;
   static constexpr int kMost = static_cast<int>((kArgumentBytes - sizeof(Body) - 64) / (sizeof(Job) + sizeof(int64_t)));
   static_assert(kMost >= 1, "the body and one job must fit the argument of a kernel");
 
   Body body;
   int size = 0;
+  int of_chunk;                          // Units.
   int64_t first_chunk[kMost + 1] = {0};  // Job j has the chunks [first_chunk[j], first_chunk[j + 1]).
   Job jobs[kMost];
 
-  explicit JobsKernel(const Body& b) : body(b) {}
+  // all: how many units there will be, of other launches too.
+  JobsKernel(const Body& b, int64_t all)
+      : body(b),
+        of_chunk(static_cast<int>(kLanes == 1 && all >= kManyUnits ? kUnitsPerSearch : UnitsOfChunk(kLanes))) {}
 
   void Add(const Job& job) {
     jobs[size] = job;
-    first_chunk[size + 1] = first_chunk[size] + CeilDiv(job.units, kChunk);
+    first_chunk[size + 1] = first_chunk[size] + CeilDiv(job.units, of_chunk);
     ++size;
   }
   int64_t chunks() const { return first_chunk[size]; }
@@ -91,8 +105,8 @@ struct JobsKernel {
       (first_chunk[middle] <= chunk ? low : high) = middle;
     }
     const Job& job = jobs[low];
-    const int64_t begin = (chunk - first_chunk[low]) * kChunk;
-    const int64_t end = Min(begin + kChunk, job.units);
+    const int64_t begin = (chunk - first_chunk[low]) * of_chunk;
+    const int64_t end = Min(begin + of_chunk, job.units);
     const typename Prepared<Body>::Type run = Prepared<Body>::Of(body);
     RunUnits<kLanes>(lane, begin, end, [&](int64_t unit) { run(job, unit); });
   }
@@ -102,8 +116,10 @@ struct JobsKernel {
 template <int kLanes = 1, class Queue, class Job, class Body>
 void ForEachUnit(Queue& queue, const std::vector<Job>& jobs, const Body& body) {
   using Kernel = JobsKernel<Job, Body, kLanes>;
+  int64_t all = 0;
+  for (const Job& job : jobs) all += job.units;
   for (size_t next = 0; next < jobs.size();) {
-    Kernel kernel(body);
+    Kernel kernel(body, all);
     for (; next < jobs.size() && kernel.size < Kernel::kMost; ++next) {
       if (jobs[next].units > 0) kernel.Add(jobs[next]);
     }
@@ -115,17 +131,20 @@ void ForEachUnit(Queue& queue, const std::vector<Job>& jobs, const Body& body) {
 template <class Body, int kLanes>
 struct UnitsKernel {
   static constexpr int64_t kChunk = UnitsOfChunk(kLanes);
+  static constexpr int kResidentBlocks = ResidentBlocks<Body>::kValue;
   Body body;
   int64_t units;
+  const int32_t* live;  // In the card's memory: how many of the units there are; or null: all.
 
   TFB_HOST_DEVICE void operator()(Lane lane, int64_t chunk) const {
-    RunUnits<kLanes>(lane, chunk * kChunk, Min((chunk + 1) * kChunk, units), body);
+    const int64_t end = live == nullptr ? units : Min(units, *live);
+    RunUnits<kLanes>(lane, chunk * kChunk, Min((chunk + 1) * kChunk, end), body);
   }
 };
 template <int kLanes = 1, class Queue, class Body>
-void ForEach(Queue& queue, int64_t units, const Body& body) {
+void ForEach(Queue& queue, int64_t units, const Body& body, const int32_t* live = nullptr) {
   using Kernel = UnitsKernel<Body, kLanes>;
-  if (units > 0) queue.Run(CeilDiv(units, Kernel::kChunk), Kernel{body, units});
+  if (units > 0) queue.Run(CeilDiv(units, Kernel::kChunk), Kernel{body, units, live});
 }
 
 }  // namespace gpu

@@ -81,10 +81,16 @@ V Sum(const std::vector<V>& terms) {
 template <class V>
 void CheckSums(const std::vector<int64_t>& counts, bool last, int seed) {
   const Rows<V> rows(counts, last, seed);
-  std::vector<V> partials(NumPieces(rows.groups.size));
-  for (int64_t block = 0; block < CeilDiv(rows.groups.size, kPiece); ++block) {
-    const int64_t piece = LaterPiece(rows.groups, block);
+  const int64_t size = rows.groups.size, blocks = BlockSumsAt(size);
+  std::vector<V> partials(NumPartials(size));
+  const PartialAt<V> partial = {partials.data(), 1, blocks};
+  for (int64_t block = 0; block < CeilDiv(size, Pieces::kLength); ++block) {
+    const int64_t piece = PieceIn<Pieces>(rows.groups, block);
     if (piece >= 0) partials[block] = SumOfPiece<V>(rows.groups, piece, rows);
+  }
+  for (int64_t block = 0; HasBlocks(size) && block < CeilDiv(size, Blocks::kLength); ++block) {
+    const int64_t begin = PieceIn<Blocks>(rows.groups, block);
+    if (begin >= 0) partials[blocks + block] = SumOfBlock(rows.groups, begin, partial);
   }
   for (size_t r = 0; r < counts.size(); ++r) {
     const int32_t head = rows.groups.head_of[r];
@@ -98,7 +104,6 @@ void CheckSums(const std::vector<int64_t>& counts, bool last, int seed) {
       EXPECT_TRUE(SameBits(SumOfPiece<V>(rows.groups, k, rows), Sum(rows.TermsOf(static_cast<int64_t>(r), i, 64))));
       EXPECT_EQ(static_cast<int64_t>(rows.asked.size()), Min(counts[r] - i, 64));
     }
-    const PartialAt<V> partial = {partials.data(), 1};
     rows.asked.clear();
     EXPECT_TRUE(
         SameBits(SumOfRow<V>(rows.groups, head - 1, rows, partial), Sum(rows.TermsOf(static_cast<int64_t>(r)))));
@@ -117,6 +122,11 @@ TEST(TermsAreAddedInTheirOrder) {
   CheckSums<Pack<float>>({1}, true, 4);
   CheckSums<Pack<float>>({2000, 1}, true, 5);
   CheckSums<Pack<float>>({1, 4096}, true, 6);
+  // Where blocks of pieces begin and end.
+  for (const int64_t count : {4159, 4160, 4161, 4224, 4225, 8255, 8256, 8257, 21000}) {
+    CheckSums<One<float>>({5000, count, 70}, false, 7);
+    CheckSums<Pack<float>>({64, count}, true, 8);
+  }
 }
 
 // What the test above stands on: sums of shuffled terms differ, and so do those without pieces where there is more than

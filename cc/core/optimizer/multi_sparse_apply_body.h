@@ -31,7 +31,7 @@ struct RowsJob {
   using T = typename Step::Type;
   SparseJob<Step> variable;
   RowGroups groups;
-  T* partials = nullptr;  // [NumPieces, dim]
+  T* partials = nullptr;  // [NumPartials, dim]
   bool packed = false;    // 16 bytes of columns a thread: all rows begin at multiples of that.
   int64_t units = 0;
 
@@ -40,9 +40,12 @@ struct RowsJob {
     return {variable.grads + column, variable.dim};
   }
   template <class V>
+  TFB_HOST_DEVICE PartialAt<V> PartialsOf(int64_t column) const {
+    return {reinterpret_cast<const V*>(partials + column), variable.dim / V::kSize, BlockSumsAt(groups.size)};
+  }
+  template <class V>
   TFB_HOST_DEVICE V SumAt(int64_t k, int64_t column) const {
-    const V* const sums = reinterpret_cast<const V*>(partials + column);
-    return SumOfRow<V>(groups, k, TermOf<V>(column), PartialAt<V>{sums, variable.dim / V::kSize});
+    return SumOfRow<V>(groups, k, TermOf<V>(column), PartialsOf<V>(column));
   }
 };
 
@@ -53,10 +56,26 @@ struct SumPieces {
     RunColumns<typename Step::Type>(
         job.packed, job.variable.dim, unit, [&](auto columns, int64_t block, int64_t column) {
           using V = decltype(columns);
-          const int64_t piece = LaterPiece(job.groups, block);
+          const int64_t piece = PieceIn<Pieces>(job.groups, block);
           if (piece < 0) return;
           V* const sum = reinterpret_cast<V*>(job.partials + block * job.variable.dim + column);
           StorePack(sum, SumOfPiece<V>(job.groups, piece, job.template TermOf<V>(column)));
+        });
+  }
+};
+
+// Unit: columns of a block of 4,096 positions. Sums the pieces.
+template <class Step>
+struct SumBlocks {
+  TFB_HOST_DEVICE void operator()(const RowsJob<Step>& job, int64_t unit) const {
+    RunColumns<typename Step::Type>(
+        job.packed, job.variable.dim, unit, [&](auto columns, int64_t block, int64_t column) {
+          using V = decltype(columns);
+          const int64_t begin = PieceIn<Blocks>(job.groups, block);
+          if (begin < 0) return;
+          const int64_t at = (BlockSumsAt(job.groups.size) + block) * job.variable.dim + column;
+          StorePack(reinterpret_cast<V*>(job.partials + at),
+                    SumOfBlock(job.groups, begin, job.template PartialsOf<V>(column)));
         });
   }
 };
@@ -160,18 +179,21 @@ void MultiSparseApply(Queue* queue, const std::vector<SparseJob<Step>>& jobs,
   using T = typename Step::Type;
   const bool every_row = rule.every_row && Step::kEveryRow, sums = rule.sum_duplicates || every_row;
   const std::vector<RowGroups> groups = GroupRows(queue, numbers, every_row, scratch);
-  std::vector<RowsJob<Step>> steps, pieces;
+  std::vector<RowsJob<Step>> steps, pieces, blocks;
   for (size_t i = 0; i < jobs.size(); ++i) {
     RowsJob<Step> job = {jobs[i], groups[i], nullptr, CanPack(jobs[i]), 0};
-    if (sums) job.partials = scratch->Take<T>(NumPieces(groups[i].size) * jobs[i].dim);
+    if (sums) job.partials = scratch->Take<T>(NumPartials(groups[i].size) * jobs[i].dim);
     const int64_t units_of_row = UnitsOfRow<T>(job.packed, jobs[i].dim);
-    job.units = CeilDiv(groups[i].size, kPiece) * units_of_row;
+    job.units = CeilDiv(groups[i].size, Pieces::kLength) * units_of_row;
     pieces.push_back(job);
+    job.units = HasBlocks(groups[i].size) ? CeilDiv(groups[i].size, Blocks::kLength) * units_of_row : 0;
+    blocks.push_back(job);
     job.units = (every_row ? groups[i].rows : groups[i].size) * units_of_row;
     steps.push_back(job);
   }
   if (queue == nullptr) return;
   if (sums) ForEachUnit(*queue, pieces, SumPieces<Step>());
+  if (sums) ForEachUnit(*queue, blocks, SumBlocks<Step>());
   const auto run = [&](const std::vector<RowsJob<Step>>& some) {
     if constexpr (Step::kEveryRow) {
       if (every_row) return ForEachUnit(*queue, some, StepEveryRow<Step>{inputs});

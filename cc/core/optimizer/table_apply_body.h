@@ -49,7 +49,8 @@ struct PlaceCodes {
   int64_t num_probes;
   const int64_t* places[kMostProbes];  // Of each probe's keys among the merged ones; null: they are the batch's own.
   int64_t sizes[kMostProbes];
-  int32_t* out;
+  uint32_t* out;
+  int32_t* order;
   const float** rows;
 
   TFB_HOST_DEVICE void operator()(const CodeJob& job, int64_t i) const {
@@ -58,7 +59,8 @@ struct PlaceCodes {
     const int64_t place = static_cast<int64_t>(code & ((uint64_t{1} << kCodePlaceBits) - 1)) - 1;
     const bool known = place >= 0 && group < static_cast<uint64_t>(num_probes) && place < sizes[group];
     const int64_t key = !known ? num_keys : places[group] == nullptr ? place : places[group][place];
-    out[job.first + i] = static_cast<int32_t>(key);
+    out[job.first + i] = static_cast<uint32_t>(key);
+    order[job.first + i] = static_cast<int32_t>(job.first + i);
     rows[job.first + i] = job.grads + i * dim;
   }
 };
@@ -87,9 +89,11 @@ struct SortedGradients {
   TFB_HOST_DEVICE SortedGradient At(int64_t k) const { return LoadPack(gradients + k); }
 };
 
+using GradientGroups = SortedGroups<uint32_t>;
+
 // Unit: a sorted position.
 struct WriteSorted {
-  RowGroups groups;
+  GradientGroups groups;
   const float* const* grads;  // Of each place.
   const uint32_t* rows;       // Of each key; 0: none.
   SortedGradient* sorted;
@@ -104,9 +108,9 @@ struct WriteSorted {
 // Gradients by key, and the table. V: Pack<float> or One<float>; columns are counted in V.
 template <class V>
 struct TableRowsJob {
-  RowGroups groups;
+  GradientGroups groups;
   SortedGradients sorted;
-  V* partials = nullptr;  // [NumPieces, columns]
+  V* partials = nullptr;  // [NumPartials, columns]
   int64_t columns = 0;
   DeviceRows table;
   int64_t units = 0;
@@ -115,6 +119,9 @@ struct TableRowsJob {
     int64_t column;
     TFB_HOST_DEVICE V operator()(const SortedGradient& at) const { return reinterpret_cast<const V*>(at.grad)[column]; }
   };
+  TFB_HOST_DEVICE PartialAt<V> PartialsOf(int64_t column) const {
+    return {partials + column, columns, BlockSumsAt(groups.size)};
+  }
 };
 
 // Unit: a column of a block of 64 positions. Sums the pieces of keys with many gradients.
@@ -123,8 +130,20 @@ struct SumTablePieces {
   TFB_HOST_DEVICE void operator()(const TableRowsJob<V>& job, int64_t unit) const {
     using Term = typename TableRowsJob<V>::Term;
     const int64_t block = unit / job.columns, column = unit - block * job.columns;
-    const int64_t piece = LaterPiece(job.groups, block);
+    const int64_t piece = PieceIn<Pieces>(job.groups, block);
     if (piece >= 0) StorePack(job.partials + unit, SumOfPiece<V>(job.sorted, piece, Term{column}));
+  }
+};
+
+// Unit: a column of a block of 4,096 positions. Sums the pieces.
+struct SumTableBlocks {
+  template <class V>
+  TFB_HOST_DEVICE void operator()(const TableRowsJob<V>& job, int64_t unit) const {
+    const int64_t block = unit / job.columns, column = unit - block * job.columns;
+    const int64_t begin = PieceIn<Blocks>(job.groups, block);
+    if (begin < 0) return;
+    const V sum = SumOfBlock(job.sorted, begin, job.PartialsOf(column));
+    StorePack(job.partials + BlockSumsAt(job.groups.size) * job.columns + unit, sum);
   }
 };
 
@@ -144,7 +163,7 @@ struct StepTableRowsUnit {
     V arrays[kArrays];  // Asked for before the gradients, which take longer.
     TFB_UNROLL
     for (int a = 0; a < kArrays; ++a) arrays[a] = *reinterpret_cast<const V*>(begin + a * job.table.dim);
-    const V grad = SumOfRow<V>(job.sorted, k, Term{column}, PartialAt<V>{job.partials + column, job.columns});
+    const V grad = SumOfRow<V>(job.sorted, k, Term{column}, job.PartialsOf(column));
     ChangeColumns<kArrays>(arrays, [&](int c, float* values) { step.Step(grad.at[c], values); });
     TFB_UNROLL
     for (int a = 0; a < kArrays; ++a) StorePack(reinterpret_cast<V*>(begin + a * job.table.dim), arrays[a]);
@@ -153,6 +172,7 @@ struct StepTableRowsUnit {
 
 template <class Step>
 struct StepTableRows {
+  static constexpr int kResidentBlocks = 4;  // At most 64 registers: threads wait for memory.
   StepInputs<float> inputs;
   TFB_HOST_DEVICE StepTableRowsUnit<Step> Prepare() const { return {MakeStep<Step>(inputs)}; }
 };
@@ -221,10 +241,9 @@ class TableApply {
   }
 
   void TakeArrays(Scratch* scratch) {
-    places_ = scratch->Take<int32_t>(total_);
     grads_ = scratch->Take<const float*>(total_);
     sorted_ = scratch->Take<SortedGradient>(total_);
-    partials_ = scratch->Take<float>(NumPieces(total_) * dim_);
+    partials_ = scratch->Take<float>(NumPartials(total_) * dim_);
     non_finite_ = scratch->Take<uint64_t>(1);
     merged_keys_ = scratch->Take<int64_t>(merges() ? num_keys_ : 0);
     merged_fields_ = scratch->Take<uint32_t>(merges() ? num_keys_ : 0);
@@ -239,7 +258,7 @@ class TableApply {
     Scratch measure(nullptr);
     TakeArrays(&measure);
     if (merges()) Unique(KeyJobs(), &measure);
-    GroupRows<Queue, int32_t>(nullptr, {{nullptr, total_, num_keys_}}, false, &measure);
+    RowSort<Queue, uint32_t>(total_, &measure);
     return measure.used();
   }
 
@@ -305,20 +324,26 @@ class TableApply {
       place.places[p] = merges() ? probe_places_[p] : nullptr;
       place.sizes[p] = batch_.probes[p].size;
     }
-    place.out = places_;
+    const RowSort<Queue, uint32_t> sort(total_, memory);
+    place.out = sort.keys;
+    place.order = sort.order;
     place.rows = grads_;
     ForEachUnit(queue_, codes_, place);
+    sort.Run(queue_, total_, static_cast<uint64_t>(num_keys_) + 1);
     TableRowsJob<V> job;
-    job.groups = GroupRows<Queue, int32_t>(&queue_, {{places_, total_, num_keys_}}, false, memory)[0];
+    job.groups = {sort.sorted_keys, sort.sorted_order, nullptr, 0, 0, total_, num_keys_};
     ForEach(queue_, total_, WriteSorted{job.groups, grads_, rows, sorted_});
     job.sorted = {sorted_, total_};
     job.partials = reinterpret_cast<V*>(partials_);
     job.columns = dim_ / V::kSize;
     job.table = table;
-    job.units = CeilDiv(job.groups.size, kPiece) * job.columns;
-    ForEachUnit(queue_, std::vector<TableRowsJob<V>>{job}, SumTablePieces());
-    job.units = job.groups.size * job.columns;
-    ForEachUnit(queue_, std::vector<TableRowsJob<V>>{job}, StepTableRows<Step>{inputs});
+    const auto run = [&](int64_t positions, const auto& body) {
+      job.units = positions * job.columns;
+      ForEachUnit(queue_, std::vector<TableRowsJob<V>>{job}, body);
+    };
+    run(CeilDiv(total_, Pieces::kLength), SumTablePieces());
+    if (HasBlocks(total_)) run(CeilDiv(total_, Blocks::kLength), SumTableBlocks());
+    run(total_, StepTableRows<Step>{inputs});
   }
 
   Queue& queue_;
@@ -331,7 +356,6 @@ class TableApply {
   int64_t num_keys_ = 0;
   bool aligned_ = true;
 
-  int32_t* places_ = nullptr;
   const float** grads_ = nullptr;
   SortedGradient* sorted_ = nullptr;
   float* partials_ = nullptr;

@@ -31,9 +31,14 @@ struct GradientUnits {
   SortedRows groups;
   int32_t* row_of;  // [ids]: the row of a place.
   T* factors;       // [rows]: what a row's gradient is multiplied by, or divided by if there are weights.
-  T* partials;      // [NumPieces, dim]
+  T* partials;      // [NumPartials, dim]
   bool packed;
   int64_t units;
+
+  template <class V>
+  TFB_HOST_DEVICE PartialAt<V> PartialsOf(int64_t column) const {
+    return {reinterpret_cast<const V*>(partials + column), job.segments.dim / V::kSize, BlockSumsAt(groups.size)};
+  }
 };
 
 // What a place adds to columns of its embedding.
@@ -105,10 +110,25 @@ struct SumGradientPieces {
     const int64_t dim = units.job.segments.dim;
     RunColumns<T>(units.packed, dim, unit, [&](auto columns, int64_t block, int64_t column) {
       using V = decltype(columns);
-      const int64_t piece = LaterPiece(units.groups, block);
+      const int64_t piece = PieceIn<Pieces>(units.groups, block);
       if (piece < 0) return;
       StorePack(reinterpret_cast<V*>(units.partials + block * dim + column),
                 SumOfPiece<V>(units.groups, piece, PlaceTerm<V>{units, column}));
+    });
+  }
+};
+
+// Unit: columns of a block of 4,096 places. Sums the pieces.
+struct SumGradientBlocks {
+  template <class T>
+  TFB_HOST_DEVICE void operator()(const GradientUnits<T>& units, int64_t unit) const {
+    const int64_t dim = units.job.segments.dim;
+    RunColumns<T>(units.packed, dim, unit, [&](auto columns, int64_t block, int64_t column) {
+      using V = decltype(columns);
+      const int64_t begin = PieceIn<Blocks>(units.groups, block);
+      if (begin < 0) return;
+      StorePack(reinterpret_cast<V*>(units.partials + (BlockSumsAt(units.groups.size) + block) * dim + column),
+                SumOfBlock(units.groups, begin, units.template PartialsOf<V>(column)));
     });
   }
 };
@@ -121,9 +141,10 @@ struct GradientUnit {
     RunColumns<T>(units.packed, dim, unit, [&](auto columns, int64_t embedding, int64_t column) {
       using V = decltype(columns);
       const int32_t head = units.groups.head_of[embedding];
-      const PartialAt<V> partial = {reinterpret_cast<const V*>(units.partials + column), dim / V::kSize};
       V sum = {};
-      if (head != 0) sum = SumOfRow<V>(units.groups, head - 1, PlaceTerm<V>{units, column}, partial);
+      if (head != 0) {
+        sum = SumOfRow<V>(units.groups, head - 1, PlaceTerm<V>{units, column}, units.template PartialsOf<V>(column));
+      }
       StorePack(reinterpret_cast<V*>(units.job.out + embedding * dim + column), sum);
     });
   }
@@ -144,7 +165,7 @@ void PoolGradientOnQueue(Queue* queue, const std::vector<PoolJob<T>>& jobs, Scra
     units.groups.rows_at = scratch->Take<int32_t>(groups[i].size);
     units.row_of = scratch->Take<int32_t>(groups[i].size);
     units.factors = scratch->Take<T>(jobs[i].segments.rows);
-    units.partials = scratch->Take<T>(NumPieces(groups[i].size) * jobs[i].segments.dim);
+    units.partials = scratch->Take<T>(NumPartials(groups[i].size) * jobs[i].segments.dim);
     all.push_back(units);
   }
   if (queue == nullptr) return;
@@ -155,8 +176,11 @@ void PoolGradientOnQueue(Queue* queue, const std::vector<PoolJob<T>>& jobs, Scra
   run([](const auto& u) { return u.groups.size; }, FindRow());
   run([](const auto& u) { return u.groups.size; }, SortRows());
   run([](const auto& u) { return u.job.segments.rows; }, FindFactor());
-  run([](const auto& u) { return CeilDiv(u.groups.size, kPiece) * UnitsOfRow<T>(u.packed, u.job.segments.dim); },
-      SumGradientPieces());
+  const auto blocks_of = [](const auto& u, int64_t positions) {
+    return CeilDiv(u.groups.size, positions) * UnitsOfRow<T>(u.packed, u.job.segments.dim);
+  };
+  run([&](const auto& u) { return blocks_of(u, Pieces::kLength); }, SumGradientPieces());
+  run([&](const auto& u) { return HasBlocks(u.groups.size) ? blocks_of(u, Blocks::kLength) : 0; }, SumGradientBlocks());
   run([](const auto& u) { return u.job.segments.distinct * UnitsOfRow<T>(u.packed, u.job.segments.dim); },
       GradientUnit());
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cc/core/base/host_device.h"
+#include "cc/core/gpu/pack.h"
 #include "cc/core/pooling/weighted_pooling.h"
 #include "cc/core/products/field_sums.h"
 
@@ -36,21 +37,42 @@ TFB_HOST_DEVICE FieldTotals<V> InTurn(int64_t fields, const LoadField& load) {
   return sum;
 }
 
+// How many fields are asked for before the first of them is added: a card's memory takes long.
+#if defined(__CUDA_ARCH__)
+inline constexpr int kFieldsAtOnce = 8;
+#else
+inline constexpr int kFieldsAtOnce = 4;
+#endif
+
 // Four sums in turns, which are added up before the rest is: as Eigen does from kEigenUnrolledRows on.
 template <class V, class LoadField>
 TFB_HOST_DEVICE FieldTotals<V> Interleaved(int64_t fields, const LoadField& load) {
   FieldTotals<V> sum, second, third, fourth;
   const int64_t unrolled = fields / 4 * 4;
-  for (int64_t f = 0; f < unrolled; f += 4) {
-    sum.Add(load(f));
-    second.Add(load(f + 1));
-    third.Add(load(f + 2));
-    fourth.Add(load(f + 3));
+  int64_t f = 0;
+  const auto add_four = [&](const V* values) {
+    sum.Add(values[0]);
+    second.Add(values[1]);
+    third.Add(values[2]);
+    fourth.Add(values[3]);
+  };
+  if constexpr (kFieldsAtOnce > 4) {
+    for (; f + kFieldsAtOnce <= unrolled; f += kFieldsAtOnce) {
+      V values[kFieldsAtOnce];
+      TFB_UNROLL
+      for (int j = 0; j < kFieldsAtOnce; ++j) values[j] = load(f + j);
+      TFB_UNROLL
+      for (int j = 0; j < kFieldsAtOnce; j += 4) add_four(values + j);
+    }
+  }
+  for (; f < unrolled; f += 4) {
+    const V values[4] = {load(f), load(f + 1), load(f + 2), load(f + 3)};
+    add_four(values);
   }
   sum.Add(second);
   sum.Add(third);
   sum.Add(fourth);
-  for (int64_t f = unrolled; f < fields; ++f) sum.Add(load(f));
+  for (; f < fields; ++f) sum.Add(load(f));
   return sum;
 }
 

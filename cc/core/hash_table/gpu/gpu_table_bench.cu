@@ -103,7 +103,7 @@ class TrainingStep {
     batch.probes = {{keys_, fields_, counts_, handles_, kBatch}};
     batch.gradients = {{codes_, rows_, kBatch}};
     batch.grad_dim = dim_;
-    return Checked(TableApplyAsync<table_step::Adam>(table_, batch, inputs_, CudaAllocator(), nullptr));
+    return Checked(TableApplyAsync<table_step::Adam>(table_, batch, inputs_, KeptCudaMemory(), nullptr));
   }
   void Run() {
     ReportTime("  unique", [&] { return Unique(); });
@@ -142,7 +142,7 @@ TableOptions AdamOptions(int64_t dim) {
 void RowsInHostMemory(int64_t rows, int64_t dim) {
   CappedAllocator quarter(CudaAllocator(), rows / 4 * 3 * dim * static_cast<int64_t>(sizeof(float)));
   GpuTableConfig config;
-  config.allocator = CudaAllocator();
+  config.allocator = KeptCudaMemory();
   config.row_allocator = &quarter;
   config.host_allocator = PinnedMemory();
   std::unique_ptr<GpuTable> table;
@@ -173,7 +173,7 @@ void RowsInHostMemory(int64_t rows, int64_t dim) {
 // Adam's rows; every key of the batch is in the table.
 void Benchmarks(int64_t rows, int64_t dim) {
   GpuTableConfig config;
-  config.allocator = CudaAllocator();
+  config.allocator = KeptCudaMemory();
   std::unique_ptr<GpuTable> table;
   Checked(NewGpuTable(AdamOptions(dim), &table, config));
   CudaQueue queue(nullptr);
@@ -211,7 +211,7 @@ void Benchmarks(int64_t rows, int64_t dim) {
   StepInputs<float> inputs = {};
   for (int i = 0; i < 6; ++i) inputs.scalars[i] = scalars + i;
   report("Adam", 7 * row,
-         [&] { return TableApplyAsync<table_step::Adam>(*table, step, inputs, CudaAllocator(), nullptr); });
+         [&] { return TableApplyAsync<table_step::Adam>(*table, step, inputs, KeptCudaMemory(), nullptr); });
   TrainingStep(table.get(), rows, dim, inputs).Run();
   // The last: the table grows. Two of a hundred keys are new, and a key is inserted by no second run.
   const auto load = [&] {

@@ -22,6 +22,7 @@ void GpuTableOn<Queue>::TakeInsertArrays(const State& state, int64_t n, Scratch*
   arrays->owners = scratch->Take<uint32_t>(n);
   arrays->gets_row = scratch->Take<int32_t>(n);
   arrays->ranks = scratch->Take<int32_t>(n);
+  arrays->new_places = scratch->Take<uint32_t>(n);
   arrays->before = scratch->Take<uint32_t>(n);
   arrays->listed = scratch->Take<uint64_t>(state.may_have_pending ? n : 0);
   arrays->listed_states = scratch->Take<uint32_t>(state.may_have_pending ? n : 0);
@@ -214,7 +215,7 @@ Status GpuTableOn<Queue>::Insert(State* state, const DeviceKeys& keys, const Dev
   const InsertBody publish = {state->view, keys, arrays, rule};  // The slabs' table may be another.
   ForEach(queue_, n, Publish(publish));
   ForEach(queue_, n, Spread(publish));
-  ForEach<kGroupLanes>(queue_, n, FillNewRows(publish, source));
+  ForEach<kGroupLanes>(queue_, n, FillNewRows(publish, source), total);
   ForEach(queue_, 1, CommitRows{state->view.counters, total});
   return Done();
 }

@@ -4,7 +4,7 @@
 //   Resolve    which place of the batch owns each claim (the first with that key), and whether it gets a row
 //   (sum)      over the owners that get one: the rank of each, in batch order
 //              here the host may stop and ask for slabs, and the batch may still be taken back by Unclaim
-//   Publish    rows by rank, metas, entries; Spread tells equal keys; Fill writes the rows; Commit the counters
+//   Publish    rows by rank, metas, entries; Spread tells equal keys; Fill writes the rows, by rank; Commit the counters
 //
 // So row numbers follow from the batch alone, whatever the scheduling; where in the index a key stands does not, and
 // nothing depends on that.
@@ -26,6 +26,7 @@ struct InsertArrays {
   uint32_t* owners = nullptr;         // The first place with this key, of those that claim.
   int32_t* gets_row = nullptr;        // 1 for owners that are admitted,
   int32_t* ranks = nullptr;           // and the inclusive sum of these.
+  uint32_t* new_places = nullptr;     // The owner of each rank.
   uint32_t* before = nullptr;         // Of an owner whose key was pending: the entry's state then; else 0.
   uint64_t* listed = nullptr;         // The pending entries that were claimed, in any order,
   uint32_t* listed_states = nullptr;  // and their states. Null where the table has no pending keys.
@@ -190,6 +191,7 @@ struct Publish : InsertBody {
     if (batch.gets_row[i] != 0) {
       becomes = RowOfRank(static_cast<uint64_t>(batch.ranks[i] - 1));
       batch.rows[i] = becomes;
+      batch.new_places[batch.ranks[i] - 1] = static_cast<uint32_t>(i);
       *state.rows.Entry(becomes) = static_cast<uint32_t>(batch.entries[i]);
       const int64_t frequency = rule.filter                   ? int64_t{PendingCount(batch.before[i])}
                                 : rule.frequencies != nullptr ? rule.frequencies[i]
@@ -221,14 +223,14 @@ struct DeviceRowSource {
   const float* const* slots = nullptr;
 };
 
-// Unit: a key; a group.
+// Unit: a rank of those that there are; a group.
 struct FillNewRows : InsertBody {
   DeviceRowSource source;
   FillNewRows(const InsertBody& body, const DeviceRowSource& s) : InsertBody(body), source(s) {}
 
-  TFB_HOST_DEVICE void operator()(int64_t i) const {
-    if (batch.gets_row[i] == 0) return;
+  TFB_HOST_DEVICE void operator()(int64_t rank) const {
     const Group group;
+    const int64_t i = batch.new_places[rank];
     const int64_t dim = state.rows.dim;
     float* row = state.rows.Values(batch.rows[i]);
     if (source.values != nullptr) {
