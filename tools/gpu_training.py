@@ -141,28 +141,36 @@ def measure(args: argparse.Namespace) -> None:
     workers = {
         model: [Worker(model, manner, args) for manner in args.manners.split(";")] for model in args.models.split(",")
     }
+    first: Dict[Worker, Dict[str, Any]] = {}
     try:
-        first = {worker: worker.answer() for some in workers.values() for worker in some}
+        for some in workers.values():
+            first.update((worker, worker.answer()) for worker in some)
         for _ in range(args.rounds):
             for worker in first:
                 worker.turn(args.steps)
+    except KeyboardInterrupt:
+        print("interrupted; the turns so far:")
     finally:
         for some in workers.values():
             for worker in some:
                 worker.process.kill()
-    print(f"batches of {args.batch}; {next(iter(first.values()))['gpus']} GPU; turns of {args.steps} steps")
     for model, some in workers.items():
         plain = some[0]
         for worker in some:
-            step, of_plain = statistics.median(worker.milliseconds), statistics.median(plain.milliseconds)
-            losses, others = first[worker]["losses"], first[plain]["losses"]
-            apart = max(abs(loss / other - 1) for loss, other in zip(losses, others))
-            print(
-                f"{model:7} {worker.manner:19} {args.batch / step:8,.0f} k examples/s {step:7.2f} ms"
-                f" ({min(worker.milliseconds):.2f} to {max(worker.milliseconds):.2f}) {of_plain / step:5.2f}x"
-                f"   losses apart by {apart:.0e}   tables: {', '.join(first[worker]['tables']) or 'none'}",
-                flush=True,
-            )
+            if worker.milliseconds and plain.milliseconds:
+                print(line(model, worker, plain, first, args.batch), flush=True)
+
+
+def line(model: str, worker: Worker, plain: Worker, first: Dict[Worker, Dict[str, Any]], batch: int) -> str:
+    step, of_plain = statistics.median(worker.milliseconds), statistics.median(plain.milliseconds)
+    pairs = zip(first[worker]["losses"], first[plain]["losses"])
+    apart = max(abs(loss / other - 1) for loss, other in pairs)
+    facts = f"tables: {', '.join(first[worker]['tables']) or 'none'}; {first[worker]['gpus']} GPU"
+    return (
+        f"{model:7} {worker.manner:19} {batch / step:8,.0f} k examples/s {step:7.2f} ms"
+        f" ({min(worker.milliseconds):.2f} to {max(worker.milliseconds):.2f}) {of_plain / step:5.2f}x"
+        f"   losses apart by {apart:.0e}; {facts}"
+    )
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
-// Four neighbouring threads of a warp that work on one unit together: a bucket of four entries is one 16-byte load of
-// each, a row of 64 bytes as well. On the host one thread goes through the lanes, so what a group does can be tested
-// without a card; groups then run beside each other in threads.
+// Four neighbouring threads of a warp that work together: a row of 64 bytes is one 16-byte load of each. On the host one
+// thread goes through the lanes, so what a group does can be tested without a card; groups then run beside each other in
+// threads.
 //
 // What lanes differ in they get as their number; between calls they hold nothing of their own. All lanes of a group
 // take the same way through the code.
@@ -16,6 +16,10 @@ namespace tf_booster {
 namespace gpu {
 
 inline constexpr int kGroupLanes = 4;
+#ifndef TFB_ROWS
+#define TFB_ROWS 2
+#define TFB_WORDS 2
+#endif
 
 #if defined(__CUDA_ARCH__)
 
@@ -29,21 +33,27 @@ class Group {
 
   __device__ __forceinline__ int rank() const { return rank_; }
 
-  // Bit i: whether lane i said so.
-  __device__ __forceinline__ uint32_t Ballot(bool vote) const {
-    return __ballot_sync(mask(), vote) >> shift_ & ((1u << kGroupLanes) - 1);
-  }
   // What lane i holds.
   __device__ __forceinline__ uint64_t FromLane(uint64_t value, int i) const {
     return __shfl_sync(mask(), static_cast<unsigned long long>(value), i, kGroupLanes);
   }
 
-  // f() by one lane alone; all get what it returns.
+  // What f(lane) returned to each lane, for all of them.
+  class Answers {
+   public:
+    __device__ __forceinline__ Answers(const Group& group, uint64_t own) : group_(group), own_(own) {}
+    __device__ __forceinline__ uint64_t operator[](int lane) const { return group_.FromLane(own_, lane); }
+
+   private:
+    const Group& group_;
+    uint64_t own_;
+  };
   template <class F>
-  __device__ __forceinline__ uint64_t ByOne(const F& f) const {
-    const uint64_t value = rank_ == 0 ? f() : 0;
-    return FromLane(value, 0);
+  __device__ __forceinline__ Answers ByEach(const F& f) const {
+    return Answers(*this, f(rank_));
   }
+
+  // f() by one lane alone.
   template <class F>
   __device__ __forceinline__ void Once(const F& f) const {
     if (rank_ == 0) f();
@@ -53,6 +63,12 @@ class Group {
   __device__ __forceinline__ void ForEach(int64_t n, const F& f) const {
 #pragma unroll 1
     for (int64_t i = rank_; i < n; i += kGroupLanes) f(i);
+  }
+  // A row of each lane, n words at the address it answered with, to row 0, 1, … of `to`; null: none. Short rows are asked
+  // for all at once, of others a word of each (two words of two took as long on an H100).
+  template <class Word>
+  __device__ __forceinline__ void CopyRows(int64_t n, const Answers& from, Word* to) const {
+    n <= kGroupLanes ? CopyRowsBy<kGroupLanes, 1>(n, from, to) : CopyRowsBy<TFB_ROWS, TFB_WORDS>(n, from, to);
   }
   // Words 0 … n - 1 of `from` to `to`, which has none of them. A lane asks for two before it stores the first: a
   // store might change what is loaded next, for all that the compiler knows, so word by word it would wait for each.
@@ -64,7 +80,7 @@ class Group {
     to += rank_;
 #pragma unroll 1
     for (int left = static_cast<int>(n) - rank_; left > 0; left -= kAtOnce * kGroupLanes) {
-      Word words[kAtOnce];
+      Word words[kAtOnce] = {};  // Or nvcc keeps those of the round before.
       TFB_UNROLL
       for (int j = 0; j < kAtOnce; ++j) {
         if (j * kGroupLanes < left) words[j] = from[j * kGroupLanes];
@@ -79,6 +95,35 @@ class Group {
   }
 
  private:
+  template <int kRows, int kWords, class Word>
+  __device__ __forceinline__ void CopyRowsBy(int64_t n, const Answers& from, Word* to) const {
+#pragma unroll 1
+    for (int lane = 0; lane < kGroupLanes; lane += kRows) {
+      const Word* rows[kRows];
+      TFB_UNROLL
+      for (int r = 0; r < kRows; ++r) rows[r] = reinterpret_cast<const Word*>(from[lane + r]);
+#pragma unroll 1
+      for (int at = rank_; at < static_cast<int>(n); at += kWords * kGroupLanes) {
+        Word words[kRows][kWords] = {};  // Or nvcc keeps those of the round before.
+        TFB_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          TFB_UNROLL
+          for (int w = 0; w < kWords; ++w) {
+            const int word = at + w * kGroupLanes;
+            if (rows[r] != nullptr && word < static_cast<int>(n)) words[r][w] = rows[r][word];
+          }
+        }
+        TFB_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          TFB_UNROLL
+          for (int w = 0; w < kWords; ++w) {
+            const int word = at + w * kGroupLanes;
+            if (rows[r] != nullptr && word < static_cast<int>(n)) StorePack(to + (lane + r) * n + word, words[r][w]);
+          }
+        }
+      }
+    }
+  }
   __device__ __forceinline__ unsigned mask() const { return ((1u << kGroupLanes) - 1) << shift_; }
 
   int rank_;
@@ -89,9 +134,15 @@ class Group {
 
 class Group {
  public:
+  struct Answers {
+    uint64_t of_lanes[kGroupLanes];
+    uint64_t operator[](int lane) const { return of_lanes[lane]; }
+  };
   template <class F>
-  uint64_t ByOne(const F& f) const {
-    return f();
+  Answers ByEach(const F& f) const {
+    Answers answers;
+    for (int lane = 0; lane < kGroupLanes; ++lane) answers.of_lanes[lane] = f(lane);
+    return answers;
   }
   template <class F>
   void Once(const F& f) const {
@@ -100,6 +151,13 @@ class Group {
   template <class F>
   void ForEach(int64_t n, const F& f) const {
     for (int64_t i = 0; i < n; ++i) f(i);
+  }
+  template <class Word>
+  void CopyRows(int64_t n, const Answers& from, Word* to) const {
+    for (int lane = 0; lane < kGroupLanes; ++lane) {
+      const auto* const row = reinterpret_cast<const Word*>(from[lane]);
+      if (row != nullptr) Copy(n, row, to + lane * n);
+    }
   }
   template <class Word>
   void Copy(int64_t n, const Word* from, Word* to) const {

@@ -9,11 +9,14 @@
 #include "cc/core/base/host_device.h"
 
 // In front of short loops over local arrays: nvcc puts an array that is indexed by a variable into local memory, and
-// leaves loops with larger bodies (8 steps of 16 bits) as they are.
+// leaves loops with larger bodies (8 steps of 16 bits) as they are. TFB_ROLLED: in front of those that it must not
+// unroll, for a body that is rare and takes many registers.
 #if defined(__CUDA_ARCH__)
 #define TFB_UNROLL _Pragma("unroll")
+#define TFB_ROLLED _Pragma("unroll 1")
 #else
 #define TFB_UNROLL
+#define TFB_ROLLED
 #endif
 
 namespace tf_booster {

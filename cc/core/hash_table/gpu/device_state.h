@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "cc/core/gpu/group.h"
 #include "cc/core/gpu/launch.h"
 #include "cc/core/gpu/words.h"
 #include "cc/core/hash_table/gpu/device_index.h"
@@ -190,14 +191,15 @@ TFB_HOST_DEVICE int BitCount(uint64_t bits) {
 #endif
 }
 
-// The row of key i, or 0.
-TFB_HOST_DEVICE uint32_t RowOf(const Group& group, const DeviceState& state, const DeviceKeys& keys,
-                               const DeviceHandles& handles, int64_t i) {
-  const uint32_t fresh = handles.FreshRow(state, i), id = keys.IdOf(state, i);
+// The row of key i, or 0; by one thread.
+TFB_HOST_DEVICE uint32_t RowOf(const DeviceState& state, const DeviceKeys& keys, const DeviceHandles& handles,
+                               int64_t i) {
+  const uint32_t fresh = handles.FreshRow(state, i);
   if (fresh != 0) return fresh;
+  const uint32_t id = keys.IdOf(state, i);
   if (id == kNoField) return 0;
-  const Probe probe = FindEntry(group, state.index, keys.keys[i], id);
-  return probe.entry >= 0 && IsRow(StateOf(probe.tag)) ? StateOf(probe.tag) : 0;
+  const uint32_t found = StateOf(FindEntry<false>(state.index, keys.keys[i], id).tag);
+  return IsRow(found) ? found : 0;
 }
 
 // Arrays of floats that a group copies by words of 16, 8 or 4 bytes, as all addresses allow.
@@ -211,14 +213,23 @@ struct FloatCopy {
         word_bytes(WidestWord(static_cast<uintptr_t>(columns) * sizeof(float) | reinterpret_cast<uintptr_t>(array))) {}
 
   template <class Word>
+  TFB_HOST_DEVICE int64_t Words() const {
+    return columns * static_cast<int64_t>(sizeof(float)) / static_cast<int64_t>(sizeof(Word));
+  }
+  template <class Word>
   TFB_HOST_DEVICE void By(const Group& group, const float* from, float* to) const {
-    group.Copy(columns * static_cast<int64_t>(sizeof(float)) / static_cast<int64_t>(sizeof(Word)),
-               reinterpret_cast<const Word*>(from), reinterpret_cast<Word*>(to));
+    group.Copy(Words<Word>(), reinterpret_cast<const Word*>(from), reinterpret_cast<Word*>(to));
   }
   TFB_HOST_DEVICE void operator()(const Group& group, const float* from, float* to) const {
     if (word_bytes == 16) return By<Word16>(group, from, to);
     if (word_bytes == 8) return By<uint64_t>(group, from, to);
     By<uint32_t>(group, from, to);
+  }
+  // A row of each lane, at the address it answered with, to as many side by side; null: none.
+  TFB_HOST_DEVICE void Rows(const Group& group, const Group::Answers& from, float* to) const {
+    if (word_bytes == 16) return group.CopyRows(Words<Word16>(), from, reinterpret_cast<Word16*>(to));
+    if (word_bytes == 8) return group.CopyRows(Words<uint64_t>(), from, reinterpret_cast<uint64_t*>(to));
+    group.CopyRows(Words<uint32_t>(), from, reinterpret_cast<uint32_t*>(to));
   }
 };
 

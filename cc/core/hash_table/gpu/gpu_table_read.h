@@ -75,7 +75,8 @@ Status GpuTableOn<Queue>::Stage(const KeyBatch& keys, const RowHandle* handles, 
 template <class Queue>
 Status GpuTableOn<Queue>::FindAsync(const DeviceKeys& keys, float* out, uint8_t* found) const {
   return Guarded([&] {
-    ForEach<kGroupLanes>(queue_, keys.size, FindRows{state_->view, keys, FloatCopy(options_.dim, out), out, found});
+    ForEach<kGroupLanes>(queue_, CeilDiv(keys.size, kGroupLanes),
+                         FindRows{state_->view, keys, FloatCopy(options_.dim, out), out, found});
     return Done();
   });
 }
@@ -83,7 +84,7 @@ Status GpuTableOn<Queue>::FindAsync(const DeviceKeys& keys, float* out, uint8_t*
 template <class Queue>
 Status GpuTableOn<Queue>::FindHandlesAsync(const DeviceKeys& keys, RowHandle* handles) const {
   return Guarded([&] {
-    ForEach<kGroupLanes>(queue_, keys.size, FindRowHandles{state_->view, keys, handles});
+    ForEach(queue_, keys.size, FindRowHandles{state_->view, keys, handles});
     return Done();
   });
 }
@@ -93,9 +94,7 @@ Status GpuTableOn<Queue>::GatherAsync(const DeviceKeys& keys, const RowHandle* h
                                       const std::vector<GatherPart>& parts) const {
   return Guarded([&] {
     std::vector<GatherJobOfCodes> jobs;
-    for (const GatherPart& part : parts) {
-      jobs.push_back({part.codes, part.out, FloatCopy(options_.dim, part.out), part.size});
-    }
+    for (const GatherPart& part : parts) jobs.emplace_back(part.codes, part.out, part.size, options_.dim);
     ForEachUnit<kGroupLanes>(queue_, jobs, GatherRows{state_->view, keys, {handles}});
     return Done();
   });
@@ -108,7 +107,7 @@ Status GpuTableOn<Queue>::Find(const KeyBatch& keys, float* out, uint8_t* found,
     Staged staged;
     TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
     ForEach<kGroupLanes>(
-        queue_, keys.size,
+        queue_, CeilDiv(keys.size, kGroupLanes),
         FindRows{state_->view, staged.keys, FloatCopy(options_.dim, staged.values), staged.values, staged.found});
     queue_.ToHost(staged.values, keys.size * options_.dim, out);
     if (found != nullptr) queue_.ToHost(staged.found, keys.size, found);
@@ -122,7 +121,7 @@ Status GpuTableOn<Queue>::FindHandles(const KeyBatch& keys, RowHandle* handles, 
   return Guarded([&] {
     Staged staged;
     TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
-    ForEach<kGroupLanes>(queue_, keys.size, FindRowHandles{state_->view, staged.keys, staged.handles});
+    ForEach(queue_, keys.size, FindRowHandles{state_->view, staged.keys, staged.handles});
     queue_.ToHost(staged.handles, keys.size, handles);
     return Done();
   });
@@ -141,7 +140,7 @@ Status GpuTableOn<Queue>::Gather(const KeyBatch& keys, const RowHandle* handles,
       for (const GatherPart& part : parts) {
         int64_t* codes = scratch->Take<int64_t>(part.size);
         float* out = scratch->Take<float>(part.size * options_.dim);
-        jobs.push_back({codes, out, FloatCopy(options_.dim, out), part.size});
+        jobs.emplace_back(codes, out, part.size, options_.dim);
       }
     };
     DeviceBlock block;

@@ -185,7 +185,7 @@ Status GpuTableOn<Queue>::Insert(State* state, const DeviceKeys& keys, const Dev
   queue_.Zero(&state->view.counters->listed, 2 * sizeof(uint64_t));  // And `duplicate`, which follows.
   queue_.Zero(state->view.batch_rows, state->num_ids * static_cast<int64_t>(sizeof(uint64_t)));
   queue_.Zero(arrays.before, n * static_cast<int64_t>(sizeof(uint32_t)));
-  ForEach<kGroupLanes>(queue_, n, Claim(body, handles));
+  ForEach(queue_, n, Claim(body, handles));
   if (state->may_have_pending) ForEach(queue_, n, WriteBefore(body));
   ForEach(queue_, n, Resolve(body));
   queue_.InclusiveSum(arrays.gets_row, arrays.ranks, n, sum_scratch);
@@ -231,7 +231,7 @@ Status GpuTableOn<Queue>::FindOrInsert(const KeyBatch& keys, float* out, Paralle
     TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
     TFB_RETURN_IF_ERROR(Insert(state_.get(), staged.keys, {}, {}, {}, true, &insertion));
     ForEach<kGroupLanes>(
-        queue_, keys.size,
+        queue_, CeilDiv(keys.size, kGroupLanes),
         FindRows{state_->view, staged.keys, FloatCopy(options_.dim, staged.values), staged.values, staged.found});
     queue_.ToHost(staged.values, keys.size * options_.dim, out);
     return Done();
@@ -294,7 +294,7 @@ Status GpuTableOn<Queue>::FreeByRank(const DeviceKeys& keys, int64_t* erased) {
   TFB_RETURN_IF_ERROR(TakeArrays(take, &block));
   DeviceBlock set;
   TFB_RETURN_IF_ERROR(Take(MarkRows::SetSize(n) * static_cast<int64_t>(sizeof(uint64_t)), &set));
-  ForEach<kGroupLanes>(queue_, n, FindErased{state_->view, keys, rows});
+  ForEach(queue_, n, FindErased{state_->view, keys, rows});
   const MarkRows marks = MarkIn(set, {state_->view, rows, true, n});
   ForEach(queue_, n, FlagChosen(marks, flags));
   queue_.InclusiveSum(flags, ranks, n, sum_scratch);

@@ -1,6 +1,6 @@
 // How a batch's new keys get into a table on the card. As on the host, all that can fail comes before anything is seen:
 //
-//   Claim      a group a key: finds its row, or claims a vacancy, or claims its pending entry
+//   Claim      finds each key's row, or claims a vacancy, or claims its pending entry
 //   Resolve    which place of the batch owns each claim (the first with that key), and whether it gets a row
 //   (sum)      over the owners that get one: the rank of each, in batch order
 //              here the host may stop and ask for slabs, and the batch may still be taken back by Unclaim
@@ -58,47 +58,44 @@ struct InsertBody {
   }
 };
 
-// Unit: a key; a group.
+// Unit: a key.
 struct Claim : InsertBody {
   DeviceHandles handles;
   Claim(const InsertBody& body, const DeviceHandles& h) : InsertBody(body), handles(h) {}
 
   TFB_HOST_DEVICE void operator()(int64_t i) const {
-    const Group group;
     const uint32_t id = keys.IdOf(state, i);
     uint32_t row = handles.FreshRow(state, i);
     uint64_t entry = kNoEntry;
     if (row == 0 && id != kNoField) {
-      entry = ClaimEntry(group, keys.keys[i], id, static_cast<uint32_t>(i), &row);
-      if (row != 0 && rule.absent) group.Once([&] { ReportDuplicate(i); });
+      entry = ClaimEntry(keys.keys[i], id, static_cast<uint32_t>(i), &row);
+      if (row != 0 && rule.absent) ReportDuplicate(i);
     }
-    group.Once([&] {
-      batch.rows[i] = row;
-      batch.entries[i] = entry;
-    });
+    batch.rows[i] = row;
+    batch.entries[i] = entry;
   }
 
   // The entry that the key has a claim on; or kNoEntry, and its row.
-  TFB_HOST_DEVICE uint64_t ClaimEntry(const Group& group, int64_t key, uint32_t id, uint32_t place,
-                                      uint32_t* row) const {
-    const auto is_ours = [&](uint64_t entry_key, uint64_t tag) {
-      if (IsLive(StateOf(tag))) return entry_key == static_cast<uint64_t>(key) && LowOf(tag) == id;
-      return IsClaimed(tag) && keys.keys[LowOf(tag)] == key && keys.IdOf(state, LowOf(tag)) == id;
+  TFB_HOST_DEVICE uint64_t ClaimEntry(int64_t key, uint32_t id, uint32_t place, uint32_t* row) const {
+    const auto is_ours = [&](const DeviceEntry& entry) {
+      const uint32_t low = LowOf(entry.tag);
+      if (IsLive(StateOf(entry.tag))) return entry.key == static_cast<uint64_t>(key) && low == id;
+      return IsClaimed(entry.tag) && keys.keys[low] == key && keys.IdOf(state, low) == id;
     };
     for (;;) {  // Until a compare-and-swap succeeds; each failure is some other key's success.
-      const Probe probe = ProbeFor(group, state.index, HashKey(key, id), is_ours);
+      const Probe probe = ProbeFor<true>(state.index, HashKey(key, id), is_ours);
       if (probe.entry >= 0 && IsRow(StateOf(probe.tag))) {
         *row = StateOf(probe.tag);
         return kNoEntry;
       }
       const int64_t entry = probe.entry >= 0 ? probe.entry : probe.vacancy;
       const uint64_t seen = probe.entry >= 0 ? probe.tag : probe.vacant;
-      if (group.ByOne([&] { return Take(entry, seen, place); }) != 0) return static_cast<uint64_t>(entry);
+      if (Take(entry, seen, place)) return static_cast<uint64_t>(entry);
     }
   }
 
-  // Claims an entry whose tag was seen to be `seen`, or lowers the place of a claim on it. Not 0 if it did.
-  TFB_HOST_DEVICE uint64_t Take(int64_t entry, uint64_t seen, uint32_t place) const {
+  // Claims an entry whose tag was seen to be `seen`, or lowers the place of a claim on it. Whether it did.
+  TFB_HOST_DEVICE bool Take(int64_t entry, uint64_t seen, uint32_t place) const {
     uint64_t* tag = &state.index.entries[entry].tag;
     if (IsClaimed(seen)) {
       while (LowOf(seen) > place) {
@@ -106,17 +103,17 @@ struct Claim : InsertBody {
         if (now == seen) break;
         seen = now;  // Claimed by the same key still.
       }
-      return 1;
+      return true;
     }
     const uint32_t before = StateOf(seen);
     const uint32_t claimed = IsPending(before) ? kClaimedPending : before == kEmpty ? kClaimedEmpty : kClaimedTombstone;
-    if (AtomicCompareExchange(tag, seen, MakeTag(place, claimed)) != seen) return 0;
+    if (AtomicCompareExchange(tag, seen, MakeTag(place, claimed)) != seen) return false;
     if (IsPending(before)) {
       const uint64_t k = AtomicAdd(&state.counters->listed, uint64_t{1});
       batch.listed[k] = static_cast<uint64_t>(entry);
       batch.listed_states[k] = before;
     }
-    return 1;
+    return true;
   }
 };
 

@@ -93,26 +93,23 @@ struct AssignRows : MarkRows {
   }
 };
 
-// Unit: a key; a group. Finds the rows that go, and takes pending keys out at once.
+// Unit: a key. Finds the rows that go, and takes pending keys out at once.
 struct FindErased {
   DeviceState state;
   DeviceKeys keys;
   uint32_t* rows;
 
   TFB_HOST_DEVICE void operator()(int64_t i) const {
-    const Group group;
     const uint32_t id = keys.IdOf(state, i);
-    const Probe probe = id == kNoField ? Probe() : FindEntry(group, state.index, keys.keys[i], id);
-    group.Once([&] {
-      const uint32_t before = probe.entry < 0 ? kEmpty : StateOf(probe.tag);
-      rows[i] = IsRow(before) ? before : 0;
-      if (!IsPending(before)) return;
-      // Of equal keys one wins: the state in between is one that no other kernel ever sees.
-      uint64_t* tag = &state.index.entries[probe.entry].tag;
-      if (AtomicCompareExchange(tag, probe.tag, MakeTag(id, kClaimedPending)) != probe.tag) return;
-      if (Vacate(state.index, probe.entry)) CountAt(&state.counters->used, 0, -1);
-      CountAt(state.field_pending, id, -1);
-    });
+    const Probe probe = id == kNoField ? Probe() : FindEntry<true>(state.index, keys.keys[i], id);
+    const uint32_t before = probe.entry < 0 ? kEmpty : StateOf(probe.tag);
+    rows[i] = IsRow(before) ? before : 0;
+    if (!IsPending(before)) return;
+    // Of equal keys one wins: the state in between is one that no other kernel ever sees.
+    uint64_t* tag = &state.index.entries[probe.entry].tag;
+    if (AtomicCompareExchange(tag, probe.tag, MakeTag(id, kClaimedPending)) != probe.tag) return;
+    if (Vacate(state.index, probe.entry)) CountAt(&state.counters->used, 0, -1);
+    CountAt(state.field_pending, id, -1);
   }
 };
 
