@@ -51,7 +51,7 @@ def enable_gpu_booster(**options: Any) -> None:
     _enabled = wanted
     patches.install(_rewrite)
     parsing.serve_stock_ops(wanted.fast_parser is not False)
-    device_prefetch.set_wanted(wanted.prefetch_to_device)
+    device_prefetch.set_wanted(wanted)
     rank_input.set_wanted(wanted.shard_input)
     named_features.set_wanted(wanted.repeated_features, any_graph=wanted.xla == "padded")
     quantized_products.set_wanted(

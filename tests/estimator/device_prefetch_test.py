@@ -60,6 +60,30 @@ def test_batches_by_way_of_a_packed_buffer(booster, tmp_path, monkeypatch):
     np.testing.assert_array_equal(weight, trained(tmp_path / "plain"))
 
 
+def numbers():
+    return input_fn().map(lambda features, label: ({"x": features["x"]}, label))
+
+
+@pytest.mark.parametrize(
+    "options, data, sent",
+    [
+        ({}, numbers, True),
+        ({}, input_fn, False),  # Strings.
+        ({"device": "cpu"}, numbers, False),
+        ({"prefetch_to_device": False}, numbers, False),
+    ],
+)
+def test_auto(options, data, sent, tmp_path, monkeypatch):
+    """Where nobody asks: dense numbers, which nothing wants in host memory."""
+    monkeypatch.setattr(device_prefetch, "_device", lambda: "/cpu:0")
+    monkeypatch.setattr(sys.modules["tf_booster.report"], "_last", None)
+    tf.enable_gpu_booster(**options)
+    tf.estimator.Estimator(model_fn, str(tmp_path)).train(data, steps=5)
+    entries = {p["name"]: p for p in tf_booster.report().to_dict()["passes"]}
+    assert bool(entries.get("prefetch_to_device", {}).get("changes")) == sent
+    tf_booster.disable_gpu_booster()
+
+
 def test_features_alone_sparse_and_ragged():
     def data():
         ids = tf.data.Dataset.range(12).batch(3)

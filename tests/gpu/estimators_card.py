@@ -46,6 +46,36 @@ def test_training_goes_on_and_is_exported(options, tmp_path):
     np.testing.assert_allclose(got, [want], rtol=1e-5)
 
 
+def numbers():
+    def batch(i):
+        x = tf.cast(i, tf.float32)
+        others = {dtype.name: tf.cast(i, dtype) for dtype in (tf.int32, tf.uint8, tf.float64, tf.float16, tf.int64)}
+        return {**others, "bool": tf.equal(i % 3, 0), "x": x}, tf.cast(i % 2, tf.int32)
+
+    return tf.data.Dataset.range(60).batch(4).repeat().map(batch)
+
+
+def of_all_numbers(features, labels, mode):
+    weight = v1.get_variable("w", [7], initializer=v1.zeros_initializer())
+    x = tf.stack([tf.cast(features[name], tf.float32) for name in sorted(features)], 1) / 40
+    loss = tf.reduce_mean(tf.square(tf.linalg.matvec(x, weight) - tf.cast(labels, tf.float32)))
+    step = v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=step)
+
+
+def test_batches_are_sent_ahead(tmp_path):
+    """All types of numbers, without being asked; trained as without."""
+    weights = []
+    for wanted in ("auto", False):
+        tf.enable_gpu_booster(prefetch_to_device=wanted)
+        trained = tf.estimator.Estimator(of_all_numbers, str(tmp_path / str(wanted)))
+        trained.train(numbers, steps=15)
+        passes = {p["name"]: p for p in tf_booster.report().to_dict()["passes"]}
+        assert bool(passes.get("prefetch_to_device", {}).get("changes")) == (wanted == "auto")
+        weights.append(trained.get_variable_value("w"))
+    np.testing.assert_array_equal(*weights)
+
+
 def test_a_canned_estimator(tmp_path):
     """Its linear part and its tower have tables on the card beside Variables."""
     names = ("user", "item")

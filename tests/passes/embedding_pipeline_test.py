@@ -2,6 +2,7 @@
 
 import collections
 
+import gpu_kernels
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -290,3 +291,19 @@ def test_words_looked_up_in_a_vocabulary_that_may_grow():
 
     assert rewrite(trained(lambda given: lookup(given, insert=False)))["modified"]
     assert "MutableHashTable" in reason(trained(lambda given: lookup(given, insert=True)))[1]
+
+
+def test_what_the_card_prepares_does_not_cross(monkeypatch):
+    """It would go through the host's memory. Strings are prepared there in any case, and so is what tables in host memory want."""
+    gpu_kernels.pretend(monkeypatch)
+    on_card = trained(lambda given: embed(given["ids"]))
+    assert "prepared on the GPU" in rewrite(on_card)["skipped"][0]["reason"]
+    assert split_of(on_card) is None
+    words = trained(lambda given: embed(tf.strings.to_hash_bucket_fast(tf.as_string(given["ids"]), 1000)))
+    assert not rewrite(words)["skipped"]
+
+    def in_host_memory(given):
+        with tf.device("/cpu:0"):
+            return embed(given["ids"])
+
+    assert not rewrite(trained(in_host_memory))["skipped"]

@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.data import packing
+from tf_booster.options import Options
+from tf_booster.parallel import ranks
 from tf_booster.passes.base import Pass, PassResult
 from tf_booster.passes.graph_view import GraphView
 
@@ -18,10 +20,12 @@ _NO_GPU = "TensorFlow sees no GPU; batches are in host memory already"
 _wanted: Any = False
 
 
-def set_wanted(wanted: Any) -> None:
-    """The option prefetch_to_device. "auto" is off until it has run on a card; see docs/gpu.md."""
+def set_wanted(options: Options) -> None:
+    """The option prefetch_to_device. "auto": dense numbers, of one process, unless tables of device="cpu" want them in host memory."""
     global _wanted
-    _wanted = wanted
+    _wanted = options.prefetch_to_device
+    if _wanted == "auto" and options.device == "cpu":
+        _wanted = False
 
 
 def wrap(original: Any) -> Any:
@@ -29,9 +33,11 @@ def wrap(original: Any) -> Any:
 
     @functools.wraps(original)
     def parse_input_fn_result(result: Any) -> Any:
-        if _wanted is not True or not isinstance(result, tf.data.Dataset):
+        if _wanted is False or not isinstance(result, tf.data.Dataset):
             return original(result)
         device = _device()
+        if _wanted == "auto" and (device is None or ranks.current().size > 1 or not _of_numbers(result.element_spec)):
+            return original(result)
         graph = tf.compat.v1.get_default_graph()
         graph.add_to_collection(_NOTES, ("input_fn", "" if device else _NO_GPU))
         if device is None:
@@ -52,6 +58,14 @@ def on_device(original: Any, dataset: tf.data.Dataset, device: str) -> Any:
         element = packing.unpack(batch, dataset.element_spec)
     features, labels = _compat.features_and_labels(element)
     return features, labels, hooks
+
+
+def _of_numbers(element_spec: Any) -> bool:
+    """Whether all are dense tensors that a card can hold: what has run on one, and all that it saves time for."""
+    return all(
+        isinstance(spec, tf.TensorSpec) and (spec.dtype.is_floating or spec.dtype.is_integer or spec.dtype.is_bool)
+        for spec in tf.nest.flatten(element_spec)
+    )
 
 
 def _device() -> Optional[str]:

@@ -11,7 +11,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from tf_booster import _native
-from tf_booster.parallel import collectives, end_together, row_weights
+from tf_booster.parallel import collectives, end_together, ranks, row_weights
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.embedding_graph import GATHERS, PROBES, CannotSplit, EmbeddingGraph, is_input, plan
 from tf_booster.passes.fetches import UPDATE, Fetches, executed, fetches_of, updating_calls
@@ -24,6 +24,7 @@ from tf_booster.pipeline.split import ASYNC, Split
 
 SCOPE = "tf_booster/pipeline"
 _LEFT_WHOLE = "left whole: "
+_NOT_COMPUTED = ("Const", "TfBoosterUnpackTensors")
 # TensorFlow names the placeholder in the error of a session that nobody feeds it.
 _EXPECTED = "call_tf.enable_gpu_booster_before_this_graph_runs"
 
@@ -90,7 +91,20 @@ def _plan(view: GraphView, mode: str) -> EmbeddingGraph:
     updating = set(updating_calls(view))
     if not any(UPDATE.fullmatch(index.ops[number].type) or index.ops[number] in updating for number in order):
         raise CannotSplit("the graph", "no step of it trains; evaluation and prediction run as they are")
-    return plan(view, order, stale_rows=mode == ASYNC)
+    found = plan(view, order, stale_rows=mode == ASYNC)
+    if ranks.current().size == 1 and _is_all_on_card(view, found):
+        raise CannotSplit(
+            "the graph",
+            f"its input is prepared on the GPU, and {len(found.crossing)} tensors would go to the step that waits for them "
+            "through the host's memory; prefetch_to_device sends batches ahead instead",
+        )
+    return found
+
+
+def _is_all_on_card(view: GraphView, found: EmbeddingGraph) -> bool:
+    """Whether all that would be computed ahead is computed on a GPU: between ranks more than that is waited for, and strings are prepared on the host."""
+    computed = [op for op in found.ops if not is_input(op, found.source) and op.type not in _NOT_COMPUTED]
+    return bool(computed) and not any(view.runs_on_cpu(op) for op in computed)
 
 
 def _split(view: GraphView, found: EmbeddingGraph, mode: str, reads: Sequence[tf.Operation]) -> Split:

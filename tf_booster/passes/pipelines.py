@@ -131,7 +131,7 @@ def passes(options: Options) -> List[Pass]:
         (True, DirectLookups()),
         (options.fast_parser is not False, InputPipeline()),
         (ranks.current().size > 1, InputOverRanks()),
-        (options.prefetch_to_device is True, PrefetchToDevice()),
+        (options.prefetch_to_device is not False, PrefetchToDevice()),
         (options.pipeline != "off", EmbeddingPipeline(options.pipeline)),
     ]
     return [p for on, p in wanted if on and p.name not in options.disable_passes]

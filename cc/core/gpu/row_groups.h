@@ -73,14 +73,12 @@ TFB_HOST_DEVICE int64_t BlockSumsAt(int64_t size) { return size / Pieces::kLengt
 inline int64_t NumPartials(int64_t size) { return BlockSumsAt(size) + size / Blocks::kLength + 1; }
 inline bool HasBlocks(int64_t size) { return size > Blocks::kFirst; }
 
-// Where in block `block` of so many positions such a piece begins; -1 for nowhere. Its row's head stands before the
-// block.
-template <class Cuts, class Key>
-TFB_HOST_DEVICE int64_t PieceIn(const SortedGroups<Key>& groups, int64_t block) {
-  const int64_t begin = block * Cuts::kLength;
-  if (block == 0 || !groups.has(begin, groups.keys[begin - 1])) return -1;
-  const Key key = groups.keys[begin - 1];
-  int64_t low = 0, high = begin - 1;  // The first position with the key is in [low, high].
+// Where the row of position k begins. Without head_of 20 loads wait for each other, in a million.
+template <class Key>
+TFB_HOST_DEVICE int64_t HeadOf(const SortedGroups<Key>& groups, int64_t k) {
+  if (groups.head_of != nullptr) return groups.head_of[groups.row(k)] - 1;
+  const Key key = groups.keys[k];
+  int64_t low = 0, high = k;  // It is in [low, high].
   while (low < high) {
     const int64_t middle = (low + high) / 2;
     if (groups.keys[middle] < key) {
@@ -89,10 +87,21 @@ TFB_HOST_DEVICE int64_t PieceIn(const SortedGroups<Key>& groups, int64_t block) 
       high = middle;
     }
   }
+  return low;
+}
+
+// Where in block `block` of so many positions such a piece begins; -1 for nowhere. Its row's head stands before the
+// block.
+template <class Cuts, class Key>
+TFB_HOST_DEVICE int64_t PieceIn(const SortedGroups<Key>& groups, int64_t block) {
+  const int64_t begin = block * Cuts::kLength;
+  if (block == 0 || !groups.has(begin, groups.keys[begin - 1])) return -1;
+  const Key key = groups.keys[begin - 1];
+  if (groups.row(begin) >= groups.rows) return -1;
+  const int64_t low = HeadOf(groups, begin - 1);
   const int64_t behind = begin - low - Cuts::kFirst;
   const int64_t piece = low + Cuts::kFirst + (behind > 0 ? CeilDiv(behind, Cuts::kLength) * Cuts::kLength : 0);
-  const bool here = piece < begin + Cuts::kLength && groups.has(piece, key) && groups.row(piece) < groups.rows;
-  return here ? piece : -1;
+  return piece < begin + Cuts::kLength && groups.has(piece, key) ? piece : -1;
 }
 
 template <class Index>

@@ -84,12 +84,16 @@ void CheckSums(const std::vector<int64_t>& counts, bool last, int seed) {
   const int64_t size = rows.groups.size, blocks = BlockSumsAt(size);
   std::vector<V> partials(NumPartials(size));
   const PartialAt<V> partial = {partials.data(), 1, blocks};
+  RowGroups searched = rows.groups;
+  searched.head_of = nullptr;
   for (int64_t block = 0; block < CeilDiv(size, Pieces::kLength); ++block) {
     const int64_t piece = PieceIn<Pieces>(rows.groups, block);
+    EXPECT_EQ(PieceIn<Pieces>(searched, block), piece);
     if (piece >= 0) partials[block] = SumOfPiece<V>(rows.groups, piece, rows);
   }
   for (int64_t block = 0; HasBlocks(size) && block < CeilDiv(size, Blocks::kLength); ++block) {
     const int64_t begin = PieceIn<Blocks>(rows.groups, block);
+    EXPECT_EQ(PieceIn<Blocks>(searched, block), begin);
     if (begin >= 0) partials[blocks + block] = SumOfBlock(rows.groups, begin, partial);
   }
   for (size_t r = 0; r < counts.size(); ++r) {

@@ -100,7 +100,9 @@ struct WriteSorted {
 
   TFB_HOST_DEVICE void operator()(int64_t k) const {
     const float* const grad = grads[groups.place(k)];
-    const uint32_t row = groups.is_head(k) ? rows[groups.row(k)] : 0;
+    const bool is_head = groups.is_head(k);
+    const uint32_t row = is_head ? rows[groups.row(k)] : 0;
+    if (is_head) groups.head_of[groups.row(k)] = static_cast<int32_t>(k + 1);
     StorePack(sorted + k, {grad, static_cast<uint32_t>(groups.row(k)), row});
   }
 };
@@ -243,6 +245,7 @@ class TableApply {
   void TakeArrays(Scratch* scratch) {
     grads_ = scratch->Take<const float*>(total_);
     sorted_ = scratch->Take<SortedGradient>(total_);
+    heads_ = scratch->Take<int32_t>(num_keys_);
     partials_ = scratch->Take<float>(NumPartials(total_) * dim_);
     non_finite_ = scratch->Take<uint64_t>(1);
     merged_keys_ = scratch->Take<int64_t>(merges() ? num_keys_ : 0);
@@ -331,7 +334,7 @@ class TableApply {
     ForEachUnit(queue_, codes_, place);
     sort.Run(queue_, total_, static_cast<uint64_t>(num_keys_) + 1);
     TableRowsJob<V> job;
-    job.groups = {sort.sorted_keys, sort.sorted_order, nullptr, 0, 0, total_, num_keys_};
+    job.groups = {sort.sorted_keys, sort.sorted_order, heads_, 0, 0, total_, num_keys_};
     ForEach(queue_, total_, WriteSorted{job.groups, grads_, rows, sorted_});
     job.sorted = {sorted_, total_};
     job.partials = reinterpret_cast<V*>(partials_);
@@ -358,6 +361,7 @@ class TableApply {
 
   const float** grads_ = nullptr;
   SortedGradient* sorted_ = nullptr;
+  int32_t* heads_ = nullptr;  // Of the keys that have gradients.
   float* partials_ = nullptr;
   uint64_t* non_finite_ = nullptr;
   int64_t* merged_keys_ = nullptr;
