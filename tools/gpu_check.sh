@@ -6,8 +6,8 @@
 #                                  tests     the CUDA tests, the contract suite of tables among them
 #                                  bench     the benchmarks, with shares of copy bandwidth
 #                                  sanitize  the tests under compute-sanitizer: memcheck, racecheck, synccheck
-#   tools/gpu_check.sh python …  under the TensorFlow of $PYTHON (or .venv): the Python tests marked `gpu`, and the demo, which
-#                                trains on plain TensorFlow and boosted in turns on the card. What follows goes to pytest
+#   tools/gpu_check.sh python …  under the TensorFlow of $PYTHON (or .venv): the Python tests marked `gpu`, Estimators beside plain
+#                                TensorFlow in turns (tools/gpu_training.py), and the demo. What follows goes to pytest
 #
 # A step that fails or takes too long is reported, and the next one runs. $OUT (build/gpu) gets all logs and the section for
 # docs/gpu.md: report.md, or python.md. It is brought up to date after each program, so that it is there if the machine goes.
@@ -105,11 +105,15 @@ python_report() {
     heading "tools/gpu_check.sh python"
     results
     echo
-    echo "TensorFlow $tensorflow; tests/gpu: $(tail -n 1 "$OUT/tests-gpu.log" 2> /dev/null | tr -d =). The demo:"
-    echo
-    echo '```'
-    cat "$OUT/demo.log" 2> /dev/null
-    echo '```'
+    echo "TensorFlow $tensorflow; tests/gpu: $(tail -n 1 "$OUT/tests-gpu.log" 2> /dev/null | tr -d =)."
+    for log in training demo; do
+      echo
+      echo "$log:"
+      echo
+      echo '```'
+      cat "$OUT/$log.log" 2> /dev/null
+      echo '```'
+    done
   } > "$OUT/python.md"
 }
 
@@ -121,9 +125,10 @@ if [ "${1:-}" = python ]; then
   }
   tensorflow=$("$PYTHON" -c 'import tensorflow as tf; print(tf.__version__)' 2> /dev/null)
   report=python_report
-  # Each process of the demo would take the whole card.
+  # Each process would take the whole card.
   export TF_FORCE_GPU_ALLOW_GROWTH=true
   check 1200 "tests gpu" "$PYTHON" -m pytest -o addopts= -o python_files='*_card.py' -m gpu tests/gpu "${@:2}"
+  check 300 training bash -c '"$0" tools/gpu_training.py 2> "$1.err"' "$PYTHON" "$OUT/training"
   check 900 demo bash -c '"$0" examples/demo.py --out "$1" 2> "$1.err"' "$PYTHON" "$OUT/demo" || tail -n 20 "$OUT/demo.err"
   cat "$OUT/python.md"
   any_failed && exit 1

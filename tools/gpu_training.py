@@ -108,7 +108,9 @@ def work(model: str, manner: str, batch: int, rounds: int, steps: int) -> None:
     if options is not None:
         tf.enable_gpu_booster(**options)
     with tempfile.TemporaryDirectory() as folder:
-        config = tf.estimator.RunConfig(folder, tf_random_seed=1, save_checkpoints_secs=10**6, log_step_count_steps=None)
+        config = tf.estimator.RunConfig(
+            folder, tf_random_seed=1, save_checkpoints_secs=10**6, log_step_count_steps=None
+        )
         trained = tf.estimator.Estimator(model_fn, config=config)
         trained.train(input_fn, hooks=[Turns()], max_steps=WARM + rounds * steps)
 

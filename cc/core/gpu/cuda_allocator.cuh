@@ -12,7 +12,8 @@
 namespace tf_booster {
 namespace gpu {
 
-// By cudaMalloc. cudaFree waits for all kernels, so memory is never taken from under one. Not zeroed: a table does not ask for that.
+// By cudaMalloc. cudaFree waits for all kernels, so memory is never taken from under one. Not zeroed: a table does not
+// ask for that.
 inline Allocator* CudaAllocator() {
   class Cuda final : public Allocator {
    public:
@@ -28,8 +29,8 @@ inline Allocator* CudaAllocator() {
   return &allocator;
 }
 
-// Keeps what was freed, up to a GiB, for the next one of that size, as TensorFlow's allocator does, so that a benchmark does not time
-// cudaMalloc: it took half of a step on an H100. For one stream and thread.
+// Keeps what was freed, up to a GiB, for the next one of that size, as TensorFlow's allocator does, so that a benchmark
+// does not time cudaMalloc: it took half of a step on an H100. For one stream and thread.
 inline Allocator* KeptCudaMemory() {
   class Kept final : public Allocator {
    public:

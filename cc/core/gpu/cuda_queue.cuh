@@ -15,7 +15,8 @@ inline constexpr int kThreads = 256;
 inline constexpr int64_t kMaxBlocks = 132 * 8;
 
 template <class Kernel>
-__global__ void __launch_bounds__(kThreads, Kernel::kResidentBlocks) RunChunks(const __grid_constant__ Kernel kernel, int64_t chunks) {
+__global__ void __launch_bounds__(kThreads, Kernel::kResidentBlocks)
+    RunChunks(const __grid_constant__ Kernel kernel, int64_t chunks) {
   for (int64_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     kernel(Lane{threadIdx.x, kThreads}, chunk);
   }
@@ -46,8 +47,8 @@ class CudaQueue {
     return SortScratchBytes<Key>(n);
   }
   template <class Key>
-  void Sort(const Key* keys, Key* sorted_keys, const int32_t* values, int32_t* sorted_values, int64_t n,
-            int bits, void* scratch) {
+  void Sort(const Key* keys, Key* sorted_keys, const int32_t* values, int32_t* sorted_values, int64_t n, int bits,
+            void* scratch) {
     if (error_ != nullptr || n == 0) return;
     error_ = SortPairsAsync(keys, sorted_keys, values, sorted_values, n, bits, scratch, stream_);
   }

@@ -37,7 +37,7 @@ const char* SortPairsAsync(const Key* keys, Key* sorted_keys, const int32_t* val
                                                  static_cast<cudaStream_t>(stream)));
 }
 
-#define TFB_SORT(Key)                               \
+#define TFB_SORT(Key)                                \
   template int64_t SortScratchBytes<Key>(int64_t n); \
   template const char* SortPairsAsync(const Key*, Key*, const int32_t*, int32_t*, int64_t, int, void*, void*);
 TFB_SORT(uint32_t)

@@ -1,6 +1,6 @@
-// Four neighbouring threads of a warp that work together: a row of 64 bytes is one 16-byte load of each. On the host one
-// thread goes through the lanes, so what a group does can be tested without a card; groups then run beside each other in
-// threads.
+// Four neighbouring threads of a warp that work together: a row of 64 bytes is one 16-byte load of each. On the host
+// one thread goes through the lanes, so what a group does can be tested without a card; groups then run beside each
+// other in threads.
 //
 // What lanes differ in they get as their number; between calls they hold nothing of their own. All lanes of a group
 // take the same way through the code.
@@ -60,9 +60,9 @@ class Group {
 #pragma unroll 1
     for (int64_t i = rank_; i < n; i += kGroupLanes) f(i);
   }
-  // A row of each lane, n words at the address it answered with, to row 0, 1, … of `to`; null: none. Short rows are asked
-  // for all at once, of others two words of two: a word of all four leaves a row, and the memory's page, before it is
-  // read (0.66 of a copy's rate on an H100 at dim 128, for 0.81; two words of one: 0.82).
+  // A row of each lane, n words at the address it answered with, to row 0, 1, … of `to`; null: none. Short rows are
+  // asked for all at once, of others two words of two: a word of all four leaves a row, and the memory's page, before
+  // it is read (0.66 of a copy's rate on an H100 at dim 128, for 0.81; two words of one: 0.82).
   template <class Word>
   __device__ __forceinline__ void CopyRows(int64_t n, const Answers& from, Word* to) const {
     n <= kGroupLanes ? CopyRowsBy<kGroupLanes, 1>(n, from, to) : CopyRowsBy<2, 2>(n, from, to);

@@ -47,8 +47,8 @@ class HostQueue {
     return 0;
   }
   template <class Key>
-  void Sort(const Key* keys, Key* sorted_keys, const int32_t* values, int32_t* sorted_values, int64_t n,
-            int bits, void*) {
+  void Sort(const Key* keys, Key* sorted_keys, const int32_t* values, int32_t* sorted_values, int64_t n, int bits,
+            void*) {
     const Key mask = static_cast<Key>(bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1);
     std::vector<int64_t> order(n);
     std::iota(order.begin(), order.end(), int64_t{0});

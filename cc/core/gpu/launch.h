@@ -48,7 +48,8 @@ struct Prepared<Body, std::void_t<decltype(std::declval<const Body&>().Prepare()
   TFB_HOST_DEVICE static Type Of(const Body& body) { return body.Prepare(); }
 };
 
-// How many blocks of a body a multiprocessor must have room for: Body::kResidentBlocks, which bounds its registers; 0: no matter.
+// How many blocks of a body a multiprocessor must have room for: Body::kResidentBlocks, which bounds its registers; 0:
+// no matter.
 template <class Body, class = void>
 struct ResidentBlocks {
   static constexpr int kValue = 0;

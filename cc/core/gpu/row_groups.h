@@ -25,11 +25,11 @@ struct RowNumbers {
   int64_t rows = 0;
 };
 
-// The occurrences of one job, sorted. A view of the card's memory. Key: uint64_t, or uint32_t where keys are below 2^32:
-// the sort takes two thirds of the time then.
+// The occurrences of one job, sorted. A view of the card's memory. Key: uint64_t, or uint32_t where keys are below
+// 2^32: the sort takes two thirds of the time then.
 template <class Key>
 struct SortedGroups {
-  const Key* keys = nullptr;  // [size], rising: first_key + row.
+  const Key* keys = nullptr;       // [size], rising: first_key + row.
   const int32_t* order = nullptr;  // [size]: first_place + place in `indices`.
   int32_t* head_of = nullptr;      // [rows]: 1 + where in `keys` the row begins, 0 for none; or null.
   Key first_key = 0;

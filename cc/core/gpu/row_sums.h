@@ -1,7 +1,8 @@
-// Sums over the occurrences that row_groups.h has sorted: of a piece of 64, of a block of pieces, and of a row from both.
+// Sums over the occurrences that row_groups.h has sorted: of a piece of 64, of a block of pieces, and of a row from
+// both.
 //
-// Terms are asked for four or eight at a time and then added in that order: a thread that asked for the next one when it
-// had added the last would wait for the card's memory as often as a row has terms.
+// Terms are asked for four or eight at a time and then added in that order: a thread that asked for the next one when
+// it had added the last would wait for the card's memory as often as a row has terms.
 #ifndef TF_BOOSTER_CC_CORE_GPU_ROW_SUMS_H_
 #define TF_BOOSTER_CC_CORE_GPU_ROW_SUMS_H_
 

@@ -272,7 +272,8 @@ class Preparation {
     all_.numbers = scratch->Take<int32_t>(all_.places);
     all_.sets = scratch->Take<int32_t>(all_.set_words);
     all_.counts = scratch->Take<int32_t>(1 + 2 * n);
-    const int64_t sort = Queue::template SortBytes<uint64_t>(all_.values), sum = Queue::SumBytes(all_.places + all_.rows);
+    const int64_t sort = Queue::template SortBytes<uint64_t>(all_.values),
+                  sum = Queue::SumBytes(all_.places + all_.rows);
     all_.primitive_scratch = scratch->Take<char>(sort > sum ? sort : sum);
     int64_t value = 0, row = 0, set = 0;
     for (int64_t i = 0; i < n; ++i) {

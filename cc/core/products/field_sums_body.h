@@ -87,7 +87,7 @@ void SumFieldsOnQueue(Queue& queue, const Fields& in, const FieldSums& out, cons
 // Some addends of the gradient of some columns of each field: as many as the argument of a kernel should hold.
 struct RangeJob {
   static constexpr int kMostTerms = 8;
-  int64_t units;    // rows * columns / those of a unit
+  int64_t units;  // rows * columns / those of a unit
   int64_t columns;
   int64_t first;
   int num_terms;

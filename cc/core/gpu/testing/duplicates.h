@@ -29,8 +29,8 @@ Indices RowsWithDuplicates(const std::vector<int64_t>& counts, int seed) {
   return rows;
 }
 
-// The sum of a row's terms: the first 64 one after another, then the sums of each of the next 64 pieces of 64, then those
-// of blocks of 64 pieces; sums of pieces and of blocks are made in the same way.
+// The sum of a row's terms: the first 64 one after another, then the sums of each of the next 64 pieces of 64, then
+// those of blocks of 64 pieces; sums of pieces and of blocks are made in the same way.
 template <class T>
 T SumInPieces(const std::vector<T>& terms) {
   const auto in_turn = [](const std::vector<T>& some, size_t begin, size_t end) {

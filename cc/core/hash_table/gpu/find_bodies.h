@@ -1,5 +1,5 @@
-// What finds do on the card: each lane of a group finds a row, then the group copies them one after another. Four probes
-// wait for memory at a time, and rows are read by neighbouring lanes.
+// What finds do on the card: each lane of a group finds a row, then the group copies them one after another. Four
+// probes wait for memory at a time, and rows are read by neighbouring lanes.
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_FIND_BODIES_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_FIND_BODIES_H_
 

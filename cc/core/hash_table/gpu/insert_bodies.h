@@ -4,7 +4,8 @@
 //   Resolve    which place of the batch owns each claim (the first with that key), and whether it gets a row
 //   (sum)      over the owners that get one: the rank of each, in batch order
 //              here the host may stop and ask for slabs, and the batch may still be taken back by Unclaim
-//   Publish    rows by rank, metas, entries; Spread tells equal keys; Fill writes the rows, by rank; Commit the counters
+//   Publish    rows by rank, metas, entries; Spread tells equal keys; Fill writes the rows, by rank; Commit the
+//   counters
 //
 // So row numbers follow from the batch alone, whatever the scheduling; where in the index a key stands does not, and
 // nothing depends on that.
