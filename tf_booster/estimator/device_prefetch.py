@@ -28,6 +28,11 @@ def set_wanted(options: Options) -> None:
         _wanted = False
 
 
+def is_told_of(options: Options) -> bool:
+    """Whether the report has an entry for it: not where nobody asked and there is no GPU."""
+    return options.prefetch_to_device is True or (options.prefetch_to_device == "auto" and _device() is not None)
+
+
 def wrap(original: Any) -> Any:
     """Estimator's parse_input_fn_result, which makes an iterator of what an input function returns."""
 

@@ -46,7 +46,7 @@ import tensorflow as tf
 
 from tf_booster import _compat, log
 from tf_booster.embedding import registry
-from tf_booster.estimator import fed_tensors, frozen_graphs
+from tf_booster.estimator import device_prefetch, fed_tensors, frozen_graphs
 from tf_booster.estimator.device_prefetch import PrefetchToDevice
 from tf_booster.options import Options
 from tf_booster.parallel import ranks
@@ -131,7 +131,7 @@ def passes(options: Options) -> List[Pass]:
         (True, DirectLookups()),
         (options.fast_parser is not False, InputPipeline()),
         (ranks.current().size > 1, InputOverRanks()),
-        (options.prefetch_to_device is not False, PrefetchToDevice()),
+        (device_prefetch.is_told_of(options), PrefetchToDevice()),
         (options.pipeline != "off", EmbeddingPipeline(options.pipeline)),
     ]
     return [p for on, p in wanted if on and p.name not in options.disable_passes]
