@@ -47,7 +47,6 @@ import tensorflow as tf
 from tf_booster import _compat, log
 from tf_booster.embedding import registry
 from tf_booster.estimator import device_prefetch, fed_tensors, frozen_graphs
-from tf_booster.estimator.device_prefetch import PrefetchToDevice
 from tf_booster.options import Options
 from tf_booster.parallel import ranks
 from tf_booster.parallel.collectives import count_by_kind
@@ -131,7 +130,7 @@ def passes(options: Options) -> List[Pass]:
         (True, DirectLookups()),
         (options.fast_parser is not False, InputPipeline()),
         (ranks.current().size > 1, InputOverRanks()),
-        (device_prefetch.is_told_of(options), PrefetchToDevice()),
+        (device_prefetch.is_told_of(options), device_prefetch.PrefetchToDevice()),
         (options.pipeline != "off", EmbeddingPipeline(options.pipeline)),
     ]
     return [p for on, p in wanted if on and p.name not in options.disable_passes]

@@ -71,7 +71,11 @@ using Blocks = Cuts<kPiece*(1 + kPiecesOfBlock), kPiece * kPiecesOfBlock>;
 // How many columns of partial sums SumOfRow wants for a job: of the blocks of 64 positions, then of those of 4,096.
 TFB_HOST_DEVICE int64_t BlockSumsAt(int64_t size) { return size / Pieces::kLength + 1; }
 inline int64_t NumPartials(int64_t size) { return BlockSumsAt(size) + size / Blocks::kLength + 1; }
-inline bool HasBlocks(int64_t size) { return size > Blocks::kFirst; }
+// In how many blocks of so many positions a piece may begin.
+template <class Cuts>
+int64_t BlocksOf(int64_t size) {
+  return size > Cuts::kFirst ? CeilDiv(size, Cuts::kLength) : 0;
+}
 
 // Where the row of position k begins. Without head_of 20 loads wait for each other, in a million.
 template <class Key>

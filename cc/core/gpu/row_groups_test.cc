@@ -81,20 +81,18 @@ V Sum(const std::vector<V>& terms) {
 template <class V>
 void CheckSums(const std::vector<int64_t>& counts, bool last, int seed) {
   const Rows<V> rows(counts, last, seed);
-  const int64_t size = rows.groups.size, blocks = BlockSumsAt(size);
+  const int64_t size = rows.groups.size;
   std::vector<V> partials(NumPartials(size));
-  const PartialAt<V> partial = {partials.data(), 1, blocks};
+  const PartialAt<V> partial = {partials.data(), 1, BlockSumsAt(size)};
   RowGroups searched = rows.groups;
   searched.head_of = nullptr;
-  for (int64_t block = 0; block < CeilDiv(size, Pieces::kLength); ++block) {
-    const int64_t piece = PieceIn<Pieces>(rows.groups, block);
-    EXPECT_EQ(PieceIn<Pieces>(searched, block), piece);
-    if (piece >= 0) partials[block] = SumOfPiece<V>(rows.groups, piece, rows);
+  for (int64_t block = 0; block < BlocksOf<Pieces>(size); ++block) {
+    EXPECT_EQ(PieceIn<Pieces>(searched, block), PieceIn<Pieces>(rows.groups, block));
+    StorePartial<Pieces>(rows.groups, rows.groups, block, rows, partial);
   }
-  for (int64_t block = 0; HasBlocks(size) && block < CeilDiv(size, Blocks::kLength); ++block) {
-    const int64_t begin = PieceIn<Blocks>(rows.groups, block);
-    EXPECT_EQ(PieceIn<Blocks>(searched, block), begin);
-    if (begin >= 0) partials[blocks + block] = SumOfBlock(rows.groups, begin, partial);
+  for (int64_t block = 0; block < BlocksOf<Blocks>(size); ++block) {
+    EXPECT_EQ(PieceIn<Blocks>(searched, block), PieceIn<Blocks>(rows.groups, block));
+    StorePartial<Blocks>(rows.groups, rows.groups, block, rows, partial);
   }
   for (size_t r = 0; r < counts.size(); ++r) {
     const int32_t head = rows.groups.head_of[r];

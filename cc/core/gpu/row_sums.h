@@ -7,6 +7,7 @@
 #define TF_BOOSTER_CC_CORE_GPU_ROW_SUMS_H_
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "cc/core/gpu/pack.h"
@@ -85,7 +86,7 @@ TFB_HOST_DEVICE T SumOfPiece(const Groups& groups, int64_t k, const Term& term) 
 // A column of partial sums [NumPartials, columns]. T: what a thread takes at once, as columns are counted.
 template <class T>
 struct PartialAt {
-  const T* column;
+  T* column;
   int64_t columns;
   int64_t blocks;  // BlockSumsAt.
   TFB_HOST_DEVICE T OfPiece(int64_t begin) const { return column[begin / Pieces::kLength * columns]; }
@@ -99,6 +100,20 @@ TFB_HOST_DEVICE T SumOfBlock(const Groups& groups, int64_t k, const PartialAt<T>
   const auto load = [&](int64_t piece, const auto&) { return partial.OfPiece(piece); };
   AddTerms<kTermsOfPiece>(groups, k, kPiece, k + Blocks::kLength, load, &sum);
   return sum;
+}
+
+// Stores the sum of what begins in a block of so many positions, if anything does: of a piece its terms', of a block of
+// pieces that of their sums, which are stored already. keys: the sorted keys; groups: what terms are made of.
+template <class Cuts, class T, class Keys, class Groups, class Term>
+TFB_HOST_DEVICE void StorePartial(const Keys& keys, const Groups& groups, int64_t block, const Term& term,
+                                  const PartialAt<T>& partial) {
+  const int64_t begin = PieceIn<Cuts>(keys, block);
+  if (begin < 0) return;
+  if constexpr (std::is_same_v<Cuts, Pieces>) {
+    StorePack(partial.column + block * partial.columns, SumOfPiece<T>(groups, begin, term));
+  } else {
+    StorePack(partial.column + (partial.blocks + block) * partial.columns, SumOfBlock(groups, begin, partial));
+  }
 }
 
 // The sum of all terms of the row whose head is at k.

@@ -41,7 +41,7 @@ struct RowsJob {
   }
   template <class V>
   TFB_HOST_DEVICE PartialAt<V> PartialsOf(int64_t column) const {
-    return {reinterpret_cast<const V*>(partials + column), variable.dim / V::kSize, BlockSumsAt(groups.size)};
+    return {reinterpret_cast<V*>(partials + column), variable.dim / V::kSize, BlockSumsAt(groups.size)};
   }
   template <class V>
   TFB_HOST_DEVICE V SumAt(int64_t k, int64_t column) const {
@@ -49,34 +49,16 @@ struct RowsJob {
   }
 };
 
-// Unit: columns of a block of 64 positions. Sums the pieces of long rows.
-template <class Step>
-struct SumPieces {
+// Unit: columns of a block of so many positions. Sums the pieces of long rows, or blocks of these.
+template <class Step, class Cuts>
+struct SumPartials {
   TFB_HOST_DEVICE void operator()(const RowsJob<Step>& job, int64_t unit) const {
-    RunColumns<typename Step::Type>(
-        job.packed, job.variable.dim, unit, [&](auto columns, int64_t block, int64_t column) {
-          using V = decltype(columns);
-          const int64_t piece = PieceIn<Pieces>(job.groups, block);
-          if (piece < 0) return;
-          V* const sum = reinterpret_cast<V*>(job.partials + block * job.variable.dim + column);
-          StorePack(sum, SumOfPiece<V>(job.groups, piece, job.template TermOf<V>(column)));
-        });
-  }
-};
-
-// Unit: columns of a block of 4,096 positions. Sums the pieces.
-template <class Step>
-struct SumBlocks {
-  TFB_HOST_DEVICE void operator()(const RowsJob<Step>& job, int64_t unit) const {
-    RunColumns<typename Step::Type>(
-        job.packed, job.variable.dim, unit, [&](auto columns, int64_t block, int64_t column) {
-          using V = decltype(columns);
-          const int64_t begin = PieceIn<Blocks>(job.groups, block);
-          if (begin < 0) return;
-          const int64_t at = (BlockSumsAt(job.groups.size) + block) * job.variable.dim + column;
-          StorePack(reinterpret_cast<V*>(job.partials + at),
-                    SumOfBlock(job.groups, begin, job.template PartialsOf<V>(column)));
-        });
+    RunColumns<typename Step::Type>(job.packed, job.variable.dim, unit,
+                                    [&](auto columns, int64_t block, int64_t column) {
+                                      using V = decltype(columns);
+                                      StorePartial<Cuts>(job.groups, job.groups, block, job.template TermOf<V>(column),
+                                                         job.template PartialsOf<V>(column));
+                                    });
   }
 };
 
@@ -184,16 +166,16 @@ void MultiSparseApply(Queue* queue, const std::vector<SparseJob<Step>>& jobs,
     RowsJob<Step> job = {jobs[i], groups[i], nullptr, CanPack(jobs[i]), 0};
     if (sums) job.partials = scratch->Take<T>(NumPartials(groups[i].size) * jobs[i].dim);
     const int64_t units_of_row = UnitsOfRow<T>(job.packed, jobs[i].dim);
-    job.units = CeilDiv(groups[i].size, Pieces::kLength) * units_of_row;
+    job.units = BlocksOf<Pieces>(groups[i].size) * units_of_row;
     pieces.push_back(job);
-    job.units = HasBlocks(groups[i].size) ? CeilDiv(groups[i].size, Blocks::kLength) * units_of_row : 0;
+    job.units = BlocksOf<Blocks>(groups[i].size) * units_of_row;
     blocks.push_back(job);
     job.units = (every_row ? groups[i].rows : groups[i].size) * units_of_row;
     steps.push_back(job);
   }
   if (queue == nullptr) return;
-  if (sums) ForEachUnit(*queue, pieces, SumPieces<Step>());
-  if (sums) ForEachUnit(*queue, blocks, SumBlocks<Step>());
+  if (sums) ForEachUnit(*queue, pieces, SumPartials<Step, Pieces>());
+  if (sums) ForEachUnit(*queue, blocks, SumPartials<Step, Blocks>());
   const auto run = [&](const std::vector<RowsJob<Step>>& some) {
     if constexpr (Step::kEveryRow) {
       if (every_row) return ForEachUnit(*queue, some, StepEveryRow<Step>{inputs});

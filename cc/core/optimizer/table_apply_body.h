@@ -126,26 +126,14 @@ struct TableRowsJob {
   }
 };
 
-// Unit: a column of a block of 64 positions. Sums the pieces of keys with many gradients.
-struct SumTablePieces {
+// Unit: a column of a block of so many positions. Sums the pieces of keys with many gradients, or blocks of these.
+template <class Cuts>
+struct SumTablePartials {
   template <class V>
   TFB_HOST_DEVICE void operator()(const TableRowsJob<V>& job, int64_t unit) const {
     using Term = typename TableRowsJob<V>::Term;
     const int64_t block = unit / job.columns, column = unit - block * job.columns;
-    const int64_t piece = PieceIn<Pieces>(job.groups, block);
-    if (piece >= 0) StorePack(job.partials + unit, SumOfPiece<V>(job.sorted, piece, Term{column}));
-  }
-};
-
-// Unit: a column of a block of 4,096 positions. Sums the pieces.
-struct SumTableBlocks {
-  template <class V>
-  TFB_HOST_DEVICE void operator()(const TableRowsJob<V>& job, int64_t unit) const {
-    const int64_t block = unit / job.columns, column = unit - block * job.columns;
-    const int64_t begin = PieceIn<Blocks>(job.groups, block);
-    if (begin < 0) return;
-    const V sum = SumOfBlock(job.sorted, begin, job.PartialsOf(column));
-    StorePack(job.partials + BlockSumsAt(job.groups.size) * job.columns + unit, sum);
+    StorePartial<Cuts>(job.groups, job.sorted, block, Term{column}, job.PartialsOf(column));
   }
 };
 
@@ -344,8 +332,8 @@ class TableApply {
       job.units = positions * job.columns;
       ForEachUnit(queue_, std::vector<TableRowsJob<V>>{job}, body);
     };
-    run(CeilDiv(total_, Pieces::kLength), SumTablePieces());
-    if (HasBlocks(total_)) run(CeilDiv(total_, Blocks::kLength), SumTableBlocks());
+    run(BlocksOf<Pieces>(total_), SumTablePartials<Pieces>());
+    run(BlocksOf<Blocks>(total_), SumTablePartials<Blocks>());
     run(total_, StepTableRows<Step>{inputs});
   }
 

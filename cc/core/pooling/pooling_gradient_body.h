@@ -37,7 +37,7 @@ struct GradientUnits {
 
   template <class V>
   TFB_HOST_DEVICE PartialAt<V> PartialsOf(int64_t column) const {
-    return {reinterpret_cast<const V*>(partials + column), job.segments.dim / V::kSize, BlockSumsAt(groups.size)};
+    return {reinterpret_cast<V*>(partials + column), job.segments.dim / V::kSize, BlockSumsAt(groups.size)};
   }
 };
 
@@ -103,32 +103,15 @@ struct FindFactor {
   }
 };
 
-// Unit: columns of a block of 64 places.
-struct SumGradientPieces {
+// Unit: columns of a block of so many places. Sums the pieces of embeddings with many, or blocks of these.
+template <class Cuts>
+struct SumGradientPartials {
   template <class T>
   TFB_HOST_DEVICE void operator()(const GradientUnits<T>& units, int64_t unit) const {
-    const int64_t dim = units.job.segments.dim;
-    RunColumns<T>(units.packed, dim, unit, [&](auto columns, int64_t block, int64_t column) {
+    RunColumns<T>(units.packed, units.job.segments.dim, unit, [&](auto columns, int64_t block, int64_t column) {
       using V = decltype(columns);
-      const int64_t piece = PieceIn<Pieces>(units.groups, block);
-      if (piece < 0) return;
-      StorePack(reinterpret_cast<V*>(units.partials + block * dim + column),
-                SumOfPiece<V>(units.groups, piece, PlaceTerm<V>{units, column}));
-    });
-  }
-};
-
-// Unit: columns of a block of 4,096 places. Sums the pieces.
-struct SumGradientBlocks {
-  template <class T>
-  TFB_HOST_DEVICE void operator()(const GradientUnits<T>& units, int64_t unit) const {
-    const int64_t dim = units.job.segments.dim;
-    RunColumns<T>(units.packed, dim, unit, [&](auto columns, int64_t block, int64_t column) {
-      using V = decltype(columns);
-      const int64_t begin = PieceIn<Blocks>(units.groups, block);
-      if (begin < 0) return;
-      StorePack(reinterpret_cast<V*>(units.partials + (BlockSumsAt(units.groups.size) + block) * dim + column),
-                SumOfBlock(units.groups, begin, units.template PartialsOf<V>(column)));
+      StorePartial<Cuts>(units.groups, units.groups, block, PlaceTerm<V>{units, column},
+                         units.template PartialsOf<V>(column));
     });
   }
 };
@@ -176,13 +159,10 @@ void PoolGradientOnQueue(Queue* queue, const std::vector<PoolJob<T>>& jobs, Scra
   run([](const auto& u) { return u.groups.size; }, FindRow());
   run([](const auto& u) { return u.groups.size; }, SortRows());
   run([](const auto& u) { return u.job.segments.rows; }, FindFactor());
-  const auto blocks_of = [](const auto& u, int64_t positions) {
-    return CeilDiv(u.groups.size, positions) * UnitsOfRow<T>(u.packed, u.job.segments.dim);
-  };
-  run([&](const auto& u) { return blocks_of(u, Pieces::kLength); }, SumGradientPieces());
-  run([&](const auto& u) { return HasBlocks(u.groups.size) ? blocks_of(u, Blocks::kLength) : 0; }, SumGradientBlocks());
-  run([](const auto& u) { return u.job.segments.distinct * UnitsOfRow<T>(u.packed, u.job.segments.dim); },
-      GradientUnit());
+  const auto columns = [](const auto& u, int64_t rows) { return rows * UnitsOfRow<T>(u.packed, u.job.segments.dim); };
+  run([&](const auto& u) { return columns(u, BlocksOf<Pieces>(u.groups.size)); }, SumGradientPartials<Pieces>());
+  run([&](const auto& u) { return columns(u, BlocksOf<Blocks>(u.groups.size)); }, SumGradientPartials<Blocks>());
+  run([&](const auto& u) { return columns(u, u.job.segments.distinct); }, GradientUnit());
 }
 
 }  // namespace gpu

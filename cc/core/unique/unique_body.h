@@ -33,9 +33,10 @@ struct UniqueArrays {
   int32_t* numbers = nullptr;  // and the sums of these: the last one is how many are distinct.
   int32_t* set = nullptr;
   int64_t set_mask = 0;
-  uint64_t* early_counts = nullptr;  // [kCopies, kEarly]
+  int64_t early = 0;                 // How many numbers are early,
+  uint64_t* early_counts = nullptr;  // and counted here: [kCopies, early].
 };
-inline constexpr int64_t kEarly = 4096;
+inline constexpr int64_t kMostEarly = 4096;
 inline constexpr int64_t kCopies = 16;
 // Warps that run at the same time are in different copies.
 inline constexpr int64_t kPlacesOfCopy = 32;
@@ -105,8 +106,8 @@ struct WriteDistinct {
     const int64_t first = all.set[all.slot_of[place]] - 1;
     const int64_t number = all.numbers[first] - 1;
     if (job.idx != nullptr) job.idx[i] = static_cast<std::remove_pointer_t<decltype(job.idx)>>(first_idx + number);
-    if (out.counts != nullptr && number < kEarly) {
-      CountAt(all.early_counts + place / kPlacesOfCopy % kCopies * kEarly, number, 1);
+    if (out.counts != nullptr && number < all.early) {
+      CountAt(all.early_counts + place / kPlacesOfCopy % kCopies * all.early, number, 1);
     } else if (out.counts != nullptr) {
       AtomicAdd(reinterpret_cast<uint64_t*>(out.counts + number), uint64_t{1});
     }
@@ -116,13 +117,14 @@ struct WriteDistinct {
   }
 };
 
-// Unit: a number below kEarly.
+// Unit: an early number.
 struct AddCopies {
   const uint64_t* copies;
+  int64_t early;
   int64_t* counts;
   TFB_HOST_DEVICE void operator()(int64_t number) const {
     uint64_t sum = 0;
-    for (int64_t copy = 0; copy < kCopies; ++copy) sum += copies[copy * kEarly + number];
+    for (int64_t copy = 0; copy < kCopies; ++copy) sum += copies[copy * early + number];
     counts[number] = static_cast<int64_t>(sum);
   }
 };
@@ -156,7 +158,8 @@ class UniqueOnQueue {
     all_.first = scratch->Take<int32_t>(all_.size);
     all_.numbers = scratch->Take<int32_t>(all_.size);
     all_.set = scratch->Take<int32_t>(words);
-    all_.early_counts = scratch->Take<uint64_t>(kCopies * kEarly);
+    all_.early = Min(all_.size, kMostEarly);
+    all_.early_counts = scratch->Take<uint64_t>(kCopies * all_.early);
     sum_scratch_ = scratch->Take<char>(Queue::SumBytes(all_.size));
   }
 
@@ -183,10 +186,10 @@ class UniqueOnQueue {
     if (all_.size == 0) return;
     if (out.counts != nullptr) {
       queue.Zero(out.counts, all_.size * static_cast<int64_t>(sizeof(int64_t)));
-      queue.Zero(all_.early_counts, kCopies * kEarly * static_cast<int64_t>(sizeof(uint64_t)));
+      queue.Zero(all_.early_counts, kCopies * all_.early * static_cast<int64_t>(sizeof(uint64_t)));
     }
     ForEachUnit(queue, jobs_, WriteDistinct<T>{all_, out, first_idx});
-    if (out.counts != nullptr) ForEach(queue, Min(all_.size, kEarly), AddCopies{all_.early_counts, out.counts});
+    if (out.counts != nullptr) ForEach(queue, all_.early, AddCopies{all_.early_counts, all_.early, out.counts});
   }
 
  private:
