@@ -54,7 +54,8 @@ class CudaQueue {
   }
 
   static int64_t SumBytes(int64_t n) { return SumScratchBytes(n); }
-  void InclusiveSum(const int32_t* values, int32_t* sums, int64_t n, void* scratch) {
+  template <class Values>
+  void InclusiveSum(const Values& values, int32_t* sums, int64_t n, void* scratch) {
     if (error_ != nullptr || n == 0) return;
     error_ = InclusiveSumAsync(values, sums, n, scratch, stream_);
   }

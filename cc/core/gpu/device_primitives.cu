@@ -1,7 +1,10 @@
 #include "cc/core/gpu/device_primitives.h"
 
 #include <cuda_runtime.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
 
+#include <algorithm>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
@@ -9,7 +12,28 @@ namespace tf_booster {
 namespace gpu {
 namespace {
 
+struct OwnWord {
+  OwnWords own;
+  __device__ int32_t operator()(int64_t i) const { return own[i]; }
+};
+auto IteratorOf(const OwnWords& own) {
+  return thrust::make_transform_iterator(thrust::counting_iterator<int64_t>(0), OwnWord{own});
+}
+
+template <class Iterator>
+int64_t SumBytesOf(Iterator values, int64_t n) {
+  size_t bytes = 0;
+  cub::DeviceScan::InclusiveSum(nullptr, bytes, values, static_cast<int32_t*>(nullptr), n);
+  return static_cast<int64_t>(bytes);
+}
+
 const char* Message(cudaError_t error) { return error == cudaSuccess ? nullptr : cudaGetErrorString(error); }
+
+template <class Iterator>
+const char* SumOf(Iterator values, int32_t* sums, int64_t n, void* scratch, void* stream) {
+  size_t bytes = static_cast<size_t>(SumScratchBytes(n));
+  return Message(cub::DeviceScan::InclusiveSum(scratch, bytes, values, sums, n, static_cast<cudaStream_t>(stream)));
+}
 
 }  // namespace
 
@@ -23,10 +47,7 @@ int64_t SortScratchBytes(int64_t n) {
 }
 
 int64_t SumScratchBytes(int64_t n) {
-  size_t bytes = 0;
-  cub::DeviceScan::InclusiveSum(nullptr, bytes, static_cast<const int32_t*>(nullptr), static_cast<int32_t*>(nullptr),
-                                n);
-  return static_cast<int64_t>(bytes);
+  return std::max(SumBytesOf(static_cast<const int32_t*>(nullptr), n), SumBytesOf(IteratorOf({}), n));
 }
 
 template <class Key>
@@ -45,8 +66,10 @@ TFB_SORT(uint64_t)
 #undef TFB_SORT
 
 const char* InclusiveSumAsync(const int32_t* values, int32_t* sums, int64_t n, void* scratch, void* stream) {
-  size_t bytes = static_cast<size_t>(SumScratchBytes(n));
-  return Message(cub::DeviceScan::InclusiveSum(scratch, bytes, values, sums, n, static_cast<cudaStream_t>(stream)));
+  return SumOf(values, sums, n, scratch, stream);
+}
+const char* InclusiveSumAsync(const OwnWords& values, int32_t* sums, int64_t n, void* scratch, void* stream) {
+  return SumOf(IteratorOf(values), sums, n, scratch, stream);
 }
 
 }  // namespace gpu

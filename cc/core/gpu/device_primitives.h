@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "cc/core/base/host_device.h"
+
 namespace tf_booster {
 namespace gpu {
 
@@ -18,8 +20,18 @@ template <class Key>
 const char* SortPairsAsync(const Key* keys, Key* sorted_keys, const int32_t* values, int32_t* sorted_values, int64_t n,
                            int bits, void* scratch, void* stream);
 
+// Values to be summed up that no array has: 1 where words[at[i]] is i + 1. at below 0: none.
+struct OwnWords {
+  const int32_t* at;
+  const int32_t* words;
+  TFB_HOST_DEVICE int32_t operator[](int64_t i) const {
+    return at[i] >= 0 && words[at[i]] == static_cast<int32_t>(i + 1) ? 1 : 0;
+  }
+};
+
 // sums[i] = values[0] + … + values[i].
 const char* InclusiveSumAsync(const int32_t* values, int32_t* sums, int64_t n, void* scratch, void* stream);
+const char* InclusiveSumAsync(const OwnWords& values, int32_t* sums, int64_t n, void* scratch, void* stream);
 
 }  // namespace gpu
 }  // namespace tf_booster

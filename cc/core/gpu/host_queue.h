@@ -61,8 +61,10 @@ class HostQueue {
   }
 
   static int64_t SumBytes(int64_t) { return 0; }
-  void InclusiveSum(const int32_t* values, int32_t* sums, int64_t n, void*) {
-    std::partial_sum(values, values + n, sums);
+  template <class Values>
+  void InclusiveSum(const Values& values, int32_t* sums, int64_t n, void*) {
+    int32_t sum = 0;
+    for (int64_t i = 0; i < n; ++i) sums[i] = sum += values[i];
   }
 
   // As CudaQueue's. It comes in with the second look, as what a card sends does.

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "cc/core/optimizer/multi_sparse_apply_gpu.h"
 #include "cc/core/optimizer/row_steps.h"
 #include "cc/core/pooling/pooling_gpu.h"
+#include "cc/core/pooling/prepare_gpu.h"
 #include "cc/core/products/field_sums_gpu.h"
 
 namespace tf_booster {
@@ -126,6 +128,35 @@ void FieldSumsBenchmarks(int64_t elements) {
          [&] { return SumFieldsGradientAsync(fields, ranges, gradient, nullptr); });
 }
 
+// The ids of 26 features of a batch, an id an example, by a power law of exponent 1 that ends at 200,000.
+void PreparationBenchmarks(int64_t elements) {
+  constexpr int kFeatures = 26;
+  const int64_t rows = elements / 512;
+  std::vector<PrepareJob<int64_t, int64_t>> jobs(kFeatures);
+  for (int f = 0; f < kFeatures; ++f) {
+    std::vector<int64_t> ids(rows);
+    for (int64_t i = 0; i < rows; ++i) {
+      const double drawn = static_cast<double>(Mix64(f * rows + i) >> 11) * 0x1p-53;
+      ids[i] = static_cast<int64_t>(std::pow(200000.0, drawn)) - 1;
+    }
+    jobs[f].values = OnCard(ids);
+    jobs[f].n = jobs[f].rows = rows;
+    jobs[f].width = 1;
+    jobs[f].row_splits = OnCard<int32_t>(rows + 1);
+    jobs[f].row_is_empty = OnCard<bool>(rows);
+    jobs[f].idx = OnCard<int32_t>(rows);
+    jobs[f].ids = OnCard<int64_t>(rows);
+  }
+  const LookupRules rules = {true, false, true};
+  char* scratch = OnCard<char>(PrepareScratchBytes(jobs, rules));
+  std::vector<PrepareCounts> counts;
+  PrepareError error;
+  ReportKeys("26 lookups prepared", static_cast<double>(kFeatures * rows), 8 + 4 + 4 + 1 + 8, [&] {
+    const char* failed = PrepareLookups(jobs, rules, scratch, nullptr, &counts, &error);
+    return failed != nullptr ? failed : FinishLookupsAsync(jobs, rules, scratch, nullptr, counts);
+  });
+}
+
 }  // namespace
 }  // namespace gpu
 }  // namespace tf_booster
@@ -139,5 +170,6 @@ int main(int argc, char** argv) {
   const int64_t elements = argc > 1 ? std::atoll(argv[1]) : int64_t{1} << 25;
   tf_booster::gpu::Benchmarks(elements);
   tf_booster::gpu::FieldSumsBenchmarks(elements);
+  tf_booster::gpu::PreparationBenchmarks(elements);
   return 0;
 }

@@ -1,10 +1,10 @@
 // Which occurrences each row has, for many tensors of row numbers at once: the front of sums of duplicates, on the GPU.
 //
 // All (job, row) pairs are sorted by one stable radix sort, so that a row's occurrences stand together, in the order in
-// which they came. A sum over them then has an order that ids alone decide, never scheduling: the first 64 terms one
-// after another, then the sums of each of the next 64 pieces of 64, then those of blocks of 64 further pieces. Up to 64
-// duplicates that is the CPU's order, bit for bit; beyond, the pieces let many threads work on a row that half the
-// batch has. TensorFlow's own GPU kernels add with atomics, in any order, so nothing is lost by it.
+// which they came. A sum over them then has an order that ids alone decide, never scheduling. Up to 64 terms are added
+// one after another: the CPU's order, bit for bit. A **long** row's are added in pieces of 64, the pieces in blocks of
+// 64, and then the blocks, so that many threads work on a row that half the batch has. TensorFlow's own GPU kernels add
+// with atomics, in any order, so nothing is lost by it.
 #ifndef TF_BOOSTER_CC_CORE_GPU_ROW_GROUPS_H_
 #define TF_BOOSTER_CC_CORE_GPU_ROW_GROUPS_H_
 
@@ -55,34 +55,29 @@ struct SortedGroups {
 };
 using RowGroups = SortedGroups<uint64_t>;
 
-// Where the sums of a row's occurrences are cut: at kFirst, and each further kLength. Pieces of one length begin in
-// different blocks of so many positions.
-template <int64_t kFirstPosition, int64_t kPositions>
-struct Cuts {
-  static constexpr int64_t kFirst = kFirstPosition, kLength = kPositions;
-};
+// Terms of a piece, and of a block of pieces.
 inline constexpr int64_t kPiece = 64;
-using Pieces = Cuts<kPiece, kPiece>;
-inline constexpr int64_t kPiecesOfBlock = 64;
-// Behind the pieces that are added one by one: without blocks of them one thread would add 1,600 of the id that a tenth
-// of a million have, for 0.3 ms on an H100.
-using Blocks = Cuts<kPiece*(1 + kPiecesOfBlock), kPiece * kPiecesOfBlock>;
+inline constexpr int64_t kBlock = 64 * kPiece;
 
-// How many columns of partial sums SumOfRow wants for a job: of the blocks of 64 positions, then of those of 4,096.
-TFB_HOST_DEVICE int64_t BlockSumsAt(int64_t size) { return size / Pieces::kLength + 1; }
-inline int64_t NumPartials(int64_t size) { return BlockSumsAt(size) + size / Blocks::kLength + 1; }
-// In how many blocks of so many positions a piece may begin.
-template <class Cuts>
-int64_t BlocksOf(int64_t size) {
-  return size > Cuts::kFirst ? CeilDiv(size, Cuts::kLength) : 0;
-}
+// Partial sums of long rows stand by where they begin: by the window of kPiece positions, or of kBlock, which no two of
+// a kind share.
+//
+//   [windows]  of a long row's first piece, then of its first block, by the window of its head
+//   [windows]  of its further pieces
+//   [windows of blocks]  of its further blocks
+TFB_HOST_DEVICE int64_t WindowsOf(int64_t size) { return size / kPiece + 1; }
+inline int64_t NumPartials(int64_t size) { return 2 * WindowsOf(size) + size / kBlock + 1; }
+// How many units StorePartial has for pieces and for blocks: as many as there are places for their sums.
+inline int64_t PieceUnits(int64_t size) { return size > kPiece ? 2 * WindowsOf(size) : 0; }
+inline int64_t BlockUnits(int64_t size) { return size > kPiece ? NumPartials(size) - WindowsOf(size) : 0; }
 
-// Where the row of position k begins. Without head_of 20 loads wait for each other, in a million.
+// Where the row of position k begins, which is not before `low`. Without head_of 20 loads wait for each other, in a
+// million.
 template <class Key>
-TFB_HOST_DEVICE int64_t HeadOf(const SortedGroups<Key>& groups, int64_t k) {
+TFB_HOST_DEVICE int64_t HeadOf(const SortedGroups<Key>& groups, int64_t k, int64_t low = 0) {
   if (groups.head_of != nullptr) return groups.head_of[groups.row(k)] - 1;
   const Key key = groups.keys[k];
-  int64_t low = 0, high = k;  // It is in [low, high].
+  int64_t high = k;  // It is in [low, high].
   while (low < high) {
     const int64_t middle = (low + high) / 2;
     if (groups.keys[middle] < key) {
@@ -94,18 +89,29 @@ TFB_HOST_DEVICE int64_t HeadOf(const SortedGroups<Key>& groups, int64_t k) {
   return low;
 }
 
-// Where in block `block` of so many positions such a piece begins; -1 for nowhere. Its row's head stands before the
-// block.
-template <class Cuts, class Key>
-TFB_HOST_DEVICE int64_t PieceIn(const SortedGroups<Key>& groups, int64_t block) {
-  const int64_t begin = block * Cuts::kLength;
-  if (block == 0 || !groups.has(begin, groups.keys[begin - 1])) return -1;
+// The head of the long row that begins in a window of kPiece positions; -1 for none. Such a row has the window's last
+// position and the next one's first.
+template <class Key>
+TFB_HOST_DEVICE int64_t LongRowIn(const SortedGroups<Key>& groups, int64_t window) {
+  const int64_t begin = window * kPiece, next = begin + kPiece;
+  if (next >= groups.size) return -1;
+  const Key key = groups.keys[next];
+  if (groups.keys[next - 1] != key || groups.row(next) >= groups.rows) return -1;
+  if (begin > 0 && groups.keys[begin - 1] == key) return -1;
+  const int64_t head = HeadOf(groups, next, begin);
+  return groups.has(head + kPiece, key) ? head : -1;
+}
+
+// Where in a window of kLength positions a row is cut that begins before it; -1 for nowhere.
+template <int64_t kLength, class Key>
+TFB_HOST_DEVICE int64_t CutIn(const SortedGroups<Key>& groups, int64_t window) {
+  const int64_t begin = window * kLength;
+  if (window == 0 || begin >= groups.size) return -1;
   const Key key = groups.keys[begin - 1];
-  if (groups.row(begin) >= groups.rows) return -1;
-  const int64_t low = HeadOf(groups, begin - 1);
-  const int64_t behind = begin - low - Cuts::kFirst;
-  const int64_t piece = low + Cuts::kFirst + (behind > 0 ? CeilDiv(behind, Cuts::kLength) * Cuts::kLength : 0);
-  return piece < begin + Cuts::kLength && groups.has(piece, key) ? piece : -1;
+  if (groups.keys[begin] != key || groups.row(begin) >= groups.rows) return -1;
+  const int64_t head = HeadOf(groups, begin - 1);
+  const int64_t cut = head + CeilDiv(begin - head, kLength) * kLength;
+  return groups.has(cut, key) ? cut : -1;
 }
 
 template <class Index>

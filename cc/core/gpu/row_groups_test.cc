@@ -83,17 +83,16 @@ void CheckSums(const std::vector<int64_t>& counts, bool last, int seed) {
   const Rows<V> rows(counts, last, seed);
   const int64_t size = rows.groups.size;
   std::vector<V> partials(NumPartials(size));
-  const PartialAt<V> partial = {partials.data(), 1, BlockSumsAt(size)};
+  const PartialAt<V> partial = {partials.data(), 1, WindowsOf(size)};
   RowGroups searched = rows.groups;
   searched.head_of = nullptr;
-  for (int64_t block = 0; block < BlocksOf<Pieces>(size); ++block) {
-    EXPECT_EQ(PieceIn<Pieces>(searched, block), PieceIn<Pieces>(rows.groups, block));
-    StorePartial<Pieces>(rows.groups, rows.groups, block, rows, partial);
+  for (int64_t window = 0; window < WindowsOf(size); ++window) {
+    EXPECT_EQ(LongRowIn(searched, window), LongRowIn(rows.groups, window));
+    EXPECT_EQ(CutIn<kPiece>(searched, window), CutIn<kPiece>(rows.groups, window));
+    EXPECT_EQ(CutIn<kBlock>(searched, window), CutIn<kBlock>(rows.groups, window));
   }
-  for (int64_t block = 0; block < BlocksOf<Blocks>(size); ++block) {
-    EXPECT_EQ(PieceIn<Blocks>(searched, block), PieceIn<Blocks>(rows.groups, block));
-    StorePartial<Blocks>(rows.groups, rows.groups, block, rows, partial);
-  }
+  for (int64_t unit = 0; unit < PieceUnits(size); ++unit) StorePiece(rows.groups, rows.groups, unit, rows, partial);
+  for (int64_t unit = 0; unit < BlockUnits(size); ++unit) StoreBlock(rows.groups, rows.groups, unit, partial);
   for (size_t r = 0; r < counts.size(); ++r) {
     const int32_t head = rows.groups.head_of[r];
     EXPECT_EQ(head == 0, counts[r] == 0);
@@ -109,7 +108,7 @@ void CheckSums(const std::vector<int64_t>& counts, bool last, int seed) {
     rows.asked.clear();
     EXPECT_TRUE(
         SameBits(SumOfRow<V>(rows.groups, head - 1, rows, partial), Sum(rows.TermsOf(static_cast<int64_t>(r)))));
-    EXPECT_EQ(static_cast<int64_t>(rows.asked.size()), Min(counts[r], 64));
+    EXPECT_EQ(static_cast<int64_t>(rows.asked.size()), counts[r] > kPiece ? kTermsAtOnce : counts[r]);
   }
 }
 
@@ -125,7 +124,7 @@ TEST(TermsAreAddedInTheirOrder) {
   CheckSums<Pack<float>>({2000, 1}, true, 5);
   CheckSums<Pack<float>>({1, 4096}, true, 6);
   // Where blocks of pieces begin and end.
-  for (const int64_t count : {4159, 4160, 4161, 4224, 4225, 8255, 8256, 8257, 21000}) {
+  for (const int64_t count : {4095, 4096, 4097, 4160, 4161, 8191, 8192, 8193, 21000}) {
     CheckSums<One<float>>({5000, count, 70}, false, 7);
     CheckSums<Pack<float>>({64, count}, true, 8);
   }

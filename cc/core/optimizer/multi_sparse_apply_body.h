@@ -41,7 +41,7 @@ struct RowsJob {
   }
   template <class V>
   TFB_HOST_DEVICE PartialAt<V> PartialsOf(int64_t column) const {
-    return {reinterpret_cast<V*>(partials + column), variable.dim / V::kSize, BlockSumsAt(groups.size)};
+    return {reinterpret_cast<V*>(partials + column), variable.dim / V::kSize, WindowsOf(groups.size)};
   }
   template <class V>
   TFB_HOST_DEVICE V SumAt(int64_t k, int64_t column) const {
@@ -49,15 +49,20 @@ struct RowsJob {
   }
 };
 
-// Unit: columns of a block of so many positions. Sums the pieces of long rows, or blocks of these.
-template <class Step, class Cuts>
+// Unit: columns of a place of partial sums. Sums the pieces of long rows, or the blocks of these.
+template <class Step, bool kBlocks>
 struct SumPartials {
   TFB_HOST_DEVICE void operator()(const RowsJob<Step>& job, int64_t unit) const {
     RunColumns<typename Step::Type>(job.packed, job.variable.dim, unit,
-                                    [&](auto columns, int64_t block, int64_t column) {
+                                    [&](auto columns, int64_t place, int64_t column) {
                                       using V = decltype(columns);
-                                      StorePartial<Cuts>(job.groups, job.groups, block, job.template TermOf<V>(column),
-                                                         job.template PartialsOf<V>(column));
+                                      const PartialAt<V> partials = job.template PartialsOf<V>(column);
+                                      if (kBlocks) {
+                                        StoreBlock(job.groups, job.groups, place, partials);
+                                      } else {
+                                        StorePiece(job.groups, job.groups, place, job.template TermOf<V>(column),
+                                                   partials);
+                                      }
                                     });
   }
 };
@@ -166,16 +171,16 @@ void MultiSparseApply(Queue* queue, const std::vector<SparseJob<Step>>& jobs,
     RowsJob<Step> job = {jobs[i], groups[i], nullptr, CanPack(jobs[i]), 0};
     if (sums) job.partials = scratch->Take<T>(NumPartials(groups[i].size) * jobs[i].dim);
     const int64_t units_of_row = UnitsOfRow<T>(job.packed, jobs[i].dim);
-    job.units = BlocksOf<Pieces>(groups[i].size) * units_of_row;
+    job.units = PieceUnits(groups[i].size) * units_of_row;
     pieces.push_back(job);
-    job.units = BlocksOf<Blocks>(groups[i].size) * units_of_row;
+    job.units = BlockUnits(groups[i].size) * units_of_row;
     blocks.push_back(job);
     job.units = (every_row ? groups[i].rows : groups[i].size) * units_of_row;
     steps.push_back(job);
   }
   if (queue == nullptr) return;
-  if (sums) ForEachUnit(*queue, pieces, SumPartials<Step, Pieces>());
-  if (sums) ForEachUnit(*queue, blocks, SumPartials<Step, Blocks>());
+  if (sums) ForEachUnit(*queue, pieces, SumPartials<Step, false>());
+  if (sums) ForEachUnit(*queue, blocks, SumPartials<Step, true>());
   const auto run = [&](const std::vector<RowsJob<Step>>& some) {
     if constexpr (Step::kEveryRow) {
       if (every_row) return ForEachUnit(*queue, some, StepEveryRow<Step>{inputs});

@@ -122,18 +122,22 @@ struct TableRowsJob {
     TFB_HOST_DEVICE V operator()(const SortedGradient& at) const { return reinterpret_cast<const V*>(at.grad)[column]; }
   };
   TFB_HOST_DEVICE PartialAt<V> PartialsOf(int64_t column) const {
-    return {partials + column, columns, BlockSumsAt(groups.size)};
+    return {partials + column, columns, WindowsOf(groups.size)};
   }
 };
 
-// Unit: a column of a block of so many positions. Sums the pieces of keys with many gradients, or blocks of these.
-template <class Cuts>
+// Unit: a column of a place of partial sums. Sums the pieces of keys with many gradients, or the blocks of these.
+template <bool kBlocks>
 struct SumTablePartials {
   template <class V>
   TFB_HOST_DEVICE void operator()(const TableRowsJob<V>& job, int64_t unit) const {
     using Term = typename TableRowsJob<V>::Term;
-    const int64_t block = unit / job.columns, column = unit - block * job.columns;
-    StorePartial<Cuts>(job.groups, job.sorted, block, Term{column}, job.PartialsOf(column));
+    const int64_t place = unit / job.columns, column = unit - place * job.columns;
+    if (kBlocks) {
+      StoreBlock(job.groups, job.sorted, place, job.PartialsOf(column));
+    } else {
+      StorePiece(job.groups, job.sorted, place, Term{column}, job.PartialsOf(column));
+    }
   }
 };
 
@@ -332,8 +336,8 @@ class TableApply {
       job.units = positions * job.columns;
       ForEachUnit(queue_, std::vector<TableRowsJob<V>>{job}, body);
     };
-    run(BlocksOf<Pieces>(total_), SumTablePartials<Pieces>());
-    run(BlocksOf<Blocks>(total_), SumTablePartials<Blocks>());
+    run(PieceUnits(total_), SumTablePartials<false>());
+    run(BlockUnits(total_), SumTablePartials<true>());
     run(total_, StepTableRows<Step>{inputs});
   }
 

@@ -37,7 +37,7 @@ struct GradientUnits {
 
   template <class V>
   TFB_HOST_DEVICE PartialAt<V> PartialsOf(int64_t column) const {
-    return {reinterpret_cast<V*>(partials + column), job.segments.dim / V::kSize, BlockSumsAt(groups.size)};
+    return {reinterpret_cast<V*>(partials + column), job.segments.dim / V::kSize, WindowsOf(groups.size)};
   }
 };
 
@@ -103,15 +103,19 @@ struct FindFactor {
   }
 };
 
-// Unit: columns of a block of so many places. Sums the pieces of embeddings with many, or blocks of these.
-template <class Cuts>
+// Unit: columns of a place of partial sums. Sums the pieces of embeddings with many places, or the blocks of these.
+template <bool kBlocks>
 struct SumGradientPartials {
   template <class T>
   TFB_HOST_DEVICE void operator()(const GradientUnits<T>& units, int64_t unit) const {
-    RunColumns<T>(units.packed, units.job.segments.dim, unit, [&](auto columns, int64_t block, int64_t column) {
+    RunColumns<T>(units.packed, units.job.segments.dim, unit, [&](auto columns, int64_t place, int64_t column) {
       using V = decltype(columns);
-      StorePartial<Cuts>(units.groups, units.groups, block, PlaceTerm<V>{units, column},
-                         units.template PartialsOf<V>(column));
+      const PartialAt<V> partials = units.template PartialsOf<V>(column);
+      if (kBlocks) {
+        StoreBlock(units.groups, units.groups, place, partials);
+      } else {
+        StorePiece(units.groups, units.groups, place, PlaceTerm<V>{units, column}, partials);
+      }
     });
   }
 };
@@ -160,8 +164,8 @@ void PoolGradientOnQueue(Queue* queue, const std::vector<PoolJob<T>>& jobs, Scra
   run([](const auto& u) { return u.groups.size; }, SortRows());
   run([](const auto& u) { return u.job.segments.rows; }, FindFactor());
   const auto columns = [](const auto& u, int64_t rows) { return rows * UnitsOfRow<T>(u.packed, u.job.segments.dim); };
-  run([&](const auto& u) { return columns(u, BlocksOf<Pieces>(u.groups.size)); }, SumGradientPartials<Pieces>());
-  run([&](const auto& u) { return columns(u, BlocksOf<Blocks>(u.groups.size)); }, SumGradientPartials<Blocks>());
+  run([&](const auto& u) { return columns(u, PieceUnits(u.groups.size)); }, SumGradientPartials<false>());
+  run([&](const auto& u) { return columns(u, BlockUnits(u.groups.size)); }, SumGradientPartials<true>());
   run([&](const auto& u) { return columns(u, u.job.segments.distinct); }, GradientUnit());
 }
 

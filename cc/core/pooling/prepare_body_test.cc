@@ -240,6 +240,7 @@ void CheckSparse(bool fill_rows, bool sorted) {
         lookups.push_back(Lookup<T>::Sparse(4, 0, 0, 3, 1, sorted, weighted));
         lookups.push_back(Lookup<T>::Sparse(5, 5000, 4, 1, leading, sorted, weighted));
         lookups.push_back(Lookup<T>::Sparse(6, 700, 2000, 1, 1, sorted, weighted));
+        if (fill_rows && !weighted) lookups.push_back(Lookup<T>::Dense(7, 90, 3));  // Sorted among the others.
         ExpectCpus<T, Id>(lookups, {prune_ids, prune_weights, fill_rows}, weighted);
       }
     }

@@ -16,7 +16,7 @@ namespace gpu {
 
 inline constexpr int64_t kMaxLeadingDims = 4;
 // Values and rows of all lookups together.
-inline constexpr int64_t kMaxPrepared = int64_t{1} << 29;
+inline constexpr int64_t kMaxPrepared = int64_t{1} << 28;
 
 // One lookup. Source: of the values, int32_t or int64_t; Id: of the ids, as wide or wider. Pointers are to the card's
 // memory; what they mean is as in LookupInput.

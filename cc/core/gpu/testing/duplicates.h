@@ -29,21 +29,16 @@ Indices RowsWithDuplicates(const std::vector<int64_t>& counts, int seed) {
   return rows;
 }
 
-// The sum of a row's terms: the first 64 one after another, then the sums of each of the next 64 pieces of 64, then
-// those of blocks of 64 pieces; sums of pieces and of blocks are made in the same way.
+// The sum of a row's terms: in pieces of 64, these in blocks of 64, and then the blocks, each one after another.
 template <class T>
-T SumInPieces(const std::vector<T>& terms) {
-  const auto in_turn = [](const std::vector<T>& some, size_t begin, size_t end) {
-    T sum = some[begin];
-    for (size_t i = begin + 1; i < std::min(end, some.size()); ++i) sum += some[i];
-    return sum;
-  };
+T SumInPieces(std::vector<T> terms) {
   if (terms.empty()) return T(0);
-  std::vector<T> pieces, blocks;
-  for (size_t begin = 0; begin < terms.size(); begin += 64) pieces.push_back(in_turn(terms, begin, begin + 64));
-  blocks.push_back(in_turn(pieces, 0, 65));
-  for (size_t begin = 65; begin < pieces.size(); begin += 64) blocks.push_back(in_turn(pieces, begin, begin + 64));
-  return in_turn(blocks, 0, blocks.size());
+  for (const size_t length : {size_t{64}, size_t{64}, terms.size()}) {
+    std::vector<T> sums;
+    for (size_t i = 0; i < terms.size(); ++i) i % length == 0 ? sums.push_back(terms[i]) : void(sums.back() += terms[i]);
+    terms = sums;
+  }
+  return terms[0];
 }
 
 // Numbers of both signs and many sizes, whose sums have other bits in another order.

@@ -131,16 +131,15 @@ Status GpuTableOn<Queue>::Export(const std::vector<uint32_t>& fields,
                                  FunctionRef<Status(std::vector<ContentsOut>*)> allocate, ParallelFor&) const {
   TFB_RETURN_IF_ERROR(CheckDistinct(options_, fields, "Export"));
   return Guarded([&] {
-    const std::vector<int64_t> rows = state_->ReadById(queue_, state_->view.field_rows);
-    const std::vector<int64_t> pending = state_->ReadById(queue_, state_->view.field_pending);
-    const int64_t end = static_cast<int64_t>(state_->ReadCounters(queue_).end);
+    const GpuTableCounts counts = state_->ReadCounts(queue_);
+    const int64_t end = static_cast<int64_t>(counts.counters.end);
     TFB_RETURN_IF_ERROR(Done());
     std::vector<ContentsOut> out(fields.size());
     for (size_t i = 0; i < fields.size(); ++i) {
       const uint32_t id = state_->active[fields[i]];
       out[i].field = fields[i];
-      out[i].rows = rows[id];
-      out[i].pending = pending[id];
+      out[i].rows = counts.rows[id];
+      out[i].pending = counts.pending[id];
       out[i].slots.assign(options_.slot_initial_values.size(), nullptr);
       out[i].step = state_->fields[id].step;
       out[i].seed = state_->fields[id].seed;
@@ -159,7 +158,7 @@ template <class Queue>
 Status GpuTableOn<Queue>::ExportBatch(int64_t* cursor, int64_t limit, TableRows* out) const {
   TFB_RETURN_IF_ERROR(CheckCursor(options_, *cursor, limit));
   return Guarded([&] {
-    const int64_t end = static_cast<int64_t>(state_->ReadCounters(queue_).end);
+    const int64_t end = static_cast<int64_t>(state_->ReadCounts(queue_).counters.end);
     const int64_t dim = options_.dim, width = state_->layout.values();
     const size_t slots = options_.slot_initial_values.size();
     Piece piece;
@@ -216,7 +215,7 @@ template <class Queue>
 Status GpuTableOn<Queue>::Enter(const std::vector<ContentsIn>& contents, const std::vector<uint32_t>& ids,
                                 State* state) {
   int64_t rows = 0, pending = 0, frequency = 1, step = 0;
-  const std::vector<int64_t> evicted = state_->ReadById(queue_, state_->view.field_evicted);
+  const std::vector<int64_t> evicted = state_->ReadCounts(queue_).evicted;
   for (size_t c = 0; c < contents.size(); ++c) {
     const ContentsIn& in = contents[c];
     const uint32_t before = state_->active[in.field];
@@ -315,7 +314,7 @@ Status GpuTableOn<Queue>::Purge(const PurgeArrays& arrays) {
   const State& state = *state_;
   std::vector<uint8_t> is_old(state.num_ids, 1);
   for (const uint32_t id : state.active) is_old[id] = 0;
-  const int64_t end = static_cast<int64_t>(state.ReadCounters(queue_).end);
+  const int64_t end = static_cast<int64_t>(state.ReadCounts(queue_).counters.end);
   Write(queue_, is_old.data(), state.num_ids, arrays.is_old);
   ForEach(queue_, state.view.index.capacity(), PurgeEntries{state.view, arrays.is_old});
   for (int64_t first = kFirstRow; first < end; first += kRowsOfPurge) {
@@ -337,7 +336,7 @@ Status GpuTableOn<Queue>::Clear(uint32_t field) {
       std::unique_ptr<State> empty;
       TFB_RETURN_IF_ERROR(NextState(&empty));
       empty->fields[0].Start(state.fields[0].seed, state.fields[0].step);
-      empty->WriteEvicted(queue_, 0, state.ReadById(queue_, state.view.field_evicted)[0]);
+      empty->WriteEvicted(queue_, 0, state.ReadCounts(queue_).evicted[0]);
       empty->WriteFields(queue_);
       empty->WriteSteps(queue_);
       state_ = std::move(empty);
@@ -347,7 +346,7 @@ Status GpuTableOn<Queue>::Clear(uint32_t field) {
     TFB_RETURN_IF_ERROR(TakePurgeArrays(&arrays));
     const uint32_t before = state.active[field], other = state.OtherId(before);
     state.fields[other].Start(state.fields[before].seed, state.fields[before].step);
-    state.WriteEvicted(queue_, other, state.ReadById(queue_, state.view.field_evicted)[before]);
+    state.WriteEvicted(queue_, other, state.ReadCounts(queue_).evicted[before]);
     state.WriteFields(queue_);
     state.WriteSteps(queue_);
     return Exchange({field}, arrays);

@@ -85,7 +85,7 @@ class GpuTableOn final : public GpuTable {
   Status Insert(State* state, const DeviceKeys& keys, const DeviceHandles& handles, const InsertRule& rule,
                 const DeviceRowSource& source, bool wait, Insertion* insertion);
   // Why the batch cannot stay, if so; the host knows the counters then.
-  Status JudgeBatch(State* state, const DeviceKeys& keys, const int32_t* total, DeviceCounters* counters);
+  Status JudgeBatch(State* state, const DeviceKeys& keys);
   Status GrowIndex(State* state, int64_t more, Insertion* insertion);
   // To so many entries that are live and `more`, in an index of its own.
   Status Rebuild(State* state, int64_t live, int64_t more, Insertion* insertion);

@@ -3,7 +3,6 @@
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_READ_H_
 
 #include <cmath>
-#include <numeric>
 
 #include "cc/core/hash_table/gpu/gpu_table_impl.h"
 #include "cc/core/hash_table/memory_limit.h"
@@ -18,7 +17,7 @@ Status GpuTableOn<Queue>::Init() {
 
 template <class Queue>
 Status GpuTableOn<Queue>::NextState(std::unique_ptr<State>* state) const {
-  return NewState(state_->ReadCounters(queue_).epoch + 1, state);
+  return NewState(state_->ReadCounts(queue_).counters.epoch + 1, state);
 }
 
 template <class Queue>
@@ -150,7 +149,7 @@ Status GpuTableOn<Queue>::Gather(const KeyBatch& keys, const RowHandle* handles,
     }
     queue_.Zero(&state_->view.counters->bad_code, sizeof(uint64_t));
     ForEachUnit<kGroupLanes>(queue_, jobs, GatherRows{state_->view, staged.keys, {staged.handles}});
-    const uint64_t bad = state_->ReadCounters(queue_).bad_code;
+    const uint64_t bad = state_->ReadCounts(queue_).counters.bad_code;
     TFB_RETURN_IF_ERROR(Done());
     if (bad != 0) {
       return Status(StatusCode::kInvalidArgument, "Table '" + options_.name + "': Gather: code " + std::to_string(bad) +
@@ -168,17 +167,15 @@ Status GpuTableOn<Queue>::Gather(const KeyBatch& keys, const RowHandle* handles,
 template <class Queue>
 TableStats GpuTableOn<Queue>::Stats() const {
   std::lock_guard<std::mutex> lock(mutex_);
-  const std::vector<int64_t> rows = state_->ReadById(queue_, state_->view.field_rows);
-  const std::vector<int64_t> pending = state_->ReadById(queue_, state_->view.field_pending);
+  const GpuTableCounts counts = state_->ReadCounts(queue_);
   TableStats stats;
-  stats.rows = std::accumulate(rows.begin(), rows.end(), int64_t{0});
-  stats.pending = std::accumulate(pending.begin(), pending.end(), int64_t{0});
+  stats.rows = counts.all_rows();
+  stats.pending = counts.all_pending();
   stats.index_capacity = state_->view.index.capacity();
   stats.bytes = state_->bytes();
   stats.host_bytes = state_->host_bytes();
-  const std::vector<int64_t> evicted = state_->ReadById(queue_, state_->view.field_evicted);
   for (const uint32_t id : state_->active) {
-    stats.evicted += evicted[id];
+    stats.evicted += counts.evicted[id];
     stats.step = std::max(stats.step, state_->fields[id].step);
   }
   return stats;
@@ -188,15 +185,13 @@ template <class Queue>
 Status GpuTableOn<Queue>::FieldStats(uint32_t field, TableStats* stats) const {
   TFB_RETURN_IF_ERROR(CheckDistinct(options_, {field}, "FieldStats"));
   return Guarded([&] {
-    const std::vector<int64_t> rows = state_->ReadById(queue_, state_->view.field_rows);
-    const std::vector<int64_t> pending = state_->ReadById(queue_, state_->view.field_pending);
+    const GpuTableCounts counts = state_->ReadCounts(queue_);
     const uint32_t id = state_->active[field];
-    stats->rows = rows[id];
-    stats->pending = pending[id];
-    stats->evicted = state_->ReadById(queue_, state_->view.field_evicted)[id];
+    stats->rows = counts.rows[id];
+    stats->pending = counts.pending[id];
+    stats->evicted = counts.evicted[id];
     stats->step = state_->fields[id].step;
-    const double keys = static_cast<double>(std::accumulate(rows.begin(), rows.end(), int64_t{0}) +
-                                            std::accumulate(pending.begin(), pending.end(), int64_t{0}));
+    const double keys = static_cast<double>(counts.all_rows() + counts.all_pending());
     const double share =
         keys == 0 ? 1.0 / state_->num_fields : static_cast<double>(stats->rows + stats->pending) / keys;
     stats->index_capacity = std::llround(share * static_cast<double>(state_->view.index.capacity()));
@@ -210,9 +205,7 @@ template <class Queue>
 int64_t GpuTableOn<Queue>::FieldSize(uint32_t field) const {
   std::lock_guard<std::mutex> lock(mutex_);
   if (field >= state_->num_fields) return 0;
-  uint64_t rows = 0;
-  queue_.ToHost(state_->view.field_rows + state_->active[field], 1, &rows);
-  return static_cast<int64_t>(rows);
+  return state_->ReadCounts(queue_).rows[state_->active[field]];
 }
 
 }  // namespace gpu

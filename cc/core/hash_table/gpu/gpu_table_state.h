@@ -3,6 +3,8 @@
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_STATE_H_
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -79,6 +81,16 @@ inline constexpr int64_t kBlockOfSlabs = int64_t{64} << 20;
 // What 32 bits hold of a frequency or step.
 inline constexpr int64_t kMostNarrow = 0xFFFFFFFF;
 
+// What the card counts; vectors are by id.
+struct GpuTableCounts {
+  DeviceCounters counters = {};
+  std::vector<int64_t> rows, pending, evicted;
+  std::vector<int64_t> batch_rows;  // New ones of the batch.
+
+  int64_t all_rows() const { return std::accumulate(rows.begin(), rows.end(), int64_t{0}); }
+  int64_t all_pending() const { return std::accumulate(pending.begin(), pending.end(), int64_t{0}); }
+};
+
 template <class Queue>
 class GpuTableState {
  public:
@@ -150,16 +162,23 @@ class GpuTableState {
     Write(queue, &lowest, 1, view.lowest_scores + id);
   }
 
-  // Waits for the card.
-  DeviceCounters ReadCounters(Queue& queue) const {
-    DeviceCounters counters = {};
-    queue.ToHost(view.counters, 1, &counters);
-    return counters;
-  }
-  std::vector<int64_t> ReadById(Queue& queue, const uint64_t* array) const {
-    std::vector<uint64_t> values(num_ids);
-    queue.ToHost(array, num_ids, values.data());
-    return std::vector<int64_t>(values.begin(), values.end());
+  // Waits for the card, once. After an error all are 0.
+  GpuTableCounts ReadCounts(Queue& queue) const {
+    const char* const begin = static_cast<const char*>(control_.get());
+    std::vector<char> copy(counts_bytes_);
+    queue.ToHost(begin, counts_bytes_, copy.data());
+    GpuTableCounts counts;
+    std::memcpy(&counts.counters, copy.data(), sizeof(DeviceCounters));
+    const auto by_id = [&](const uint64_t* array, std::vector<int64_t>* values) {
+      values->resize(num_ids);
+      std::memcpy(values->data(), copy.data() + (reinterpret_cast<const char*>(array) - begin),
+                  num_ids * sizeof(int64_t));
+    };
+    by_id(view.field_rows, &counts.rows);
+    by_id(view.field_pending, &counts.pending);
+    by_id(view.batch_rows, &counts.batch_rows);
+    by_id(view.field_evicted, &counts.evicted);
+    return counts;
   }
 
   // An index of so many buckets, empty.
@@ -275,14 +294,15 @@ class GpuTableState {
  private:
   void TakeControl(Scratch* scratch) {
     view.counters = scratch->Take<DeviceCounters>(1);
-    view.fields = scratch->Take<DeviceField>(num_ids);
-    view.slot_initial_values = scratch->Take<float>(layout.slots);
-    view.active = scratch->Take<uint32_t>(num_fields);
-    view.steps = scratch->Take<int64_t>(num_ids);
     view.field_rows = scratch->Take<uint64_t>(num_ids);
     view.field_pending = scratch->Take<uint64_t>(num_ids);
     view.batch_rows = scratch->Take<uint64_t>(num_ids);
     view.field_evicted = scratch->Take<uint64_t>(num_ids);
+    counts_bytes_ = scratch->used();
+    view.fields = scratch->Take<DeviceField>(num_ids);
+    view.slot_initial_values = scratch->Take<float>(layout.slots);
+    view.active = scratch->Take<uint32_t>(num_fields);
+    view.steps = scratch->Take<int64_t>(num_ids);
     view.lowest_scores = scratch->Take<uint64_t>(num_ids);
   }
 
@@ -343,7 +363,8 @@ class GpuTableState {
   typename Queue::template Echo<DeviceCounters> echo_;
   int64_t keys_since_ = 0;  // Since the echo was sent.
   bool heard_ = false;      // And came in.
-  DeviceBlock control_;
+  DeviceBlock control_;       // The counters first, with what is counted by id,
+  int64_t counts_bytes_ = 0;  // so that one copy has them all.
   DeviceBlock table_;  // SlabRef of each slab.
   int64_t table_capacity_ = 0;
   int64_t written_refs_ = 0;

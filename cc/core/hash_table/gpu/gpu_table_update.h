@@ -20,6 +20,7 @@ Status GpuTableOn<Queue>::UpdateLocked(const DeviceUpdate& batch, int64_t most_s
   InsertRule rule;
   rule.filter = true;
   rule.counts = batch.counts;
+  rule.may_repeat = false;  // Or it is reported, where somebody waits.
   rule.distinct = wait;
   bool filters = false;
   for (const FieldOptions& field : options_.fields) filters |= field.min_frequency > 1;

@@ -7,8 +7,6 @@
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_WRITE_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_WRITE_H_
 
-#include <numeric>
-
 #include "cc/core/hash_table/gpu/gpu_table_impl.h"
 #include "cc/core/hash_table/gpu/update_bodies.h"
 
@@ -59,11 +57,11 @@ Status GpuTableOn<Queue>::EnsureCounts(State* state, int64_t sightings, int64_t 
   if (state->view.rows.wide) return Status();
   if (step <= kMostNarrow && sightings > kMostNarrow - state->frequency_bound) {
     // Once in four billion keys: the bound grows as if one row were all of them.
-    const int64_t end = static_cast<int64_t>(state->ReadCounters(queue_).end);
+    const int64_t end = static_cast<int64_t>(state->ReadCounts(queue_).counters.end);
     queue_.Zero(&state->view.counters->frequency, sizeof(uint64_t));
     ForEach(queue_, end - kFirstRow, FindMostFrequent{state->view});
     state->frequency_bound =
-        std::max(state->min_frequency_bound, static_cast<int64_t>(state->ReadCounters(queue_).frequency));
+        std::max(state->min_frequency_bound, static_cast<int64_t>(state->ReadCounts(queue_).counters.frequency));
     TFB_RETURN_IF_ERROR(Done());
   }
   if (step <= kMostNarrow && sightings <= kMostNarrow - state->frequency_bound) {
@@ -93,47 +91,44 @@ template <class Queue>
 Status GpuTableOn<Queue>::GrowIndex(State* state, int64_t more, Insertion* insertion) {
   const int64_t most = MaxUsed(state->view.index.capacity());
   if (state->used_bound + more <= most) return Status();
+  int64_t live = 0;
   if (state->view.index.entries != nullptr) {
     // What fills it is where keys were, if the bounds are fresh: the same room again, and nobody needs to be asked.
     const bool same_room = BucketsFor(state->live_bound + more) * kBucket <= state->view.index.capacity();
     if (same_room && !state->may_have_pending && state->HeardLately(more)) {
       return Rebuild(state, state->live_bound, more, insertion);
     }
-    state->used_bound = static_cast<int64_t>(state->ReadCounters(queue_).used);
-    if (state->used_bound + more <= most) return Done();
+    const GpuTableCounts counts = state->ReadCounts(queue_);
+    TFB_RETURN_IF_ERROR(Done());
+    state->used_bound = static_cast<int64_t>(counts.counters.used);
+    if (state->used_bound + more <= most) return Status();
+    live = counts.all_rows() + counts.all_pending();
   }
-  const std::vector<int64_t> rows = state->ReadById(queue_, state->view.field_rows);
-  const std::vector<int64_t> pending = state->ReadById(queue_, state->view.field_pending);
-  TFB_RETURN_IF_ERROR(Done());
-  const int64_t live = std::accumulate(rows.begin(), rows.end(), int64_t{0}) +
-                       std::accumulate(pending.begin(), pending.end(), int64_t{0});
   return Rebuild(state, live, more, insertion);
 }
 
 template <class Queue>
-Status GpuTableOn<Queue>::JudgeBatch(State* state, const DeviceKeys& keys, const int32_t* total,
-                                     DeviceCounters* counters) {
-  int32_t new_rows = 0;
-  *counters = state->ReadCounters(queue_);
-  queue_.ToHost(total, 1, &new_rows);
+Status GpuTableOn<Queue>::JudgeBatch(State* state, const DeviceKeys& keys) {
+  const GpuTableCounts counts = state->ReadCounts(queue_);
   TFB_RETURN_IF_ERROR(Done());
-  if (counters->duplicate != 0) {
+  if (counts.counters.duplicate != 0) {
     int64_t key = 0;
-    queue_.ToHost(keys.keys + counters->duplicate - 1, 1, &key);
+    queue_.ToHost(keys.keys + counts.counters.duplicate - 1, 1, &key);
     return OccursTwice(options_, key);
   }
-  const std::vector<int64_t> more = state->ReadById(queue_, state->view.batch_rows);
-  const std::vector<int64_t> rows = state->ReadById(queue_, state->view.field_rows);
+  int64_t new_rows = 0;
   for (uint32_t id = 0; id < state->num_ids; ++id) {
     const FieldOptions& field = *state->fields[id].options;
-    if (field.max_rows > 0 && more[id] > 0 && rows[id] + more[id] > field.max_rows) {
-      return LimitReached(options_, field, rows[id], more[id]);
+    const int64_t rows = counts.rows[id], more = counts.batch_rows[id];
+    if (field.max_rows > 0 && more > 0 && rows + more > field.max_rows) {
+      return LimitReached(options_, field, rows, more);
     }
+    new_rows += more;
   }
-  const int64_t reused = std::min<int64_t>(new_rows, static_cast<int64_t>(counters->free));
-  const int64_t end = static_cast<int64_t>(counters->end) + new_rows - reused;
+  const int64_t reused = std::min(new_rows, static_cast<int64_t>(counts.counters.free));
+  const int64_t end = static_cast<int64_t>(counts.counters.end) + new_rows - reused;
   state->end_bound = end;
-  state->live_bound = std::accumulate(rows.begin(), rows.end(), int64_t{new_rows});
+  state->live_bound = counts.all_rows() + new_rows;
   if (end > int64_t{kMaxRow} + 1) return Exhausted(end, -1, "more than 2^31 rows");
   const int64_t bytes = state->SlabBytes(end);
   TFB_RETURN_IF_ERROR(Grant(bytes, "new rows"));
@@ -192,8 +187,7 @@ Status GpuTableOn<Queue>::Insert(State* state, const DeviceKeys& keys, const Dev
 
   const int32_t* const total = arrays.ranks + n - 1;
   if (wait || state->live_bound + n > state->row_limit || !GrowByBounds(state, n)) {
-    DeviceCounters counters;
-    const Status verdict = JudgeBatch(state, keys, total, &counters);
+    const Status verdict = JudgeBatch(state, keys);
     if (!verdict.ok()) {
       if (insertion->grown) {
         state->index = std::move(insertion->old_index);
@@ -214,7 +208,7 @@ Status GpuTableOn<Queue>::Insert(State* state, const DeviceKeys& keys, const Dev
   state->CountKeys(n);
   const InsertBody publish = {state->view, keys, arrays, rule};  // The slabs' table may be another.
   ForEach(queue_, n, Publish(publish));
-  ForEach(queue_, n, Spread(publish));
+  if (rule.may_repeat) ForEach(queue_, n, Spread(publish));
   ForEach<kGroupLanes>(queue_, n, FillNewRows(publish, source), total);
   ForEach(queue_, 1, CommitRows{state->view.counters, total});
   return Done();
@@ -310,12 +304,10 @@ Status GpuTableOn<Queue>::FreeByRank(const DeviceKeys& keys, int64_t* erased) {
 
 template <class Queue>
 Status GpuTableOn<Queue>::MakeRoom(State* state, int64_t more_rows, int64_t more_keys) {
-  const std::vector<int64_t> rows = state->ReadById(queue_, state->view.field_rows);
-  const std::vector<int64_t> pending = state->ReadById(queue_, state->view.field_pending);
-  const DeviceCounters counters = state->ReadCounters(queue_);
+  const GpuTableCounts counts = state->ReadCounts(queue_);
   TFB_RETURN_IF_ERROR(Done());
-  const int64_t has = std::accumulate(rows.begin(), rows.end(), int64_t{0});
-  const int64_t live = has + std::accumulate(pending.begin(), pending.end(), int64_t{0});
+  const DeviceCounters& counters = counts.counters;
+  const int64_t has = counts.all_rows(), live = has + counts.all_pending();
   state->used_bound = static_cast<int64_t>(counters.used);
   state->end_bound = static_cast<int64_t>(counters.end);
   state->live_bound = has;
@@ -338,9 +330,8 @@ Status GpuTableOn<Queue>::MakeRoom(State* state, int64_t more_rows, int64_t more
 template <class Queue>
 Status GpuTableOn<Queue>::Reserve(int64_t rows, ParallelFor&) {
   return Guarded([&] {
-    const std::vector<int64_t> by_id = state_->ReadById(queue_, state_->view.field_rows);
+    const int64_t more = rows - state_->ReadCounts(queue_).all_rows();
     TFB_RETURN_IF_ERROR(Done());
-    const int64_t more = rows - std::accumulate(by_id.begin(), by_id.end(), int64_t{0});
     return more > 0 ? MakeRoom(state_.get(), more, more) : Status();
   });
 }

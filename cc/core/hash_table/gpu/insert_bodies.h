@@ -41,6 +41,7 @@ struct InsertRule {
   const int64_t* frequencies = nullptr;     // Or so.
   const int64_t* last_steps = nullptr;      // Null: the field's step.
   const int64_t* pending_counts = nullptr;  // No key is admitted; it was seen so often.
+  bool may_repeat = true;                   // Equal keys of the batch get one row.
   bool distinct = false;                    // Of two equal keys of the batch one is reported.
   bool absent = false;                      // As is one that the table has.
 };
