@@ -6,6 +6,7 @@ import tensorflow as tf
 from tables_card import input_fn, model_fn
 
 import tf_booster
+from tf_booster.report import report_of
 
 pytestmark = pytest.mark.gpu
 
@@ -55,7 +56,8 @@ def numbers():
     return tf.data.Dataset.range(60).batch(4).repeat().map(batch)
 
 
-def of_all_numbers(features, labels, mode):
+def of_all_numbers(features, labels, mode, built):
+    built["graph"] = v1.get_default_graph()
     weight = v1.get_variable("w", [7], initializer=v1.zeros_initializer())
     x = tf.stack([tf.cast(features[name], tf.float32) for name in sorted(features)], 1) / 40
     loss = tf.reduce_mean(tf.square(tf.linalg.matvec(x, weight) - tf.cast(labels, tf.float32)))
@@ -68,10 +70,12 @@ def test_batches_are_sent_ahead(tmp_path):
     weights = []
     for wanted in ("auto", False):
         tf.enable_gpu_booster(prefetch_to_device=wanted)
-        trained = tf.estimator.Estimator(of_all_numbers, str(tmp_path / str(wanted)))
+        built = {}
+        model = lambda features, labels, mode: of_all_numbers(features, labels, mode, built)
+        trained = tf.estimator.Estimator(model, str(tmp_path / str(wanted)))
         trained.train(numbers, steps=15)
-        passes = {p["name"]: p for p in tf_booster.report().to_dict()["passes"]}
-        assert bool(passes.get("prefetch_to_device", {}).get("changes")) == (wanted == "auto")
+        passes = {p.name: p for p in report_of(built["graph"]).passes}
+        assert ("prefetch_to_device" in passes and passes["prefetch_to_device"].modified) == (wanted == "auto")
         weights.append(trained.get_variable_value("w"))
     np.testing.assert_array_equal(*weights)
 

@@ -78,7 +78,7 @@ def _device() -> Optional[str]:
 
 
 class PrefetchToDevice(Pass):
-    """Tells the report what was done when the input was made; the graph is not changed any more."""
+    """Tells the report what was done when the input was made; nothing is edited any more."""
 
     name = "prefetch_to_device"
     seeks = "input function that was called with the booster on"
@@ -88,9 +88,11 @@ class PrefetchToDevice(Pass):
 
     def run(self, view: GraphView) -> PassResult:
         notes: List[Any] = view.graph.get_collection(_NOTES)
+        view.graph.clear_collection(_NOTES)  # They are told of once.
         done = [name for name, why_not in notes if not why_not]
         return PassResult(
             self.name,
+            modified=bool(done),
             changes=[f"{name}: {BATCHES_AHEAD} batches ahead on the device, one copy each" for name in done],
             skipped=[(name, why_not) for name, why_not in notes if why_not],
         )
