@@ -237,6 +237,7 @@ def model_fn(features, labels, mode):
 def input_fn(repeat=1):
     rng = np.random.RandomState(4)
     features = {name: KEYS[rng.randint(0, 500, (2048, 3))] for name in ("user", "item")}
+    features["item"][rng.randint(0, 2048, 500), rng.randint(0, 3, 500)] = -1  # None.
     return (
         tf.data.Dataset.from_tensor_slices((features, (np.arange(2048) % 2).astype(np.float32)))
         .repeat(repeat)

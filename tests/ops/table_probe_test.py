@@ -41,6 +41,19 @@ def test_codes_name_keys_and_counts_count(table, group):
     check_probe(table(), EXTREME_IDS + [7, 7, 0, -1, 7], group)
 
 
+def test_missing_ids_get_the_code_of_none(table):
+    t = table()
+    ids = [int64([[5, -1], [-1, -2]]), int64([-1, 5]), int64([-1, -1])]
+    p = t("probe", ids, skip_missing=[True, False, True])
+    for given, codes, skips in zip(ids, p.codes, (True, False, True)):
+        there = (given != -1) | (not skips)
+        np.testing.assert_array_equal(codes[~there], -1)
+        np.testing.assert_array_equal(p.keys[codes[there] - 1], given[there])
+    assert dict(zip(p.keys, p.counts)) == {5: 2, -2: 1, -1: 1}
+    nothing = t("probe", [int64([-1])], skip_missing=[True])
+    assert nothing.codes[0].tolist() == [-1] and nothing.keys.size == 0
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (0, 3), (2, 3), (2, 1, 4)])
 def test_any_shape_of_ids(table, shape):
     t = table(dim=3)
@@ -111,6 +124,7 @@ def test_handles_of_another_table_and_made_up_ones_give_the_right_rows(table):
         (lambda t: t("probe", [int64([1])], fields=[1]), "TableProbe 'user_emb': a key is of field 1"),
         (lambda t: t("probe", [int64([1])], fields=[-1]), "fields has the entry -1"),
         (lambda t: t("probe", [int64([1])], fields=[0, 0]), "fields has 2 entries, but there are 1 ids"),
+        (lambda t: t("probe", [int64([1])], skip_missing=[True] * 2), "skip_missing has 2 entries, but there are 1"),
         (lambda t: probe(t, [1], group=1 << 23), r"TableProbe: group is 8388608, but must be in \[0, 8388608\)"),
     ],
 )

@@ -23,6 +23,7 @@ from tf_booster.passes.sparse_source import (
     Sparse,
     first_column,
     picked_from,
+    skip_widening,
     undo_flattening,
     undo_hash,
 )
@@ -135,9 +136,7 @@ def _undo_sparse(front: LookupFront) -> LookupFront:
     values, buckets, hash_op = undo_hash(skip_identity(front.values))
     found = dataclasses.replace(front, values=values, hash_buckets=buckets, hash_op=hash_op)
     if front.weights is None:
-        picked = values
-        if picked.op.type == "Cast" and picked.op.inputs[0].dtype == tf.int32 and picked.dtype == tf.int64:
-            picked = skip_identity(picked.op.inputs[0])
+        picked = skip_widening(values)
         dense = picked_from(picked, front.indices, front.dense_shape)
         if dense is not None:
             sparse = Sparse(front.indices, picked, front.dense_shape)

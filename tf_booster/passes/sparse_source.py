@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional, Tuple
+from typing import Any, Optional, Tuple
 
 import tensorflow as tf
 
@@ -88,17 +88,76 @@ def _skip_casts(tensor: tf.Tensor) -> tf.Tensor:
     return tensor
 
 
+@dataclasses.dataclass(frozen=True)
+class PickedIds:
+    """int64 ids that were picked from a dense feature whose −1 stand for none.
+
+    dense: the feature, int32 or int64. gather: the op that picked them, at the places `where`.
+    """
+
+    dense: tf.Tensor
+    where: tf.Tensor
+    gather: tf.Operation
+
+    @property
+    def ops(self) -> Tuple[tf.Operation, ...]:
+        """The ops that made them sparse."""
+        return self.gather, self.where.op, self.where.op.inputs[0].op
+
+    def ids(self) -> tf.Tensor:
+        """The feature as int64."""
+        return self.dense if self.dense.dtype == tf.int64 else tf.cast(self.dense, tf.int64)
+
+    def pick(self, view: Any, codes: tf.Tensor) -> tf.Tensor:
+        """Of codes for the whole feature, −1 for none, those that are there."""
+        with view.inserting(self.gather.device):
+            return tf.gather_nd(codes, self.where)
+
+
+def picked_ids(ids: tf.Tensor) -> Optional[PickedIds]:
+    """How `ids` were picked from a dense feature; None if they were not."""
+    ids = skip_widening(skip_identity(ids))
+    dense = None if ids.op.type != "GatherNd" else ids.op.inputs[0]
+    if dense is None or dense.dtype not in (tf.int32, tf.int64) or dense.shape.rank == 0:
+        return None
+    where = skip_identity(ids.op.inputs[1])
+    return PickedIds(dense, where, ids.op) if _are_places_of(where, dense) else None
+
+
 def picked_from(values: tf.Tensor, indices: tf.Tensor, shape: tf.Tensor) -> Optional[tf.Tensor]:
-    """The dense tensor whose entries other than −1 or '' are `values`."""
+    """The dense tensor whose entries other than −1 or '' are `values`: a feature, or the codes that a probe has for it."""
     indices = skip_identity(indices)
-    gather, where = values.op, indices.op
-    if gather.type != "GatherNd" or where.type != "Where" or not same(gather.inputs[1], indices):
+    gather = values.op
+    if gather.type != "GatherNd" or not same(gather.inputs[1], indices):
         return None
-    differs = where.inputs[0].op
     dense = gather.inputs[0]
-    if differs.type != "NotEqual" or not same(differs.inputs[0], dense) or not _is_shape_of(shape, dense):
-        return None
-    return dense if stands_for_none(dense, differs.inputs[1]) else None
+    feature = _probed(dense)
+    return dense if _are_places_of(indices, feature) and _is_shape_of(shape, feature) else None
+
+
+def _are_places_of(where: tf.Tensor, dense: tf.Tensor) -> bool:
+    """Whether `where` are the places of `dense` that are not none."""
+    if where.op.type != "Where":
+        return False
+    differs = where.op.inputs[0].op
+    return (
+        differs.type == "NotEqual" and same(differs.inputs[0], dense) and stands_for_none(dense, differs.inputs[1])
+    )
+
+
+def _probed(dense: tf.Tensor) -> tf.Tensor:
+    """The feature that `dense` has the codes of, −1 for none; `dense` itself if it is no such codes."""
+    op, place = dense.op, dense.value_index
+    if op.type != "TfBoosterTableProbe" or place >= op.get_attr("N") or not op.get_attr("skip_missing")[place]:
+        return dense
+    return skip_widening(op.inputs[1 + place])
+
+
+def skip_widening(ids: tf.Tensor) -> tf.Tensor:
+    """Past a cast from int32 to int64."""
+    if ids.op.type == "Cast" and ids.dtype == tf.int64 and ids.op.inputs[0].dtype == tf.int32:
+        return skip_identity(ids.op.inputs[0])
+    return ids
 
 
 def stands_for_none(dense: tf.Tensor, value: tf.Tensor) -> bool:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.sparse_source import PickedIds, picked_ids
 from tf_booster.passes.table_fusion import FusedTable, GatherPlan, ProbePlan
 from tf_booster.passes.table_uses import TablePlan
 
@@ -22,6 +23,16 @@ def field_of(fused: FusedTable, table: TablePlan) -> int:
     if fused.existing is not None:
         return table.existing.field
     return next(place for place, other in enumerate(fused.tables) if other is table)
+
+
+def dense_ids(view: GraphView, ids: tf.Tensor) -> Optional[PickedIds]:
+    """Where `ids` were picked from a dense feature, so that codes of the whole feature do as well.
+
+    Then PrepareLookups takes these as they are, and nobody makes the ids sparse: on a GPU each such feature would wait
+    for the number of its ids.
+    """
+    found = picked_ids(ids)
+    return found if found is not None and all(map(view.is_plain, found.ops)) else None
 
 
 class CodesOf:
@@ -86,15 +97,17 @@ class Probes(CodesOf):
     def _make(self, fused: FusedTable, resource: tf.Tensor, plan: ProbePlan) -> None:
         stand_ins = list(dict.fromkeys(stand_in for _, stand_in in plan.members))
         waits = dict.fromkeys(c for stand_in in stand_ins for c in stand_in.control_inputs)
+        picked = [dense_ids(self._view, stand_in.inputs[0]) for _, stand_in in plan.members]
         with self._view.inserting(fused.device, list(waits)):
             probe = _native.ops().tf_booster_table_probe(
                 resource,
-                [stand_in.inputs[0] for _, stand_in in plan.members],
+                [found.ids() if found else stand_in.inputs[0] for found, (_, stand_in) in zip(picked, plan.members)],
                 fields=[field_of(fused, table) for table, _ in plan.members],
+                skip_missing=[found is not None for found in picked],
                 group=plan.group,
                 name=f"{scope(fused.name)}/probe_{plan.group}",
             )
         self._view.note_originals(probe.keys.op, stand_ins)
         self._ops[id(plan)] = probe
-        for (table, stand_in), codes in zip(plan.members, probe.codes):
-            self.note(table, stand_in, codes)
+        for (table, stand_in), codes, found in zip(plan.members, probe.codes, picked):
+            self.note(table, stand_in, found.pick(self._view, codes) if found else codes)

@@ -12,6 +12,7 @@
 #define TF_BOOSTER_CC_CORE_UNIQUE_UNIQUE_BODY_H_
 
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "cc/core/gpu/atomics.h"
@@ -31,6 +32,7 @@ struct UniqueArrays {
   const T* values = nullptr;         // Of all jobs.
   const uint32_t* fields = nullptr;  // Null: all of `field`.
   uint32_t field = 0;
+  bool skip_missing = false;
   int32_t* slot_of = nullptr;  // Where in the set a place's value is; -1: it is none.
   int32_t* numbers = nullptr;  // How many first places there are up to a place: at the last one, how many are distinct.
   int32_t* set = nullptr;
@@ -38,7 +40,9 @@ struct UniqueArrays {
   int64_t early = 0;                 // How many numbers are early,
   uint64_t* early_counts = nullptr;  // and counted here: [kCopies, early].
 
-  TFB_HOST_DEVICE uint32_t FieldOf(int64_t i) const { return fields == nullptr ? field : fields[i]; }
+  TFB_HOST_DEVICE uint32_t FieldOf(int64_t i) const {
+    return skip_missing && values[i] == T(-1) ? kNoField : fields == nullptr ? field : fields[i];
+  }
 };
 inline constexpr int64_t kMostEarly = 4096;
 inline constexpr int64_t kCopies = 16;
@@ -99,10 +103,14 @@ struct WriteDistinct {
     // The tail of the outputs is as long as there are places that are not first; each place clears one of it.
     const int64_t distinct = all.numbers[all.size - 1];
     if (place >= distinct && out.fields != nullptr) out.fields[place] = kNoField;
-    if (all.slot_of[place] < 0) return;
+    using Number = std::remove_pointer_t<decltype(job.idx)>;
+    if (all.slot_of[place] < 0) {
+      if (job.skip_missing && job.idx != nullptr) job.idx[i] = Number(-1);
+      return;
+    }
     const int64_t first = all.set[all.slot_of[place]] - 1;
     const int64_t number = all.numbers[first] - 1;
-    if (job.idx != nullptr) job.idx[i] = static_cast<std::remove_pointer_t<decltype(job.idx)>>(first_idx + number);
+    if (job.idx != nullptr) job.idx[i] = static_cast<Number>(first_idx + number);
     if (out.counts != nullptr && number < all.early) {
       CountAt(all.early_counts + place / kPlacesOfCopy % kCopies * all.early, number, 1);
     } else if (out.counts != nullptr) {
@@ -153,6 +161,7 @@ class UniqueOnQueue {
       all_.values = jobs_[0].values;
       all_.fields = jobs_[0].fields;
       all_.field = jobs_[0].field;
+      all_.skip_missing = jobs_[0].skip_missing;
     } else {
       all_.values = copies_.values = scratch->Take<T>(all_.size);
       all_.fields = copies_.fields = scratch->Take<uint32_t>(all_.size);

@@ -62,8 +62,10 @@ class Unique {
 };
 #endif
 
+// with_none: some values are of no field. missing: those of -1 are none, where they are no part of arrays with fields.
 template <class T, class Index>
-void ExpectDistinct(const std::vector<int64_t>& sizes, uint64_t range, int threads, bool with_none) {
+void ExpectDistinct(const std::vector<int64_t>& sizes, uint64_t range, int threads, bool with_none,
+                    bool missing = false) {
   std::vector<Array<T>> values;
   std::vector<Array<uint32_t>> fields;
   std::vector<Array<Index>> idx;
@@ -83,9 +85,13 @@ void ExpectDistinct(const std::vector<int64_t>& sizes, uint64_t range, int threa
   for (size_t j = 0; j < sizes.size(); ++j) {
     UniqueJob<T, Index> job;
     job.values = values[j].data();
-    if (j % 2 == 0) job.fields = fields[j].data();
-    if (j % 2 != 0) fields[j].assign(sizes[j], 1);
+    if (j % 2 == 0 && !missing) job.fields = fields[j].data();
+    if (job.fields == nullptr) fields[j].assign(sizes[j], 1);
     job.field = 1;
+    job.skip_missing = missing;
+    for (int64_t i = 0; i < sizes[j] && missing; ++i) {
+      if (values[j][i] == T(-1)) fields[j][i] = kNoField;
+    }
     job.idx = idx[j].data();
     job.units = sizes[j];
     jobs.push_back(job);
@@ -101,7 +107,10 @@ void ExpectDistinct(const std::vector<int64_t>& sizes, uint64_t range, int threa
   std::vector<int64_t> expected_counts;
   for (size_t j = 0; j < sizes.size(); ++j) {
     for (int64_t i = 0; i < sizes[j]; ++i) {
-      if (fields[j][i] == kNoField) continue;
+      if (fields[j][i] == kNoField) {
+        if (missing) EXPECT_EQ(idx[j][i], Index{-1});
+        continue;
+      }
       const auto [at, is_new] =
           numbers.try_emplace({fields[j][i], values[j][i]}, static_cast<int64_t>(expected_counts.size()));
       if (is_new) {  // In the order of first sight.
@@ -144,6 +153,9 @@ TEST(DistinctInTheOrderOfFirstSight) {
         ExpectDistinct<int32_t, int64_t>({1030, 4}, range, threads, with_none);
         ExpectDistinct<int32_t, int32_t>({900, 0, 200}, range, threads, with_none);
       }
+      ExpectDistinct<int64_t, int64_t>({700}, range, threads, false, true);
+      ExpectDistinct<int64_t, int64_t>({300, 0, 500}, range, threads, false, true);
+      ExpectDistinct<int32_t, int32_t>({90, 20}, range, threads, false, true);
     }
   }
 }

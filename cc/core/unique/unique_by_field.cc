@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <unordered_map>
 
 #include "cc/core/unique/unique.h"
@@ -12,14 +13,22 @@ namespace {
 // From so many ids on a field has all threads to itself; below, Unique would use one, and fields share the threads.
 constexpr int64_t kLarge = 1 << 15;
 constexpr int64_t kUniqueNs = 7;  // An id.
+constexpr int64_t kMissing = -1;  // An id that is none, and its place.
+
+bool IsMissing(const FieldIds& array, int64_t id) { return array.skip_missing && id == kMissing; }
 
 struct Field {
   std::vector<const FieldIds*> arrays;
   int64_t size = 0;
   int64_t start = 0;                 // Of its pairs.
   std::vector<int64_t> ids, counts;  // Distinct ones.
+  bool misses = false;               // Some ids are none.
   Status status;
 };
+
+int64_t CountMissing(const FieldIds& array) {
+  return array.skip_missing ? std::count(array.ids, array.ids + array.size, kMissing) : 0;
+}
 
 std::vector<Field> Grouped(const std::vector<FieldIds>& arrays) {
   std::vector<Field> fields;
@@ -27,8 +36,11 @@ std::vector<Field> Grouped(const std::vector<FieldIds>& arrays) {
   for (const FieldIds& array : arrays) {
     const auto [found, is_new] = place.try_emplace(array.field, fields.size());
     if (is_new) fields.emplace_back();
-    fields[found->second].arrays.push_back(&array);
-    fields[found->second].size += array.size;
+    Field& field = fields[found->second];
+    const int64_t missing = CountMissing(array);
+    field.arrays.push_back(&array);
+    field.size += array.size - missing;
+    field.misses |= missing > 0;
   }
   return fields;
 }
@@ -38,9 +50,13 @@ Status UniqueOfField(Field* field, bool with_counts, ParallelFor& pf) {
   const int64_t* ids = field->arrays[0]->ids;
   int64_t* idx = field->arrays[0]->idx;
   std::vector<int64_t> all, all_idx;
-  if (field->arrays.size() > 1) {
+  const bool copies = field->arrays.size() > 1 || field->misses;
+  if (copies) {
     all.reserve(field->size);
-    for (const FieldIds* array : field->arrays) all.insert(all.end(), array->ids, array->ids + array->size);
+    for (const FieldIds* array : field->arrays) {
+      std::copy_if(array->ids, array->ids + array->size, std::back_inserter(all),
+                   [&](int64_t id) { return !IsMissing(*array, id); });
+    }
     all_idx.resize(field->size);
     ids = all.data();
     idx = all_idx.data();
@@ -56,10 +72,9 @@ Status UniqueOfField(Field* field, bool with_counts, ParallelFor& pf) {
     return Status();
   };
   TFB_RETURN_IF_ERROR((Unique<int64_t, int64_t>(ids, field->size, options, idx, allocate, pf)));
-  if (field->arrays.size() == 1) return Status();
+  if (!copies) return Status();
   for (const FieldIds* array : field->arrays) {
-    std::copy_n(idx, array->size, array->idx);
-    idx += array->size;
+    for (int64_t i = 0; i < array->size; ++i) array->idx[i] = IsMissing(*array, array->ids[i]) ? kMissing : *idx++;
   }
   return Status();
 }
@@ -85,7 +100,9 @@ Status UniqueOfOne(const FieldIds& array, int64_t first, bool with_counts,
 
 Status UniqueByField(const std::vector<FieldIds>& arrays, int64_t first, bool with_counts,
                      FunctionRef<Status(int64_t u, DistinctPairs* out)> allocate, ParallelFor& pf) {
-  if (arrays.size() == 1) return UniqueOfOne(arrays[0], first, with_counts, allocate, pf);
+  if (arrays.size() == 1 && CountMissing(arrays[0]) == 0) {
+    return UniqueOfOne(arrays[0], first, with_counts, allocate, pf);
+  }
   std::vector<Field> fields = Grouped(arrays);
   const int64_t n = static_cast<int64_t>(fields.size());
   int64_t small = 0;
@@ -125,7 +142,7 @@ Status UniqueByField(const std::vector<FieldIds>& arrays, int64_t first, bool wi
     if (base == 0) continue;
     for (const FieldIds* array : field.arrays) {
       pf.Run(array->size, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) array->idx[i] += base;
+        for (int64_t i = begin; i < end; ++i) array->idx[i] += array->idx[i] == kMissing ? 0 : base;
       });
     }
   }

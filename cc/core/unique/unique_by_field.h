@@ -17,6 +17,7 @@ struct FieldIds {
   int64_t size = 0;
   uint32_t field = 0;
   int64_t* idx = nullptr;  // [size]: where the place of each id goes.
+  bool skip_missing = false;  // Ids of -1 are none, and get idx -1.
 };
 
 // Where the distinct pairs go, [u] each.

@@ -1,5 +1,6 @@
 #include "cc/core/unique/unique_by_field.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <random>
@@ -21,13 +22,15 @@ struct Result {
   std::vector<std::vector<int64_t>> idx;
 };
 
-Result Run(const std::vector<std::pair<uint32_t, std::vector<int64_t>>>& arrays, int64_t first, int threads) {
+Result Run(const std::vector<std::pair<uint32_t, std::vector<int64_t>>>& arrays, int64_t first, int threads,
+           bool skip_missing = false) {
   Result result;
   std::vector<FieldIds> refs;
   for (const auto& [field, ids] : arrays) result.idx.emplace_back(ids.size(), -1);
   for (size_t a = 0; a < arrays.size(); ++a) {
     const std::vector<int64_t>& ids = arrays[a].second;
-    refs.push_back({ids.data(), static_cast<int64_t>(ids.size()), arrays[a].first, result.idx[a].data()});
+    refs.push_back({ids.data(), static_cast<int64_t>(ids.size()), arrays[a].first, result.idx[a].data(),
+                    skip_missing});
   }
   ThreadFor pf(threads);
   EXPECT_OK(UniqueByField(
@@ -82,6 +85,30 @@ TEST(IdsOfTwoFieldsNeverMeet) {
   const std::vector<int64_t> extremes = {0, -1, kMin, kMax, 1, kMin + 1, kMax - 1, -1, kMin};
   for (const int threads : {1, 3}) {
     Check({{0, extremes}, {7, extremes}, {1, extremes}, {0xFFFFFFFEu, extremes}}, threads);
+  }
+}
+
+// As the arrays without them, with -1 where they stood.
+TEST(MissingIdsAreNone) {
+  const std::vector<std::vector<std::pair<uint32_t, std::vector<int64_t>>>> cases = {
+      {{4, {5, -1, 5, -2, -1, 9}}},
+      {{4, {-1, -1}}},
+      {{4, {5, -1}}, {6, {-1, -1, 5}}, {4, {5, 7, -1}}, {8, {1, 2}}},
+      {{1, RandomIds(50000, 40, 1)}, {2, RandomIds(300, 9, 2)}},
+  };
+  for (const auto& arrays : cases) {
+    for (const int64_t first : {int64_t{0}, (int64_t{5} << 40) + 1}) {
+      auto kept = arrays;
+      for (auto& [field, ids] : kept) ids.erase(std::remove(ids.begin(), ids.end(), -1), ids.end());
+      const Result result = Run(arrays, first, 2, true), wanted = Run(kept, first, 2);
+      EXPECT_TRUE(result.ids == wanted.ids && result.fields == wanted.fields && result.counts == wanted.counts);
+      for (size_t a = 0; a < arrays.size(); ++a) {
+        auto next = wanted.idx[a].begin();
+        for (size_t i = 0; i < result.idx[a].size(); ++i) {
+          EXPECT_EQ(result.idx[a][i], arrays[a].second[i] == -1 ? -1 : *next++);
+        }
+      }
+    }
   }
 }
 

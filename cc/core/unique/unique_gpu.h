@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cc/core/base/host_device.h"
+#include "cc/core/hash_table/table_layout.h"
 
 namespace tf_booster {
 namespace gpu {
@@ -16,11 +17,14 @@ struct UniqueJob {
   const T* values = nullptr;
   const uint32_t* fields = nullptr;  // Of each value; kNoField: it is none, and its idx is undefined. Or null: all of
   uint32_t field = 0;                // this one. Values of two fields differ.
+  bool skip_missing = false;         // Values of -1 are none, and get idx -1.
   Index* idx = nullptr;              // [units]
   int64_t units = 0;
   int64_t first = 0;  // Set by the algorithm: the place of the first value.
 
-  TFB_HOST_DEVICE uint32_t FieldOf(int64_t i) const { return fields == nullptr ? field : fields[i]; }
+  TFB_HOST_DEVICE uint32_t FieldOf(int64_t i) const {
+    return skip_missing && values[i] == T(-1) ? kNoField : fields == nullptr ? field : fields[i];
+  }
 };
 
 // What is distinct; behind the last one, up to the size of the batch: fields are kNoField, counts 0.

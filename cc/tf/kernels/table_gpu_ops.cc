@@ -67,6 +67,7 @@ class TableProbeGpuOp final : public TableProbeOpBase {
       OP_REQUIRES_OK(ctx, ctx->allocate_output(i, ids.shape(), &codes));
       jobs[i].values = ids.flat<int64_t>().data();
       jobs[i].field = fields_[i];
+      jobs[i].skip_missing = skip_missing_[i];
       jobs[i].idx = codes->flat<int64_t>().data();
       jobs[i].units = ids.NumElements();
       total += jobs[i].units;

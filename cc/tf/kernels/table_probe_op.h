@@ -24,6 +24,12 @@ class TableProbeOpBase : public tensorflow::OpKernel {
     OP_REQUIRES(ctx, static_cast<int>(fields_.size()) == num_ids,
                 tensorflow::errors::InvalidArgument("TableProbe: fields has ", fields_.size(),
                                                     " entries, but there are ", num_ids, " ids; give each its field"));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("skip_missing", &skip_missing_));
+    if (skip_missing_.empty()) skip_missing_.assign(num_ids, false);
+    OP_REQUIRES(ctx, static_cast<int>(skip_missing_.size()) == num_ids,
+                tensorflow::errors::InvalidArgument("TableProbe: skip_missing has ", skip_missing_.size(),
+                                                    " entries, but there are ", num_ids,
+                                                    " ids; say of each whether -1 is none"));
     constexpr int64_t kGroups = int64_t{1} << (63 - kCodePlaceBits);
     OP_REQUIRES(ctx, group >= 0 && group < kGroups,
                 tensorflow::errors::InvalidArgument("TableProbe: group is ", group, ", but must be in [0, ", kGroups,
@@ -47,7 +53,8 @@ class TableProbeOpBase : public tensorflow::OpKernel {
     return tensorflow::OkStatus();
   }
 
-  std::vector<uint32_t> fields_;  // Of each input of ids.
+  std::vector<uint32_t> fields_;    // Of each input of ids.
+  std::vector<bool> skip_missing_;  // The same: whether -1 is none.
   int64_t first_code_ = 1;
 };
 

@@ -109,6 +109,7 @@ REGISTER_OP("TfBoosterTableProbe")
     .Attr("N: int >= 1")
     .Attr("fields: list(int) = []")
     .Attr("group: int >= 0 = 0")
+    .Attr("skip_missing: list(bool) = []")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       const int n = c->num_inputs() - 1;
@@ -121,6 +122,7 @@ REGISTER_OP("TfBoosterTableProbe")
 Deduplicates ids and finds their rows. Inserts nothing, counts nothing.
 
 ids: any shape, any int64. fields: the field of each of ids; empty: all 0.
+skip_missing: in which of ids −1 stands for none, as in dense features; its code is −1. Empty: in none of them.
 codes: for each id (group << 40) | (1 + its place in keys); same shape as ids.
 keys, key_fields: the distinct pairs, [u]. counts: how often each occurs, [u]. handles: where each row lives, -1 where there is none, [u].
 )doc");
