@@ -73,6 +73,16 @@ def test_joined_and_apart(dtype, weighted, ids):
     assert found == want and result.changes == ["6 lookups read in Variables by 1 op"]
 
 
+def test_ids_of_both_types():
+    """As buckets of a number, int32, beside identities, int64."""
+
+    def build():
+        return [fetched(tf.concat([embed(i, ids=(np.int32, np.int64)[i % 2]) for i in range(4)], 1))]
+
+    result, found, want = check(build, (1, 0, 0, 0, 0))
+    assert found == want and result.changes == ["4 lookups read in Variables by 1 op"]
+
+
 def test_dense_ids_one_a_row_and_several():
     def build():
         parts = []

@@ -176,6 +176,8 @@ def _read_directly(view: GraphView, pool: tf.Operation, lookups: List[_Lookup], 
     places = [tensor for prepare in {lookup.prepare for lookup in lookups} for tensor in prepare.outputs]
     gone = swallowed([pool], [*handles, *ids, *row_splits, *zero_rows, *weights, *others, *places])
     with view.inserting(pool.device, gone.control_inputs):
+        if len({tensor.dtype for tensor in ids}) > 1:  # Buckets are int32, identities and hashes int64.
+            ids = [tf.cast(tensor, tf.int64) for tensor in ids]
         made = _native.ops().tf_booster_pool_variables(
             resources=handles,
             ids=ids,

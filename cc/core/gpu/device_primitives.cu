@@ -14,7 +14,7 @@ namespace {
 
 struct OwnWord {
   OwnWords own;
-  __device__ int32_t operator()(int64_t i) const { return own[i]; }
+  TFB_HOST_DEVICE int32_t operator()(int64_t i) const { return own[i]; }
 };
 auto IteratorOf(const OwnWords& own) {
   return thrust::make_transform_iterator(thrust::counting_iterator<int64_t>(0), OwnWord{own});
