@@ -56,8 +56,7 @@ def numbers():
     return tf.data.Dataset.range(60).batch(4).repeat().map(batch)
 
 
-def of_all_numbers(features, labels, mode, built):
-    built["graph"] = v1.get_default_graph()
+def of_all_numbers(features, labels, mode):
     weight = v1.get_variable("w", [7], initializer=v1.zeros_initializer())
     x = tf.stack([tf.cast(features[name], tf.float32) for name in sorted(features)], 1) / 40
     loss = tf.reduce_mean(tf.square(tf.linalg.matvec(x, weight) - tf.cast(labels, tf.float32)))
@@ -67,14 +66,17 @@ def of_all_numbers(features, labels, mode, built):
 
 def test_batches_are_sent_ahead(tmp_path):
     """All types of numbers, without being asked; trained as without."""
-    weights = []
+    weights, graphs = [], []
+
+    def model(features, labels, mode):
+        graphs.append(v1.get_default_graph())
+        return of_all_numbers(features, labels, mode)
+
     for wanted in ("auto", False):
         tf.enable_gpu_booster(prefetch_to_device=wanted)
-        built = {}
-        model = lambda features, labels, mode: of_all_numbers(features, labels, mode, built)
         trained = tf.estimator.Estimator(model, str(tmp_path / str(wanted)))
         trained.train(numbers, steps=15)
-        passes = {p.name: p for p in report_of(built["graph"]).passes}
+        passes = {p.name: p for p in report_of(graphs[-1]).passes}
         assert ("prefetch_to_device" in passes and passes["prefetch_to_device"].modified) == (wanted == "auto")
         weights.append(trained.get_variable_value("w"))
     np.testing.assert_array_equal(*weights)

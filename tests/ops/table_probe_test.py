@@ -45,10 +45,10 @@ def test_missing_ids_get_the_code_of_none(table):
     t = table()
     ids = [int64([[5, -1], [-1, -2]]), int64([-1, 5]), int64([-1, -1])]
     p = t("probe", ids, skip_missing=[True, False, True])
-    for given, codes, skips in zip(ids, p.codes, (True, False, True)):
-        there = (given != -1) | (not skips)
+    for asked, codes, skips in zip(ids, p.codes, (True, False, True)):
+        there = (asked != -1) | (not skips)
         np.testing.assert_array_equal(codes[~there], -1)
-        np.testing.assert_array_equal(p.keys[codes[there] - 1], given[there])
+        np.testing.assert_array_equal(p.keys[codes[there] - 1], asked[there])
     assert dict(zip(p.keys, p.counts)) == {5: 2, -2: 1, -1: 1}
     nothing = t("probe", [int64([-1])], skip_missing=[True])
     assert nothing.codes[0].tolist() == [-1] and nothing.keys.size == 0

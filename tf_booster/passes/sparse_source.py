@@ -140,9 +140,7 @@ def _are_places_of(where: tf.Tensor, dense: tf.Tensor) -> bool:
     if where.op.type != "Where":
         return False
     differs = where.op.inputs[0].op
-    return (
-        differs.type == "NotEqual" and same(differs.inputs[0], dense) and stands_for_none(dense, differs.inputs[1])
-    )
+    return differs.type == "NotEqual" and same(differs.inputs[0], dense) and stands_for_none(dense, differs.inputs[1])
 
 
 def _probed(dense: tf.Tensor) -> tf.Tensor:

@@ -8,7 +8,6 @@
 #define TF_BOOSTER_CC_CORE_GPU_ROW_SUMS_H_
 
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 
 #include "cc/core/gpu/pack.h"
@@ -58,8 +57,8 @@ struct NextTerms {
   TFB_HOST_DEVICE bool all() const { return has[kCount - 1]; }
 };
 
-// Adds the terms at positions k, k + step, … below `end` that belong to a row. key: the row's; null: that of position k,
-// and the sum begins with its term, so that -0 stays.
+// Adds the terms at positions k, k + step, … below `end` that belong to a row. key: the row's; null: that of position
+// k, and the sum begins with its term, so that -0 stays.
 template <int kCount, class T, class Groups, class Load>
 TFB_HOST_DEVICE void AddTerms(const Groups& groups, int64_t k, int64_t step, int64_t end, const Load& load,
                               const typename NextTerms<T, Groups, kCount>::Key* key, T* sum) {
@@ -118,6 +117,17 @@ TFB_HOST_DEVICE void StoreBlock(const Keys& keys, const Groups& groups, int64_t 
   const auto key = keys.keys[begin];
   AddTerms<kTermsOfPiece>(groups, begin + kPiece, kPiece, begin + kBlock, load, &key, &sum);
   StorePack(place, sum);
+}
+
+// Either of them.
+template <bool kBlocks, class T, class Keys, class Groups, class Term>
+TFB_HOST_DEVICE void StorePartial(const Keys& keys, const Groups& groups, int64_t unit, const Term& term,
+                                  const PartialAt<T>& partial) {
+  if constexpr (kBlocks) {
+    StoreBlock(keys, groups, unit, partial);
+  } else {
+    StorePiece(keys, groups, unit, term, partial);
+  }
 }
 
 // The sum of all terms of the row whose head is at k.

@@ -53,17 +53,12 @@ struct RowsJob {
 template <class Step, bool kBlocks>
 struct SumPartials {
   TFB_HOST_DEVICE void operator()(const RowsJob<Step>& job, int64_t unit) const {
-    RunColumns<typename Step::Type>(job.packed, job.variable.dim, unit,
-                                    [&](auto columns, int64_t place, int64_t column) {
-                                      using V = decltype(columns);
-                                      const PartialAt<V> partials = job.template PartialsOf<V>(column);
-                                      if (kBlocks) {
-                                        StoreBlock(job.groups, job.groups, place, partials);
-                                      } else {
-                                        StorePiece(job.groups, job.groups, place, job.template TermOf<V>(column),
-                                                   partials);
-                                      }
-                                    });
+    RunColumns<typename Step::Type>(
+        job.packed, job.variable.dim, unit, [&](auto columns, int64_t place, int64_t column) {
+          using V = decltype(columns);
+          StorePartial<kBlocks>(job.groups, job.groups, place, job.template TermOf<V>(column),
+                                job.template PartialsOf<V>(column));
+        });
   }
 };
 

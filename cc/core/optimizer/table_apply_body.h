@@ -133,11 +133,7 @@ struct SumTablePartials {
   TFB_HOST_DEVICE void operator()(const TableRowsJob<V>& job, int64_t unit) const {
     using Term = typename TableRowsJob<V>::Term;
     const int64_t place = unit / job.columns, column = unit - place * job.columns;
-    if (kBlocks) {
-      StoreBlock(job.groups, job.sorted, place, job.PartialsOf(column));
-    } else {
-      StorePiece(job.groups, job.sorted, place, Term{column}, job.PartialsOf(column));
-    }
+    StorePartial<kBlocks>(job.groups, job.sorted, place, Term{column}, job.PartialsOf(column));
   }
 };
 

@@ -110,12 +110,8 @@ struct SumGradientPartials {
   TFB_HOST_DEVICE void operator()(const GradientUnits<T>& units, int64_t unit) const {
     RunColumns<T>(units.packed, units.job.segments.dim, unit, [&](auto columns, int64_t place, int64_t column) {
       using V = decltype(columns);
-      const PartialAt<V> partials = units.template PartialsOf<V>(column);
-      if (kBlocks) {
-        StoreBlock(units.groups, units.groups, place, partials);
-      } else {
-        StorePiece(units.groups, units.groups, place, PlaceTerm<V>{units, column}, partials);
-      }
+      StorePartial<kBlocks>(units.groups, units.groups, place, PlaceTerm<V>{units, column},
+                            units.template PartialsOf<V>(column));
     });
   }
 };

@@ -9,8 +9,8 @@
 //   sets      a hash set for each lookup: the first place of each id
 //   numbers   the sum over first places: the number of each id
 //
-// Values of dense lookups are in the order of rows. Where all are dense the sum over those that stay gives the ranks, in
-// place of the sort and of searches in what it sorted.
+// Values of dense lookups are in the order of rows. Where all are dense the sum over those that stay gives the ranks,
+// in place of the sort and of searches in what it sorted.
 #ifndef TF_BOOSTER_CC_CORE_POOLING_PREPARE_BODY_H_
 #define TF_BOOSTER_CC_CORE_POOLING_PREPARE_BODY_H_
 
@@ -32,8 +32,8 @@ namespace gpu {
 
 // Arrays over all lookups, in scratch memory.
 struct PrepareArrays {
-  int64_t values = 0, rows = 0, places = 0;  // How many there are; of places at most.
-  bool dense = false;                        // All lookups are.
+  int64_t values = 0, rows = 0, places = 0;   // How many there are; of places at most.
+  bool dense = false;                         // All lookups are.
   int32_t *stays = nullptr, *kept = nullptr;  // Of dense ones, [values]: 1 for those that stay; sums of them.
   uint32_t* sorted_keys = nullptr;            // Of others, [values].
   int32_t* sorted_order = nullptr;

@@ -6,8 +6,8 @@
 //
 // Frequent values are seen early, so their numbers are low. The first 4,096 are counted in 16 copies, by place: of a
 // million ids by a power law a tenth are one id, and additions to one word queue (0.12 ms on an H100, of 0.21 in all;
-// 0.03 of 0.13 now). Values and fields of several jobs are copied into arrays of their own; both in one, a load for two,
-// took 0.01 longer.
+// 0.03 of 0.13 now). Values and fields of several jobs are copied into arrays of their own; both in one, a load for
+// two, took 0.01 longer.
 #ifndef TF_BOOSTER_CC_CORE_UNIQUE_UNIQUE_BODY_H_
 #define TF_BOOSTER_CC_CORE_UNIQUE_UNIQUE_BODY_H_
 

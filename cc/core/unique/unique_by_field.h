@@ -16,7 +16,7 @@ struct FieldIds {
   const int64_t* ids = nullptr;
   int64_t size = 0;
   uint32_t field = 0;
-  int64_t* idx = nullptr;  // [size]: where the place of each id goes.
+  int64_t* idx = nullptr;     // [size]: where the place of each id goes.
   bool skip_missing = false;  // Ids of -1 are none, and get idx -1.
 };
 

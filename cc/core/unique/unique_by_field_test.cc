@@ -29,8 +29,7 @@ Result Run(const std::vector<std::pair<uint32_t, std::vector<int64_t>>>& arrays,
   for (const auto& [field, ids] : arrays) result.idx.emplace_back(ids.size(), -1);
   for (size_t a = 0; a < arrays.size(); ++a) {
     const std::vector<int64_t>& ids = arrays[a].second;
-    refs.push_back({ids.data(), static_cast<int64_t>(ids.size()), arrays[a].first, result.idx[a].data(),
-                    skip_missing});
+    refs.push_back({ids.data(), static_cast<int64_t>(ids.size()), arrays[a].first, result.idx[a].data(), skip_missing});
   }
   ThreadFor pf(threads);
   EXPECT_OK(UniqueByField(

@@ -22,8 +22,8 @@ class TableProbeOp final : public TableProbeOpBase {
       const Tensor& ids = ctx->input(1 + i);
       Tensor* codes = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(i, ids.shape(), &codes));
-      arrays.push_back({ids.flat<int64_t>().data(), ids.NumElements(), fields_[i], codes->flat<int64_t>().data(),
-                        skip_missing_[i]});
+      arrays.push_back(
+          {ids.flat<int64_t>().data(), ids.NumElements(), fields_[i], codes->flat<int64_t>().data(), skip_missing_[i]});
     }
     const bool counted = ctx->output_required(n + 2);  // By an update: predictions need no counts.
     KeyBatch keys;

@@ -35,7 +35,8 @@ T SumInPieces(std::vector<T> terms) {
   if (terms.empty()) return T(0);
   for (const size_t length : {size_t{64}, size_t{64}, terms.size()}) {
     std::vector<T> sums;
-    for (size_t i = 0; i < terms.size(); ++i) i % length == 0 ? sums.push_back(terms[i]) : void(sums.back() += terms[i]);
+    for (size_t i = 0; i < terms.size(); ++i)
+      i % length == 0 ? sums.push_back(terms[i]) : void(sums.back() += terms[i]);
     terms = sums;
   }
   return terms[0];

@@ -361,11 +361,11 @@ class GpuTableState {
   Allocator* const row_allocator_;
   Allocator* const host_allocator_;
   typename Queue::template Echo<DeviceCounters> echo_;
-  int64_t keys_since_ = 0;  // Since the echo was sent.
-  bool heard_ = false;      // And came in.
+  int64_t keys_since_ = 0;    // Since the echo was sent.
+  bool heard_ = false;        // And came in.
   DeviceBlock control_;       // The counters first, with what is counted by id,
   int64_t counts_bytes_ = 0;  // so that one copy has them all.
-  DeviceBlock table_;  // SlabRef of each slab.
+  DeviceBlock table_;         // SlabRef of each slab.
   int64_t table_capacity_ = 0;
   int64_t written_refs_ = 0;
   std::vector<DeviceBlock> blocks_;       // That slabs are in,
