@@ -2,6 +2,7 @@
 
 import pytest
 import tensorflow as tf
+from lookup_pair import running
 
 import tf_booster
 from tf_booster import _compat
@@ -10,6 +11,7 @@ from tf_booster.passes import fetches
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.hash_tables import HashTables
+from tf_booster.passes.sparse_lookups import SparseLookups
 
 v1 = tf.compat.v1
 
@@ -69,6 +71,19 @@ def test_a_lookup_of_what_another_lookup_gives_is_an_exchange_of_its_own(graph):
     second = lookup("second", 4, ids=tf.cast(first[:, 0], tf.int64))
     v1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(tf.reduce_sum(first) * second))
     assert rewrite(graph)["tables"] == 5  # Two and two forward, one backward.
+
+
+def test_dense_features_are_routed_whole(graph):
+    """As in dense_ids_test.py."""
+    features = {name: v1.placeholder(dtype, [None, 2]) for name, dtype in (("a", tf.int64), ("b", tf.int32))}
+    columns = [tf_booster.feature_column.categorical_column_with_hash_table(name) for name in features]
+    layer = v1.feature_column.input_layer(features, [tf.feature_column.embedding_column(c, 4) for c in columns])
+    train_op = v1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(layer))
+    view = GraphView(graph)
+    for each in (HashTables(), SparseLookups()):
+        each.run(view)
+    counts = running(graph, layer, train_op)
+    assert counts["TfBoosterTableRoute"] == 1 and not counts["Where"] and not counts["GatherNd"]
 
 
 REFUSED = {

@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from tf_booster.passes.matching import integer_value, same, skip_identity, uniform_value
 
+_FIRST_IDS = {"TfBoosterTableProbe": 1, "TfBoosterTableRoute": 0}  # Which input of a probe is the first of ids.
+
 
 class NotUnderstood(Exception):
     """The ops around a lookup are not the ones that a pass knows; the message says which."""
@@ -146,9 +148,10 @@ def _are_places_of(where: tf.Tensor, dense: tf.Tensor) -> bool:
 def _probed(dense: tf.Tensor) -> tf.Tensor:
     """The feature that `dense` has the codes of, −1 for none; `dense` itself if it is no such codes."""
     op, place = dense.op, dense.value_index
-    if op.type != "TfBoosterTableProbe" or place >= op.get_attr("N") or not op.get_attr("skip_missing")[place]:
+    first = _FIRST_IDS.get(op.type)
+    if first is None or place >= op.get_attr("N") or not op.get_attr("skip_missing")[place]:
         return dense
-    return skip_widening(op.inputs[1 + place])
+    return skip_widening(op.inputs[first + place])
 
 
 def skip_widening(ids: tf.Tensor) -> tf.Tensor:

@@ -20,7 +20,7 @@ from tf_booster.passes.table_exchange_plan import ExchangePlan, Partition
 from tf_booster.passes.table_fusion import FusedTable, FusionPlan, GatherPlan, ProbePlan
 from tf_booster.passes.table_gradients import TableGradient
 from tf_booster.passes.table_placement import HOST
-from tf_booster.passes.table_probes import CodesOf, field_of, scope
+from tf_booster.passes.table_probes import CodesOf, dense_ids, field_of, scope
 from tf_booster.passes.table_uses import TablePlan
 
 
@@ -87,13 +87,13 @@ class ExchangedProbes(CodesOf):
         )
 
     def _make(self, members: List[Tuple[FusedTable, ProbePlan]], rows: Any) -> None:
-        ids, ids_segments, segments = [], [], []
+        picked, ids_segments, segments = [], [], []
         for number, (fused, probe) in enumerate(members):
             fields = list(dict.fromkeys(field_of(fused, table) for table, _ in probe.members))
             first = len(segments)
             segments += [(number, field) for field in fields]
             for table, stand_in in probe.members:
-                ids.append(stand_in.inputs[0])
+                picked.append((stand_in.inputs[0], dense_ids(self._view, stand_in.inputs[0])))
                 ids_segments.append(first + fields.index(field_of(fused, table)))
         stand_ins = list(dict.fromkeys(stand_in for _, probe in members for _, stand_in in probe.members))
         waits = dict.fromkeys(c for stand_in in stand_ins for c in stand_in.control_inputs)
@@ -110,7 +110,13 @@ class ExchangedProbes(CodesOf):
         with self._view.inserting(HOST, list(waits)):
             rows = tf.constant(1.0) if rows is None else rows
             route = ops.tf_booster_table_route(
-                ids, rows, ids_segments=ids_segments, P=len(members), name="tf_booster/tables/route", **attrs
+                [dense.ids() if dense else ids for ids, dense in picked],
+                rows,
+                ids_segments=ids_segments,
+                skip_missing=[dense is not None for _, dense in picked],
+                P=len(members),
+                name="tf_booster/tables/route",
+                **attrs,
             )
         with self._view.inserting(HOST):
             message, splits = collectives.all_to_all(route.message, route.splits, "tables", "ids")
@@ -118,7 +124,7 @@ class ExchangedProbes(CodesOf):
         side = side_of(self._view, members[0][0])
         served = side.serve(resources, message, splits, self._partition.reduction, attrs)
         self._view.note_originals(route.message.op, stand_ins)
-        codes = iter(route.codes)
+        codes = (dense.pick(self._view, of) if dense else of for of, (_, dense) in zip(route.codes, picked))
         for number, (_, probe) in enumerate(members):
             fields = [field for of, field in segments if of == number]
             self._exchanged[id(probe)] = _Exchanged(

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cc/core/optimizer/sparse_apply.h"
+#include "cc/tf/kernels/skip_missing.h"
 #include "cc/tf/kernels/table_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
@@ -24,12 +25,7 @@ class TableProbeOpBase : public tensorflow::OpKernel {
     OP_REQUIRES(ctx, static_cast<int>(fields_.size()) == num_ids,
                 tensorflow::errors::InvalidArgument("TableProbe: fields has ", fields_.size(),
                                                     " entries, but there are ", num_ids, " ids; give each its field"));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("skip_missing", &skip_missing_));
-    if (skip_missing_.empty()) skip_missing_.assign(num_ids, false);
-    OP_REQUIRES(ctx, static_cast<int>(skip_missing_.size()) == num_ids,
-                tensorflow::errors::InvalidArgument("TableProbe: skip_missing has ", skip_missing_.size(),
-                                                    " entries, but there are ", num_ids,
-                                                    " ids; say of each whether -1 is none"));
+    OP_REQUIRES_OK(ctx, ReadSkipMissing(ctx, "TableProbe", num_ids, &skip_missing_));
     constexpr int64_t kGroups = int64_t{1} << (63 - kCodePlaceBits);
     OP_REQUIRES(ctx, group >= 0 && group < kGroups,
                 tensorflow::errors::InvalidArgument("TableProbe: group is ", group, ", but must be in [0, ", kGroups,

@@ -5,6 +5,7 @@
 #include "cc/core/exchange/id_exchange.h"
 #include "cc/core/unique/unique_by_field.h"
 #include "cc/tf/kernels/exchange_layouts.h"
+#include "cc/tf/kernels/skip_missing.h"
 #include "cc/tf/kernels/status.h"
 #include "cc/tf/kernels/tf_parallel_for.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -25,6 +26,7 @@ class TableRouteOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ReadExchangeLayout(ctx, &layout_, &groups_, &first_segments));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("N", &num_ids));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("ids_segments", &segments));
+    OP_REQUIRES_OK(ctx, ReadSkipMissing(ctx, "TableRoute", num_ids, &skip_missing_));
     const int64_t num_segments = layout_.num_segments();
     const auto outside = [&](int64_t segment) { return segment < 0 || segment >= num_segments; };
     OP_REQUIRES(ctx,
@@ -58,7 +60,7 @@ class TableRouteOp : public tensorflow::OpKernel {
       for (const uint32_t field : layout_.probes[p].fields) {
         for (const int i : members_[segment]) {
           const Tensor& ids = ctx->input(i);
-          arrays.push_back({ids.flat<int64_t>().data(), ids.NumElements(), field, codes[i]});
+          arrays.push_back({ids.flat<int64_t>().data(), ids.NumElements(), field, codes[i], skip_missing_[i]});
         }
         ++segment;
       }
@@ -99,6 +101,7 @@ class TableRouteOp : public tensorflow::OpKernel {
   ExchangeLayout layout_;
   std::vector<int64_t> groups_;
   std::vector<std::vector<int>> members_;  // Of each segment: its ids among the inputs.
+  std::vector<bool> skip_missing_;         // Of each input of ids.
   MessageMemory memory_;
 };
 

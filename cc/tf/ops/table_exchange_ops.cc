@@ -44,6 +44,7 @@ REGISTER_OP("TfBoosterTableRoute")
     .Output("starts: int64")
     .Attr("N: int >= 1")
     .Attr("ids_segments: list(int) >= 1")
+    .Attr("skip_missing: list(bool) = []")
     .TFB_EXCHANGE_ATTRS.SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       int n, p;
@@ -63,7 +64,7 @@ REGISTER_OP("TfBoosterTableRoute")
 Deduplicates the ids of all features and sorts them by the rank that owns them.
 
 ids: any shape, any int64; ids_segments: the segment of each. rows: of this rank's batch, for gradients' weights; 0: nothing of it counts.
-codes: for each id (group << 40) | (1 + its place among the probe's keys); same shape as ids.
+skip_missing: as of TableProbe. codes: for each id (group << 40) | (1 + its place among the probe's keys); same shape as ids.
 slots: for each key of a probe the rank that owns it and its row's place, [u]. sent: keys for each rank, [ranks, segments of the probe].
 starts: where the rows of each probe from each rank will begin, [P, ranks].
 )doc");
