@@ -26,23 +26,16 @@
 namespace tf_booster {
 namespace gpu {
 
+// The values of all jobs, and what is found out about them.
 template <class T>
-struct UniqueArrays {
+struct UniqueArrays : UniqueValues<T> {
   int64_t size = 0;
-  const T* values = nullptr;         // Of all jobs.
-  const uint32_t* fields = nullptr;  // Null: all of `field`.
-  uint32_t field = 0;
-  bool skip_missing = false;
   int32_t* slot_of = nullptr;  // Where in the set a place's value is; -1: it is none.
   int32_t* numbers = nullptr;  // How many first places there are up to a place: at the last one, how many are distinct.
   int32_t* set = nullptr;
   int64_t set_mask = 0;
   int64_t early = 0;                 // How many numbers are early,
   uint64_t* early_counts = nullptr;  // and counted here: [kCopies, early].
-
-  TFB_HOST_DEVICE uint32_t FieldOf(int64_t i) const {
-    return skip_missing && values[i] == T(-1) ? kNoField : fields == nullptr ? field : fields[i];
-  }
 };
 inline constexpr int64_t kMostEarly = 4096;
 inline constexpr int64_t kCopies = 16;
@@ -158,10 +151,7 @@ class UniqueOnQueue {
     while (words < 2 * all_.size) words *= 2;
     all_.set_mask = words - 1;
     if (jobs_.size() == 1) {
-      all_.values = jobs_[0].values;
-      all_.fields = jobs_[0].fields;
-      all_.field = jobs_[0].field;
-      all_.skip_missing = jobs_[0].skip_missing;
+      static_cast<UniqueValues<T>&>(all_) = jobs_[0];
     } else {
       all_.values = copies_.values = scratch->Take<T>(all_.size);
       all_.fields = copies_.fields = scratch->Take<uint32_t>(all_.size);

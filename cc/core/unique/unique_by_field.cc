@@ -15,8 +15,6 @@ constexpr int64_t kLarge = 1 << 15;
 constexpr int64_t kUniqueNs = 7;  // An id.
 constexpr int64_t kMissing = -1;  // An id that is none, and its place.
 
-bool IsMissing(const FieldIds& array, int64_t id) { return array.skip_missing && id == kMissing; }
-
 struct Field {
   std::vector<const FieldIds*> arrays;
   int64_t size = 0;
@@ -54,8 +52,12 @@ Status UniqueOfField(Field* field, bool with_counts, ParallelFor& pf) {
   if (copies) {
     all.reserve(field->size);
     for (const FieldIds* array : field->arrays) {
-      std::copy_if(array->ids, array->ids + array->size, std::back_inserter(all),
-                   [&](int64_t id) { return !IsMissing(*array, id); });
+      const int64_t *const begin = array->ids, *const end = begin + array->size;
+      if (array->skip_missing) {
+        std::copy_if(begin, end, std::back_inserter(all), [](int64_t id) { return id != kMissing; });
+      } else {
+        all.insert(all.end(), begin, end);
+      }
     }
     all_idx.resize(field->size);
     ids = all.data();
@@ -74,7 +76,12 @@ Status UniqueOfField(Field* field, bool with_counts, ParallelFor& pf) {
   TFB_RETURN_IF_ERROR((Unique<int64_t, int64_t>(ids, field->size, options, idx, allocate, pf)));
   if (!copies) return Status();
   for (const FieldIds* array : field->arrays) {
-    for (int64_t i = 0; i < array->size; ++i) array->idx[i] = IsMissing(*array, array->ids[i]) ? kMissing : *idx++;
+    if (array->skip_missing) {
+      for (int64_t i = 0; i < array->size; ++i) array->idx[i] = array->ids[i] == kMissing ? kMissing : *idx++;
+    } else {
+      std::copy_n(idx, array->size, array->idx);
+      idx += array->size;
+    }
   }
   return Status();
 }

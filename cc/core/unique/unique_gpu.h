@@ -11,20 +11,25 @@
 namespace tf_booster {
 namespace gpu {
 
-// One array of values. Several make one batch, whose places go on from one to the next.
-template <class T, class Index>
-struct UniqueJob {
+// Values and their fields. Values of two fields differ.
+template <class T>
+struct UniqueValues {
   const T* values = nullptr;
-  const uint32_t* fields = nullptr;  // Of each value; kNoField: it is none, and its idx is undefined. Or null: all of
-  uint32_t field = 0;                // this one. Values of two fields differ.
+  const uint32_t* fields = nullptr;  // Of each value; kNoField: it is none, and its idx is undefined.
+  uint32_t field = 0;                // Of all, where `fields` is null.
   bool skip_missing = false;         // Values of -1 are none, and get idx -1.
-  Index* idx = nullptr;              // [units]
-  int64_t units = 0;
-  int64_t first = 0;  // Set by the algorithm: the place of the first value.
 
   TFB_HOST_DEVICE uint32_t FieldOf(int64_t i) const {
     return skip_missing && values[i] == T(-1) ? kNoField : fields == nullptr ? field : fields[i];
   }
+};
+
+// One array of values. Several make one batch, whose places go on from one to the next.
+template <class T, class Index>
+struct UniqueJob : UniqueValues<T> {
+  Index* idx = nullptr;  // [units]
+  int64_t units = 0;
+  int64_t first = 0;  // Set by the algorithm: the place of the first value.
 };
 
 // What is distinct; behind the last one, up to the size of the batch: fields are kNoField, counts 0.
