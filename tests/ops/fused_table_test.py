@@ -1,5 +1,7 @@
 """Tables of several fields: the ops that take all features at once, and the handles of single tables."""
 
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -202,3 +204,38 @@ def test_a_table_that_is_made_anew_has_parts_made_anew(fused):
     assert f.sizes() == [0, 0, 0]
     f.part(1, "find_or_insert", int64([1]), dim=2)
     assert f.sizes() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "attrs, message",
+    [
+        ({"sizes": [2]}, "TableSave: of 1 tables there are 1 sizes with the sum 2 and 1 entries of with_slots, and 1 checkpoint_names and 1 fields"),
+        ({"sizes": [-1], "fields": [], "checkpoint_names": []}, "TableSave: of 1 tables"),
+        ({"with_slots": []}, "and 0 entries of with_slots"),
+        ({"fields": [3]}, "ExportPieces of field 3, but the table has 3 fields"),
+        ({"sizes": [2], "fields": [1, 1], "checkpoint_names": ["x", "y"]}, "ExportPieces names field 1 twice"),
+    ],
+)  # fmt: skip
+def test_a_save_refuses_what_does_not_fit(fused, tmp_path, attrs, message):
+    f = fused()
+    attrs = {"sizes": [1], "fields": [0], "checkpoint_names": ["x"], "with_slots": [True], **attrs}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        f.whole.run(lambda: f.ops.tf_booster_table_save([f.whole.handle], str(tmp_path / "x"), **attrs))
+    assert not os.path.exists(tmp_path / "x.index")
+
+
+def test_a_save_of_some_tables_is_restored(fused, tmp_path):
+    f = fused(optimizer="sgd")
+    f.step([[1, 2, 3], [4, 5], [7, 7, 8]], [0, 1, 2], [np.ones([3, 2]), np.ones([2, 2]), np.ones([3, 2])])
+    wanted = [f.export(i) for i in range(3)]
+    prefix = str(tmp_path / "saved")
+    attrs = {"sizes": [2], "fields": [2, 0], "checkpoint_names": ["third", "first"], "with_slots": [True]}
+    f.whole.run(lambda: f.ops.tf_booster_table_save([f.whole.handle], prefix, **attrs))
+    assert {name.split("/")[0] for name, _ in tf.train.list_variables(prefix)} == {"third", "first"}
+    f.step([[9], [4], [8, 8]], [0, 1, 2], [np.ones([1, 2]), np.ones([1, 2]), np.ones([2, 2])])
+    f.part(0, "restore", prefix, checkpoint_names=["first"])
+    f.part(2, "restore", prefix, checkpoint_names=["third"])
+    for i in (0, 2):
+        for found, before in zip(tf.nest.flatten(f.export(i)), tf.nest.flatten(wanted[i])):
+            np.testing.assert_array_equal(found, before)
+    assert f.export(1).step == 2

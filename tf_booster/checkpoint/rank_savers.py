@@ -1,6 +1,7 @@
-"""Saver.save on several ranks: every rank writes the rows that it owns, rank 0 the Variables too, and one checkpoint comes of it.
+"""Saver.save of graphs with tables, and on several ranks: every rank writes the rows that it owns, rank 0 the Variables too, and one
+checkpoint comes of it.
 
-What a Saver saves is in its ops, so a rank above 0 gets one more SaveV2 beside them, of the tables alone. Ranks meet in the store, not in
+What a Saver saves is in its ops, so it gets others beside them, of the tables alone (table_saves.py). Ranks meet in the store, not in
 collectives: a rank that cannot write tells the others why, instead of leaving them in a collective.
 """
 
@@ -14,11 +15,11 @@ from typing import Any, Dict, List, Optional
 import tensorflow as tf
 
 from tf_booster import _compat, log
-from tf_booster.checkpoint import publishing
+from tf_booster.checkpoint import publishing, table_saves
 from tf_booster.parallel import shared_graphs
 from tf_booster.parallel.store import StoreError, store
 
-_TABLE_SAVE = "_tf_booster_table_save"
+_TABLE_SAVES = "_tf_booster_table_saves"
 _FAILURE_SECONDS = 30
 _ALONE_SECONDS = 60
 _counter: List[int] = [0]  # Saves so far, the same on all ranks.
@@ -26,27 +27,13 @@ _built: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> Weak
 
 
 def prepare(saver: Any, graph: tf.Graph) -> None:
-    """Adds to a built Saver of a shared graph the op that saves tables alone; does nothing where it is there, or there are none."""
-    place = shared_graphs.place(graph)
-    if place.size == 1 or not saver.saver_def or hasattr(saver, _TABLE_SAVE):
-        return
-    entries: Dict[str, tf.Tensor] = {}
-    for op in _save_ops(saver, graph):
-        for name, tensor in zip(tf.get_static_value(op.inputs[1]), list(op.inputs)[3:]):
-            if tensor.op.type == "TfBoosterTableExport":
-                entries[tf.compat.as_str(name)] = tensor
-    save: Optional[tf.Operation] = None
-    if entries:
-        prefix = graph.get_tensor_by_name(saver.saver_def.filename_tensor_name)
-        with graph.as_default(), tf.control_dependencies(None), tf.device("/CPU:0"):
-            save = tf.raw_ops.SaveV2(
-                prefix=prefix,
-                tensor_names=list(entries),
-                shape_and_slices=[""] * len(entries),
-                tensors=list(entries.values()),
-                name=f"{prefix.op.name}_save_tables",
-            )
-    setattr(saver, _TABLE_SAVE, save)
+    """Adds to a built Saver the ops that save its tables; does nothing where it has none, yet, or no op can be added any more."""
+    if saver.saver_def and _tables_of(saver) is None and not _compat.is_finalized(graph):
+        setattr(saver, _TABLE_SAVES, table_saves.make(saver, graph))
+
+
+def _tables_of(saver: Any) -> Optional[table_saves.TableSaves]:
+    return getattr(saver, _TABLE_SAVES, None)
 
 
 def prepare_all(graph: tf.Graph) -> None:
@@ -57,7 +44,7 @@ def prepare_all(graph: tf.Graph) -> None:
 
 
 def wrap_build(original: Any) -> Any:
-    """Wraps Saver._build: a Saver that is built when its graph is shared already is prepared at once, others by prepare_all()."""
+    """Wraps Saver._build: a Saver that is built when its graph is rewritten already is prepared at once, others by prepare_all()."""
 
     @functools.wraps(original)
     def _build(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -71,21 +58,22 @@ def wrap_build(original: Any) -> Any:
 
 
 def wrap_save(original: Any) -> Any:
-    """Wraps Saver.save: of a shared graph, all ranks must call it for the same path. In one process, a checkpoint that is there already
-    is replaced at once."""
+    """Wraps Saver.save: tables are written piece by piece, and a checkpoint that is there already is replaced at once. Of a shared graph,
+    all ranks must call it for the same path."""
 
     @functools.wraps(original)
     def save(self: Any, sess: Any, save_path: str, *args: Any, **kwargs: Any) -> Any:
         graph = getattr(sess, "graph", None)
         if graph is None or not self.saver_def or tf.executing_eagerly():
             return original(self, sess, save_path, *args, **kwargs)
+        if self.saver_def.version == tf.compat.v1.train.SaverDef.V2:
+            prepare(self, graph)
         if shared_graphs.place(graph).size == 1:
             if self.saver_def.version == tf.compat.v1.train.SaverDef.V2:
                 sess = _compat.session_with_run(
                     sess, self.saver_def.save_tensor_name, functools.partial(_write_alone, self)
                 )
             return original(self, sess, save_path, *args, **kwargs)
-        prepare(self, graph)
         job = _Save(self, graph)
         if job.place.rank > 0:
             # By keywords: global_step, latest_filename and meta_graph_suffix may come by position.
@@ -106,20 +94,29 @@ def wrap_save(original: Any) -> Any:
 
 def _write_alone(saver: Any, session: Any, prefix: str) -> bytes:
     """In place of the save of `prefix` by a process of its own: TensorFlow renames data files and rewrites an index in place."""
-    op, file = saver.saver_def.save_tensor_name, saver.saver_def.filename_tensor_name
-    if not tf.io.gfile.exists(f"{prefix}.index"):
-        return session.run(op, {file: prefix})
+    tables = _tables_of(saver)
+    if tables is None and not tf.io.gfile.exists(f"{prefix}.index"):
+        return session.run(saver.saver_def.save_tensor_name, {saver.saver_def.filename_tensor_name: prefix})
     folder = publishing.make_folder(prefix, secrets.token_hex(4))
-    shard = publishing.shard_prefix(folder, 0)
     try:
-        session.run(op, {file: shard})
+        shards = _write_shards(saver, session, publishing.shard_prefix(folder, 0), tables)
         publishing.at("shard written")
-        publishing.publish(folder, [shard], prefix)
+        publishing.publish(folder, shards, prefix)
     except tf.errors.OpError:
         if tf.io.gfile.exists(folder):  # A full disk gets its room back.
             tf.io.gfile.rmtree(folder)
         raise
     return tf.compat.as_bytes(prefix)
+
+
+def _write_shards(saver: Any, session: Any, prefix: str, tables: Optional[table_saves.TableSaves]) -> List[str]:
+    """Writes all that the Saver saves, and says where; `prefix` is that of the rest beside the tables."""
+    file = {saver.saver_def.filename_tensor_name: prefix}
+    if tables is None:
+        session.run(saver.saver_def.save_tensor_name, file)
+        return [prefix]
+    session.run([saver.saver_def.save_tensor_name, *tables.ops], {**file, **tables.feeds})
+    return [*tables.shards(prefix), prefix]  # Of a scalar the first one counts, and the last was fed.
 
 
 class _Save:
@@ -129,7 +126,7 @@ class _Save:
         _counter[0] += 1
         self._saver, self._key = saver, f"save-{_counter[0]}"
         self._folder = ""
-        self._tables: Optional[tf.Operation] = getattr(saver, _TABLE_SAVE)  # None: only rank 0 has something to save.
+        self._tables = _tables_of(saver)  # None: only rank 0 has something to save.
         self.place = shared_graphs.place(graph)
 
     def write(self, session: Any, prefix: str) -> bytes:
@@ -143,14 +140,17 @@ class _Save:
             self._join(prefix)
         publishing.at("begun")
         shard = publishing.shard_prefix(self._folder, self.place.rank)
-        op = self._saver.saver_def.save_tensor_name if self.place.rank == 0 else self._tables
-        session.run(op, {self._saver.saver_def.filename_tensor_name: shard})
-        publishing.at("shard written")
         if self.place.rank > 0:
+            assert self._tables is not None
+            session.run(self._tables.ops, {self._saver.saver_def.filename_tensor_name: shard})
+            publishing.at("shard written")
             store().put(f"{self._key}-{self.place.rank}", {"shard": shard})
             return tf.compat.as_bytes(prefix)
-        others = [self._shard_of(rank) for rank in range(1, self.place.size)] if self._tables is not None else []
-        publishing.publish(self._folder, [shard, *others], prefix)
+        shards = _write_shards(self._saver, session, shard, self._tables)
+        publishing.at("shard written")
+        for rank in range(1, self.place.size) if self._tables is not None else ():
+            shards += self._shards_of(rank)
+        publishing.publish(self._folder, shards, prefix)
         return tf.compat.as_bytes(prefix)
 
     def finished(self) -> None:
@@ -204,17 +204,18 @@ class _Save:
                 self.place.rank,
             )
 
-    def _shard_of(self, rank: int) -> str:
-        """The shard that another rank has written, as this one sees it."""
+    def _shards_of(self, rank: int) -> List[str]:
+        """The shards that another rank has written, as this one sees them."""
         found = store().wait(f"{self._key}-{rank}", f"rank {rank} to save its shard")
         self._raise_failure(found, rank)
-        shard = publishing.shard_prefix(self._folder, rank)
-        if not tf.io.gfile.exists(f"{shard}.index"):
+        assert self._tables is not None
+        shards = self._tables.shards(publishing.shard_prefix(self._folder, rank))
+        if not all(tf.io.gfile.exists(f"{shard}.index") for shard in shards):
             raise RankSaveError(
                 f"rank 0 does not see the shard that rank {rank} wrote to '{found['shard']}'; give all ranks one shared model_dir",
                 0,
             )
-        return shard
+        return shards
 
     @staticmethod
     def _raise_failure(found: Dict[str, Any], rank: int) -> None:
@@ -242,19 +243,3 @@ def _brief(error: BaseException) -> str:
     if lines and lines[0].endswith("root error(s) found."):
         del lines[0]
     return f"{type(error).__name__}: {''.join(lines[:1])}"
-
-
-def _save_ops(saver: Any, graph: tf.Graph) -> List[tf.Operation]:
-    """The SaveV2 ops that the Saver runs."""
-    todo = [graph.get_tensor_by_name(saver.saver_def.save_tensor_name).op]
-    seen, found = set(todo), []
-    while todo:
-        op = todo.pop()
-        if op.type == "SaveV2":
-            found.append(op)
-            continue
-        for before in [*op.control_inputs, *(tensor.op for tensor in op.inputs)]:
-            if before not in seen:
-                seen.add(before)
-                todo.append(before)
-    return found

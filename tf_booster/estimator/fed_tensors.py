@@ -16,8 +16,8 @@ from tf_booster.passes import graph_view
 from tf_booster.passes.fetches import UPDATE
 from tf_booster.pipeline.split import split_of
 
-# Fused ops read what is meant to be fed, or wait for it.
-_MEANT_TO_BE_FED = ("Placeholder", "PlaceholderWithDefault")
+# Fused ops read what is meant to be fed, or wait for it; a save is fed the last in place of tables.
+_MEANT_TO_BE_FED = ("Placeholder", "PlaceholderWithDefault", "TfBoosterTableExport")
 _Inputs = Dict[str, List[str]]  # By the name of an op, as a NodeDef writes them.
 
 

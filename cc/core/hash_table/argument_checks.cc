@@ -46,6 +46,36 @@ Status CheckEviction(const EvictionOptions& eviction, const std::string& where) 
   return Status();
 }
 
+Status CheckContents(const TableOptions& options, const ContentsIn& in) {
+  const auto invalid = [&](const std::string& what) {
+    return Status(StatusCode::kInvalidArgument,
+                  "Table '" + options.name + "', field '" + options.fields[in.field].name + "': Import: " + what);
+  };
+  const size_t slots = options.slot_initial_values.size();
+  if (in.rows < 0 || in.pending < 0) return invalid("a negative number of rows or pending keys");
+  if (in.rows > 0 && (in.keys == nullptr || in.values == nullptr)) return invalid("rows without keys or values");
+  if (in.pending > 0 && (in.pending_keys == nullptr || in.pending_counts == nullptr)) {
+    return invalid("pending keys without keys or counts");
+  }
+  if (!in.slots.empty() && in.slots.size() != slots) {
+    return invalid(std::to_string(in.slots.size()) + " slots, but the table has " + std::to_string(slots));
+  }
+  if (in.step < 0) return invalid("step " + std::to_string(in.step) + " is below 0");
+  for (int64_t i = 0; i < in.rows; ++i) {
+    if ((in.frequencies != nullptr && in.frequencies[i] < 0) || (in.last_steps != nullptr && in.last_steps[i] < 0)) {
+      return invalid("key " + std::to_string(in.keys[i]) + " has a frequency or last-use step below 0");
+    }
+  }
+  for (int64_t i = 0; i < in.pending; ++i) {
+    if (in.pending_counts[i] < 1 || in.pending_counts[i] > kMaxMinFrequency) {
+      return invalid("pending key " + std::to_string(in.pending_keys[i]) + " was seen " +
+                     std::to_string(in.pending_counts[i]) + " times, not in [1, " + std::to_string(kMaxMinFrequency) +
+                     "]");
+    }
+  }
+  return Status();
+}
+
 }  // namespace
 
 Status CheckOptions(const TableOptions& options) {
@@ -144,40 +174,12 @@ Status CheckCounts(const TableOptions& options, const UpdateBatch& batch, int64_
   return Status();
 }
 
-Status CheckContents(const TableOptions& options, const ContentsIn& in) {
-  const auto invalid = [&](const std::string& what) {
-    return Status(StatusCode::kInvalidArgument,
-                  "Table '" + options.name + "', field '" + options.fields[in.field].name + "': Import: " + what);
-  };
-  const size_t slots = options.slot_initial_values.size();
-  if (in.rows < 0 || in.pending < 0) return invalid("a negative number of rows or pending keys");
-  if (in.rows > 0 && (in.keys == nullptr || in.values == nullptr)) return invalid("rows without keys or values");
-  if (in.pending > 0 && (in.pending_keys == nullptr || in.pending_counts == nullptr)) {
-    return invalid("pending keys without keys or counts");
-  }
-  if (!in.slots.empty() && in.slots.size() != slots) {
-    return invalid(std::to_string(in.slots.size()) + " slots, but the table has " + std::to_string(slots));
-  }
-  if (in.step < 0) return invalid("step " + std::to_string(in.step) + " is below 0");
-  for (int64_t i = 0; i < in.rows; ++i) {
-    if ((in.frequencies != nullptr && in.frequencies[i] < 0) || (in.last_steps != nullptr && in.last_steps[i] < 0)) {
-      return invalid("key " + std::to_string(in.keys[i]) + " has a frequency or last-use step below 0");
-    }
-  }
-  for (int64_t i = 0; i < in.pending; ++i) {
-    if (in.pending_counts[i] < 1 || in.pending_counts[i] > kMaxMinFrequency) {
-      return invalid("pending key " + std::to_string(in.pending_keys[i]) + " was seen " +
-                     std::to_string(in.pending_counts[i]) + " times, not in [1, " + std::to_string(kMaxMinFrequency) +
-                     "]");
-    }
-  }
-  return Status();
-}
-
-Status CheckCursor(const TableOptions& options, int64_t cursor, int64_t limit) {
-  if (cursor >= 0 && limit >= 1) return Status();
-  return Invalid(options.name, "ExportBatch from place " + std::to_string(cursor) + ", at most " +
-                                   std::to_string(limit) + " rows; places start at 0 and a batch has at least one row");
+Status NextPiece(const TableOptions& options, const ContentsSource& source, ContentsIn* piece) {
+  *piece = ContentsIn();
+  TFB_RETURN_IF_ERROR(source.next(piece));
+  piece->field = source.field;
+  piece->step = source.step;
+  return CheckContents(options, *piece);
 }
 
 Status LimitReached(const TableOptions& options, const FieldOptions& field, int64_t rows, int64_t new_rows) {

@@ -26,11 +26,9 @@ Status CheckDistinct(const TableOptions& options, const std::vector<uint32_t>& f
 Status CheckStepping(const TableOptions& options, const UpdateBatch& batch);
 // `sightings`, if not null, gets the sum of the counts, each up to CountPool::kPooled.
 Status CheckCounts(const TableOptions& options, const UpdateBatch& batch, int64_t* sightings = nullptr);
-// Of a field of the table: sizes, and numbers that must not be negative.
-Status CheckContents(const TableOptions& options, const ContentsIn& in);
-
-// Of ExportBatch.
-Status CheckCursor(const TableOptions& options, int64_t cursor, int64_t limit);
+// The next piece of a field of the table, which gets `source`'s field and step: sizes, and numbers that must not be
+// negative.
+Status NextPiece(const TableOptions& options, const ContentsSource& source, ContentsIn* piece);
 
 // The errors that take a look at the keys.
 Status LimitReached(const TableOptions& options, const FieldOptions& field, int64_t rows, int64_t new_rows);

@@ -95,6 +95,7 @@ Status CpuTable::Clear(uint32_t field) {
     const FieldState& before = state_->fields[state_->active[field]];
     state_->fields[state_->OtherId(state_->active[field])].Start(before.seed, before.step, before.evicted);
     Exchange({field});
+    RemoveInactive({field});
     return Status();
   }
   RoomGuard guard(room_, RoomLock::kWriting);

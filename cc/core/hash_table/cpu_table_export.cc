@@ -1,6 +1,7 @@
-// Fields out: Export, ExportBatch.
+// Fields out: Export, ExportPieces.
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "cc/core/hash_table/admission.h"
@@ -9,8 +10,8 @@
 namespace tf_booster {
 namespace {
 
-constexpr int64_t kMinRowsPerPart = 8192;
-constexpr int64_t kMaxParts = 256;  // Each counts the rows of every field.
+// What ExportPieces gives at a time: writing more at once is no faster.
+constexpr int64_t kPieceBytes = int64_t{8} << 20;
 
 // Whose row it is.
 struct RowOwner {
@@ -18,23 +19,44 @@ struct RowOwner {
   uint32_t id;  // kNoField: nobody's.
 };
 
-// The owners of rows [begin, end) by the index, for rows do not know them. A cache miss a row, as reading a meta that
-// holds the key is; and 16 bytes a row while an export lasts, for 16 bytes a row for ever.
-std::unique_ptr<RowOwner[]> OwnersOf(const TableState& state, int64_t begin, int64_t end, ParallelFor& pf) {
-  std::unique_ptr<RowOwner[]> owners = NewUninitialized<RowOwner>(end - begin);
-  pf.Run(end - begin, 1, [&](int64_t first, int64_t last) {
-    std::fill(owners.get() + first, owners.get() + last, RowOwner{0, kNoField});
-  });
-  pf.Run(kStripes, 1 + state.num_rows() / kStripes * 5, [&](int64_t first, int64_t last) {
-    for (int64_t s = first; s < last; ++s) {
-      state.index.ForEachOfStripe(static_cast<int>(s), [&](const IndexEntry& entry) {
-        const int64_t place = int64_t{entry.state} - begin;
-        if (IsRow(entry.state) && place >= 0 && place < end - begin) owners[place] = {entry.key, entry.field};
-      });
+// The rows of some fields and their keys, by the index, for rows do not know them. A cache miss a row, as reading a
+// meta that holds the key is; and kBytesPerRow a row while an export lasts, for 16 bytes a row for ever.
+class FieldRows {
+ public:
+  static constexpr int64_t kBytesPerRow = sizeof(RowOwner) + sizeof(uint32_t);
+
+  // places[id]: which of the `fields` fields it is, or -1.
+  FieldRows(const TableState& state, const std::vector<int64_t>& places, size_t fields, ParallelFor& pf)
+      : rows_(fields) {
+    const int64_t size = int64_t{state.rows.end()} - kFirstRow;
+    owners_ = NewUninitialized<RowOwner>(size);
+    pf.Run(size, 1, [&](int64_t begin, int64_t end) {
+      std::fill(owners_.get() + begin, owners_.get() + end, RowOwner{0, kNoField});
+    });
+    pf.Run(kStripes, 1 + state.num_rows() / kStripes * 5, [&](int64_t begin, int64_t end) {
+      for (int64_t s = begin; s < end; ++s) {
+        state.index.ForEachOfStripe(static_cast<int>(s), [&](const IndexEntry& entry) {
+          if (IsRow(entry.state)) owners_[int64_t{entry.state} - kFirstRow] = {entry.key, entry.field};
+        });
+      }
+    });
+    for (size_t id = 0; id < places.size(); ++id) {
+      if (places[id] >= 0) rows_[places[id]].reserve(state.fields[id].rows);
     }
-  });
-  return owners;
-}
+    for (int64_t r = 0; r < size; ++r) {
+      const uint32_t id = owners_[r].id;
+      if (id != kNoField && places[id] >= 0) rows_[places[id]].push_back(static_cast<uint32_t>(kFirstRow + r));
+    }
+  }
+
+  // In the order of their numbers, which is that of their insertion while none is freed.
+  const std::vector<uint32_t>& of(size_t place) const { return rows_[place]; }
+  int64_t KeyOf(uint32_t row) const { return owners_[int64_t{row} - kFirstRow].key; }
+
+ private:
+  std::unique_ptr<RowOwner[]> owners_;
+  std::vector<std::vector<uint32_t>> rows_;
+};
 
 // Writes row number `row` of the store as row `i` of the arrays that are wanted.
 void ExportRow(const RowStore& store, int64_t key, uint32_t row, int64_t i, const ContentsOut& out) {
@@ -68,107 +90,158 @@ class RowsToCome {
   int64_t next_ = 0;
 };
 
-// Rows in the order of their numbers, which is that of their insertion while none is freed. places[id]: which of `out`
-// takes the rows of that id, or -1.
-void ExportRows(const TableState& state, const std::vector<int64_t>& places, const std::vector<ContentsOut>& out,
-                ParallelFor& pf) {
-  const RowStore& store = state.rows;
-  const int64_t rows = int64_t{store.end()} - kFirstRow, n = static_cast<int64_t>(out.size());
-  const int64_t per_part = std::max(kMinRowsPerPart, (rows + kMaxParts - 1) / kMaxParts);
-  const int64_t parts = (rows + per_part - 1) / per_part;
-  const auto owners = OwnersOf(state, kFirstRow, store.end(), pf);
-  const auto for_wanted = [&](int64_t part, auto visit) {
-    const int64_t last = std::min(rows, (part + 1) * per_part);
-    for (int64_t r = part * per_part; r < last; ++r) {
-      if (owners[r].id != kNoField && places[owners[r].id] >= 0) visit(r, places[owners[r].id]);
-    }
+// Makes pieces of an array of one entry for each of `rows`: fill(i, to) writes entry i.
+template <class T, class Fill>
+Status WriteArray(const RowStore& store, const std::vector<uint32_t>& rows, int64_t width, ContentsPiece piece,
+                  FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf, Fill fill) {
+  const int64_t size = static_cast<int64_t>(rows.size()), row_bytes = width * static_cast<int64_t>(sizeof(T));
+  const int64_t most = std::clamp<int64_t>(kPieceBytes / row_bytes, 1, std::max<int64_t>(1, size));
+  const auto buffer = NewUninitialized<T>(most * width);
+  piece.data = buffer.get();
+  for (int64_t first = 0; first < size; first += most) {
+    const int64_t n = std::min(most, size - first);
+    pf.Run(n, 20 + width, [&](int64_t begin, int64_t end) {
+      RowsToCome to_come(store);
+      for (int64_t i = begin; i < end; ++i) {
+        to_come.Ask(rows[first + i]);
+        fill(rows[first + i], buffer.get() + i * width);
+      }
+    });
+    piece.bytes = n * row_bytes;
+    TFB_RETURN_IF_ERROR(write(piece));
+  }
+  return Status();
+}
+
+// Calls visit(entry) on the pending keys of an id, as long as it returns ok.
+template <class Visit>
+Status ForEachPending(const StripedIndex& index, uint32_t id, Visit visit) {
+  Status status;
+  index.ForEach([&](const IndexEntry& entry) {
+    if (status.ok() && IsPending(entry.state) && entry.field == id) status = visit(entry);
+  });
+  return status;
+}
+
+// The same of pending keys, one int64 each.
+template <class Value>
+Status WritePending(const StripedIndex& index, uint32_t id, ContentsPiece piece,
+                    FunctionRef<Status(const ContentsPiece&)> write, Value value) {
+  std::vector<int64_t> buffer;
+  const auto flush = [&] {
+    piece.data = buffer.data();
+    piece.bytes = static_cast<int64_t>(buffer.size() * sizeof(int64_t));
+    const Status status = buffer.empty() ? Status() : write(piece);
+    buffer.clear();
+    return status;
   };
-  std::vector<int64_t> first((parts + 1) * n, 0);  // Where each part's rows go, in each of `out`.
-  pf.Run(parts, per_part, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) for_wanted(p, [&](int64_t, int64_t o) { ++first[(p + 1) * n + o]; });
-  });
-  for (int64_t i = n; i < (parts + 1) * n; ++i) first[i] += first[i - n];
-  pf.Run(parts, per_part * (20 + store.layout().values() / 4), [&](int64_t begin, int64_t end) {
-    RowsToCome to_come(store);
-    for (int64_t p = begin; p < end; ++p) {
-      for_wanted(p, [&](int64_t r, int64_t o) {
-        to_come.Ask(kFirstRow + r);
-        ExportRow(store, owners[r].key, static_cast<uint32_t>(kFirstRow + r), first[p * n + o]++, out[o]);
-      });
-    }
-  });
+  TFB_RETURN_IF_ERROR(ForEachPending(index, id, [&](const IndexEntry& entry) {
+    buffer.push_back(value(entry));
+    return buffer.size() * sizeof(int64_t) < kPieceBytes ? Status() : flush();
+  }));
+  return flush();
 }
 
 }  // namespace
+
+void CpuTable::StartExport(const std::vector<uint32_t>& fields, std::vector<ContentsOut>* out,
+                           std::vector<int64_t>* places) const {
+  out->resize(fields.size());
+  places->assign(state_->fields.size(), -1);
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const uint32_t id = state_->active[fields[i]];
+    const FieldState& field = state_->fields[id];
+    (*places)[id] = static_cast<int64_t>(i);
+    ContentsOut& contents = (*out)[i];
+    contents.field = fields[i];
+    contents.rows = field.rows;
+    contents.pending = field.pending;
+    contents.slots.assign(options_.slot_initial_values.size(), nullptr);
+    contents.step = field.step;
+    contents.seed = field.seed;
+  }
+}
 
 Status CpuTable::Export(const std::vector<uint32_t>& fields, FunctionRef<Status(std::vector<ContentsOut>*)> allocate,
                         ParallelFor& pf) const {
   TFB_RETURN_IF_ERROR(CheckDistinct(options_, fields, "Export"));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
-    std::vector<ContentsOut> out(fields.size());
-    std::vector<int64_t> places(state_->fields.size(), -1);
-    for (size_t i = 0; i < fields.size(); ++i) {
-      const uint32_t id = state_->active[fields[i]];
-      const FieldState& field = state_->fields[id];
-      places[id] = static_cast<int64_t>(i);
-      out[i].field = fields[i];
-      out[i].rows = field.rows;
-      out[i].pending = field.pending;
-      out[i].slots.assign(options_.slot_initial_values.size(), nullptr);
-      out[i].step = field.step;
-      out[i].seed = field.seed;
-    }
+    std::vector<ContentsOut> out;
+    std::vector<int64_t> places;
+    StartExport(fields, &out, &places);
     TFB_RETURN_IF_ERROR(allocate(&out));
-    ExportRows(*state_, places, out, pf);
-    std::vector<int64_t> next(fields.size(), 0);
-    state_->index.ForEach([&](const IndexEntry& entry) {
-      if (!IsPending(entry.state) || places[entry.field] < 0) return;
-      const ContentsOut& contents = out[places[entry.field]];
-      const int64_t p = next[places[entry.field]]++;
-      if (contents.pending_keys != nullptr) contents.pending_keys[p] = entry.key;
-      if (contents.pending_counts != nullptr) contents.pending_counts[p] = PendingCount(entry.state);
-    });
+    const RowStore& store = state_->rows;
+    const FieldRows field_rows(*state_, places, fields.size(), pf);
+    for (size_t f = 0; f < fields.size(); ++f) {
+      const std::vector<uint32_t>& rows = field_rows.of(f);
+      pf.Run(static_cast<int64_t>(rows.size()), 20 + store.layout().values() / 4, [&](int64_t begin, int64_t end) {
+        RowsToCome to_come(store);
+        for (int64_t i = begin; i < end; ++i) {
+          to_come.Ask(rows[i]);
+          ExportRow(store, field_rows.KeyOf(rows[i]), rows[i], i, out[f]);
+        }
+      });
+      int64_t next = 0;
+      TFB_RETURN_IF_ERROR(ForEachPending(state_->index, state_->active[fields[f]], [&](const IndexEntry& entry) {
+        if (out[f].pending_keys != nullptr) out[f].pending_keys[next] = entry.key;
+        if (out[f].pending_counts != nullptr) out[f].pending_counts[next] = PendingCount(entry.state);
+        ++next;
+        return Status();
+      }));
+    }
     return Status();
   });
 }
 
-Status CpuTable::ExportBatch(int64_t* cursor, int64_t limit, TableRows* out) const {
-  TFB_RETURN_IF_ERROR(CheckCursor(options_, *cursor, limit));
+// Array by array, so that each lies together where it is written. A row is read once for the embedding and once for
+// each slot, which memory and disks do faster than what is written can be written.
+Status CpuTable::ExportPieces(const std::vector<uint32_t>& fields, bool with_slots,
+                              FunctionRef<Status(const std::vector<ContentsOut>&)> begin,
+                              FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const {
+  TFB_RETURN_IF_ERROR(CheckDistinct(options_, fields, "ExportPieces"));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
+    int64_t left = 0;
+    const int64_t bytes = (int64_t{state_->rows.end()} - kFirstRow) * FieldRows::kBytesPerRow;
+    if (!config_.memory->Grant(bytes, &left)) {
+      return Status(StatusCode::kResourceExhausted,
+                    "Table '" + options_.name + "': the list of its rows that an export makes needs " +
+                        std::to_string(bytes) + " bytes, but only " + std::to_string(left) +
+                        " bytes are left on this machine or in its cgroup; give the process more memory");
+    }
+    std::vector<ContentsOut> out;
+    std::vector<int64_t> places;
+    StartExport(fields, &out, &places);
+    TFB_RETURN_IF_ERROR(begin(out));
     const RowStore& store = state_->rows;
-    const int64_t begin = std::min<int64_t>(kFirstRow + *cursor, store.end());
-    const int64_t end = std::min<int64_t>(begin + std::min<int64_t>(limit, kMaxRow), store.end());
-    SerialFor pf;
-    const auto owners = OwnersOf(*state_, begin, end, pf);
-    std::vector<int64_t> rows;  // Less `begin`.
-    for (int64_t r = 0; r < end - begin; ++r) {
-      if (owners[r].id != kNoField) rows.push_back(r);
+    const int64_t dim = store.layout().dim;
+    const FieldRows field_rows(*state_, places, fields.size(), pf);
+    for (size_t f = 0; f < fields.size(); ++f) {
+      const auto numbers = [&](ContentsArray array, auto value) {
+        return WriteArray<int64_t>(store, field_rows.of(f), 1, {f, array}, write, pf,
+                                   [&](uint32_t row, int64_t* to) { *to = value(row); });
+      };
+      const auto columns = [&](ContentsPiece piece, int64_t from) {
+        return WriteArray<float>(store, field_rows.of(f), dim, piece, write, pf, [&](uint32_t row, float* to) {
+          std::memcpy(to, store.Values(row) + from, dim * sizeof(float));
+        });
+      };
+      TFB_RETURN_IF_ERROR(numbers(ContentsArray::kKeys, [&](uint32_t row) { return field_rows.KeyOf(row); }));
+      TFB_RETURN_IF_ERROR(columns({f, ContentsArray::kValues}, 0));
+      for (size_t s = 0; with_slots && s < out[f].slots.size(); ++s) {
+        TFB_RETURN_IF_ERROR(columns({f, ContentsArray::kSlot, s}, static_cast<int64_t>(1 + s) * dim));
+      }
+      TFB_RETURN_IF_ERROR(
+          numbers(ContentsArray::kFrequencies, [&](uint32_t row) { return store.Counts(row).frequency; }));
+      TFB_RETURN_IF_ERROR(
+          numbers(ContentsArray::kLastSteps, [&](uint32_t row) { return store.Counts(row).last_step; }));
+      const uint32_t id = state_->active[fields[f]];
+      TFB_RETURN_IF_ERROR(WritePending(state_->index, id, {f, ContentsArray::kPendingKeys}, write,
+                                       [](const IndexEntry& entry) { return entry.key; }));
+      TFB_RETURN_IF_ERROR(WritePending(state_->index, id, {f, ContentsArray::kPendingCounts}, write,
+                                       [](const IndexEntry& entry) { return int64_t{PendingCount(entry.state)}; }));
     }
-    const size_t n = rows.size(), slots = options_.slot_initial_values.size();
-    *out = TableRows();
-    out->keys.resize(n);
-    out->fields.resize(n);
-    out->values.resize(n * options_.dim);
-    out->slots.assign(slots, std::vector<float>(n * options_.dim));
-    out->frequencies.resize(n);
-    out->last_steps.resize(n);
-    ContentsOut ref;
-    ref.keys = out->keys.data();
-    ref.values = out->values.data();
-    for (std::vector<float>& slot : out->slots) ref.slots.push_back(slot.data());
-    ref.frequencies = out->frequencies.data();
-    ref.last_steps = out->last_steps.data();
-    RowsToCome to_come(store);
-    for (size_t i = 0; i < n; ++i) {
-      const RowOwner& owner = owners[rows[i]];
-      to_come.Ask(begin + rows[i]);
-      ExportRow(store, owner.key, static_cast<uint32_t>(begin + rows[i]), static_cast<int64_t>(i), ref);
-      out->fields[i] = state_->FieldOf(owner.id);
-    }
-    *cursor = end < store.end() ? end - kFirstRow : -1;
-    exporting_ = *cursor >= 0;
     return Status();
   });
 }

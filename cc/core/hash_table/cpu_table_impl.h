@@ -54,8 +54,10 @@ class CpuTable final : public HashTable {
   Status Reserve(int64_t rows, ParallelFor& pf) override;
   Status Export(const std::vector<uint32_t>& fields, FunctionRef<Status(std::vector<ContentsOut>*)> allocate,
                 ParallelFor& pf) const override;
-  Status ExportBatch(int64_t* cursor, int64_t limit, TableRows* out) const override;
-  Status Import(const std::vector<ContentsIn>& contents, ParallelFor& pf) override;
+  Status ExportPieces(const std::vector<uint32_t>& fields, bool with_slots,
+                      FunctionRef<Status(const std::vector<ContentsOut>&)> begin,
+                      FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const override;
+  Status ImportPieces(const std::vector<ContentsSource>& sources, ParallelFor& pf) override;
   Status Clear(uint32_t field) override;
   TableStats Stats() const override;
   Status FieldStats(uint32_t field, TableStats* stats) const override;
@@ -102,13 +104,21 @@ class CpuTable final : public HashTable {
   int64_t EvictSome(uint32_t id, int64_t step);
   void ScanForVictims();
 
-  Status ImportAll(const std::vector<ContentsIn>& contents, ParallelFor& pf);
-  Status ImportSome(const std::vector<ContentsIn>& contents, ParallelFor& pf);
-  // Enters the contents into `state`, under the given id of each field.
-  Status Enter(const std::vector<ContentsIn>& contents, const std::vector<uint32_t>& ids, TableState* state,
+  // What each field holds, without arrays, and which of `fields` each id is, or -1.
+  void StartExport(const std::vector<uint32_t>& fields, std::vector<ContentsOut>* out,
+                   std::vector<int64_t>* places) const;
+
+  Status ImportAll(const std::vector<ContentsSource>& sources, ParallelFor& pf);
+  Status ImportSome(const std::vector<ContentsSource>& sources, ParallelFor& pf);
+  // Enters what the sources give into `state`, under the given id of each field. On error a part of it is there.
+  Status Enter(const std::vector<ContentsSource>& sources, const std::vector<uint32_t>& ids, TableState* state,
                RoomLock* room, ParallelFor& pf);
-  // Makes the other ids of these fields the active ones, and takes what is left under the old ones out of the table.
+  Status EnterPiece(const ContentsIn& piece, uint32_t id, Repeats repeats, TableState* state, RoomLock* room,
+                    ParallelFor& pf);
+  // Makes the other ids of these fields the active ones.
   void Exchange(const std::vector<uint32_t>& fields);
+  // Takes what is left under the ids of these fields that are not active out of the table.
+  void RemoveInactive(const std::vector<uint32_t>& fields);
 
   // Runs a method's body; memory that ran out in it becomes a Status.
   template <class Body>
@@ -131,7 +141,6 @@ class CpuTable final : public HashTable {
   std::unique_ptr<TableState> state_;  // Never null. Changed in the writing room.
   uint32_t epoch_;                     // Changed in the writing room.
   RowSwap row_swap_;
-  mutable bool exporting_ = false;  // By pieces: rows keep their places until it has come to the end.
 };
 
 }  // namespace tf_booster

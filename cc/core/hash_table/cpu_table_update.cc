@@ -138,7 +138,7 @@ Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFo
     }
     if (!missing.empty()) {
       Insertion insertion(options_, state_.get(), config_.memory, std::move(missing));
-      TFB_RETURN_IF_ERROR(insertion.Prepare(/*distinct=*/true, pf));
+      TFB_RETURN_IF_ERROR(insertion.Prepare(Repeats::kRefused, pf));
       insertion.FillRows(RowSource(), pf);
       insertion.Publish(&room_, pf);
       for (const NewKey& key : insertion.keys()) states[key.position] = insertion.RowOf(key);
@@ -148,7 +148,6 @@ Status CpuTable::Update(const UpdateBatch& batch, RowUpdateFn update, ParallelFo
     }
     UpdateRows(batch, states.get(), steps, update, pf);
     Evict(steps);
-    if (exporting_) return Status();
     try {
       row_swap_.AfterUpdate(keys, states.get(), state_.get(), &room_, &epoch_);
     } catch (const std::bad_alloc&) {  // The step is done; rows move in another turn.

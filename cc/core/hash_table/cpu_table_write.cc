@@ -120,7 +120,7 @@ Status CpuTable::InsertMissing(const KeyBatch& keys, const float* values, uint32
     }
   });
   Insertion insertion(options_, state_.get(), config_.memory, std::move(missing));
-  TFB_RETURN_IF_ERROR(insertion.Prepare(/*distinct=*/false, pf));
+  TFB_RETURN_IF_ERROR(insertion.Prepare(Repeats::kAllowed, pf));
   insertion.FillRows(RowSource{values, nullptr}, pf);
   insertion.Publish(&room_, pf);
   if (!give_rows) return Status();

@@ -11,6 +11,7 @@
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_HASH_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,18 +44,8 @@ struct TableStats {
   int64_t host_bytes = 0;  // Of these, in the host's memory, of a table on a card that has no room for all its rows.
 };
 
-// Some rows as arrays, in no promised order; row i of every array belongs to the same key.
-struct TableRows {
-  std::vector<int64_t> keys;
-  std::vector<uint32_t> fields;
-  std::vector<float> values;              // rows * dim
-  std::vector<std::vector<float>> slots;  // Each rows * dim.
-  std::vector<int64_t> frequencies;
-  std::vector<int64_t> last_steps;
-};
-
-// The whole of one field as arrays, borrowed: where Export writes and Import reads; entry i of every array of rows
-// belongs to the same key.
+// The whole of one field as arrays, or a piece of it, borrowed: where Export writes and Import reads; entry i of every
+// array of rows belongs to the same key.
 template <class I64, class F32>
 struct BasicContentsRef {
   uint32_t field = 0;
@@ -72,6 +63,27 @@ struct BasicContentsRef {
 };
 using ContentsOut = BasicContentsRef<int64_t, float>;
 using ContentsIn = BasicContentsRef<const int64_t, const float>;
+
+// A part of one of a field's arrays, as ExportPieces gives it.
+enum class ContentsArray { kKeys, kValues, kSlot, kFrequencies, kLastSteps, kPendingKeys, kPendingCounts };
+struct ContentsPiece {
+  size_t place = 0;  // Of the field among those that were asked for.
+  ContentsArray array = ContentsArray::kKeys;
+  size_t slot = 0;  // Of kSlot.
+  const void* data = nullptr;
+  int64_t bytes = 0;
+};
+
+// What comes in place of a field, a piece at a time.
+struct ContentsSource {
+  uint32_t field = 0;
+  int64_t rows = 0, pending = 0;  // About how many there are, so that room is made at once; 0 if nobody knows.
+  int64_t step = 0;
+  std::optional<uint64_t> seed;  // Without it the field keeps its own.
+  // Gives the next rows and pending keys, any number of them; none: there are no more. Its arrays stay until the next
+  // call. An error ends the import.
+  std::function<Status(ContentsIn*)> next;
+};
 
 // One training step's update of distinct keys.
 struct UpdateBatch {
@@ -147,14 +159,18 @@ class HashTable {
   virtual Status Export(const std::vector<uint32_t>& fields, FunctionRef<Status(std::vector<ContentsOut>*)> allocate,
                         ParallelFor& pf) const = 0;
 
-  // Up to `limit` rows from place `*cursor` (0 at first) on, for reading a large table piecemeal; `*cursor` moves on,
-  // and is -1 at the end. Rows that are neither inserted nor erased meanwhile are seen exactly once. Each call reads
-  // the whole index, so `limit` had better be large.
-  virtual Status ExportBatch(int64_t* cursor, int64_t limit, TableRows* out) const = 0;
+  // The same picture without room for all of it: some 20 bytes a row and a buffer. `begin` is called once with counts,
+  // step and seed of each field; then `write` gets, field by field, keys, values, if `with_slots` each slot,
+  // frequencies, last steps, pending keys and their counts, each as pieces one behind the other. An error of either
+  // ends it. No update happens meanwhile, and neither may call the table.
+  virtual Status ExportPieces(const std::vector<uint32_t>& fields, bool with_slots,
+                              FunctionRef<Status(const std::vector<ContentsOut>&)> begin,
+                              FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const = 0;
 
   // Replaces distinct fields, each as a whole; other fields stay. Keys of a field must be distinct (InvalidArgument
   // otherwise), within a limit, and fit. On error the table is as it was; readers see all of it or nothing.
-  virtual Status Import(const std::vector<ContentsIn>& contents, ParallelFor& pf) = 0;
+  virtual Status ImportPieces(const std::vector<ContentsSource>& sources, ParallelFor& pf) = 0;
+  Status Import(const std::vector<ContentsIn>& contents, ParallelFor& pf);  // Each field in one piece.
 
   // Removes all keys of a field, pending ones too. Its clock and seed stay.
   virtual Status Clear(uint32_t field) = 0;

@@ -26,7 +26,8 @@ Insertion::~Insertion() {
 }
 
 template <int64_t kDim>
-void Insertion::FillSomeRows(const RowSource* sources, int64_t per_id, int64_t begin, int64_t end) {
+void Insertion::FillSomeRows(const RowSource& source, int64_t begin, int64_t end) {
+  const auto& [values, slots] = source;
   const RowLayout& layout = state_->rows.layout();
   const int64_t dim = kDim > 0 ? kDim : layout.dim;
   const auto fill = [&](float* to, const float* from, float otherwise) {
@@ -38,15 +39,12 @@ void Insertion::FillSomeRows(const RowSource* sources, int64_t per_id, int64_t b
   };
   InitialRows initial_rows(dim);
   for (int64_t i = begin; i < end; ++i) {
-    if (i + kSourceAhead < end) {
-      const NewKey& later = keys_[i + kSourceAhead];
-      const float* values = sources[per_id * later.field].values;
-      if (values != nullptr) PrefetchRow(values + later.position * dim, dim);
+    if (i + kSourceAhead < end && values != nullptr) {
+      PrefetchRow(values + keys_[i + kSourceAhead].position * dim, dim);
     }
     const uint32_t number = states_[i];
     if (!IsFirst(static_cast<uint32_t>(i)) || !IsRow(number)) continue;
     const NewKey& key = keys_[i];
-    const auto& [values, slots] = sources[per_id * key.field];
     // Here, where rows come one after another: stripe by stripe, each meta is a cache miss.
     state_->rows.SetCounts({key.frequency, key.last_step}, state_->rows.Meta(number));
     float* row = state_->rows.Values(number);
@@ -62,10 +60,10 @@ void Insertion::FillSomeRows(const RowSource* sources, int64_t per_id, int64_t b
   }
 }
 
-void Insertion::FillRows(const RowSource* sources, int64_t per_id, ParallelFor& pf) {
+void Insertion::FillRows(const RowSource& source, ParallelFor& pf) {
   const RowLayout& layout = state_->rows.layout();
   pf.Run(static_cast<int64_t>(keys_.size()), 50 + 5 * layout.values(), [&](int64_t begin, int64_t end) {
-    DispatchDim(layout.dim, [&](auto dim) { FillSomeRows<dim.value>(sources, per_id, begin, end); });
+    DispatchDim(layout.dim, [&](auto dim) { FillSomeRows<dim.value>(source, begin, end); });
   });
 }
 

@@ -55,6 +55,10 @@ struct RowSource {
 // Asks for the pages that a next batch will begin, if it brings about as many rows beyond the last one as this one did.
 void AskForNextPages(TableState* state, int64_t rows_beyond, MemoryProbe* memory);
 
+// What becomes of a key that the batch has twice. kRefusedInTable: or the table has it, which otherwise is known to be
+// false.
+enum class Repeats { kAllowed, kRefused, kRefusedInTable };
+
 class Insertion {
  public:
   // `keys` in batch order. What is borrowed must outlive this.
@@ -63,13 +67,12 @@ class Insertion {
   Insertion(const Insertion&) = delete;
   Insertion& operator=(const Insertion&) = delete;
 
-  // ResourceExhausted, or a std::bad_alloc, where the rows do not fit; InvalidArgument where `distinct` and two keys
-  // are equal. The table is as it was in all these cases.
-  Status Prepare(bool distinct, ParallelFor& pf);
+  // ResourceExhausted, or a std::bad_alloc, where the rows do not fit; InvalidArgument where a key is refused. The
+  // table is as it was in all these cases.
+  Status Prepare(Repeats repeats, ParallelFor& pf);
 
-  // Writes embedding and slots of the new rows, from one source or from that of the key's field (by id).
-  void FillRows(const RowSource& source, ParallelFor& pf) { FillRows(&source, 0, pf); }
-  void FillRows(const std::vector<RowSource>& sources, ParallelFor& pf) { FillRows(sources.data(), 1, pf); }
+  // Writes embedding and slots of the new rows.
+  void FillRows(const RowSource& source, ParallelFor& pf);
 
   // Enters the keys. Cannot fail.
   void Publish(RoomLock* room, ParallelFor& pf);
@@ -94,15 +97,17 @@ class Insertion {
   };
 
   void PartitionByStripe(ParallelFor& pf);
-  Status Deduplicate(bool distinct, ParallelFor& pf);
+  // Of duplicates the place in keys_ of any, or -1.
+  int64_t Deduplicate(ParallelFor& pf);
+  // The place in keys_ of any that has an entry, or -1.
+  int64_t AnyInTable(ParallelFor& pf) const;
   Status CheckLimits();
   Status TakeMemory(ParallelFor& pf);
   Status Exhausted(int64_t wanted, int64_t left) const;
   Status DiskIsFull() const;
-  void FillRows(const RowSource* sources, int64_t per_id, ParallelFor& pf);
   // Rows of the new keys [begin, end); kDim: DispatchDim's.
   template <int64_t kDim>
-  void FillSomeRows(const RowSource* sources, int64_t per_id, int64_t begin, int64_t end);
+  void FillSomeRows(const RowSource& source, int64_t begin, int64_t end);
   void PublishStripe(int stripe, RoomLock* room);
 
   bool IsFirst(uint32_t i) const { return originals_[i] == i; }

@@ -13,9 +13,12 @@
 
 namespace tf_booster {
 
-Status Insertion::Prepare(bool distinct, ParallelFor& pf) {
+Status Insertion::Prepare(Repeats repeats, ParallelFor& pf) {
   PartitionByStripe(pf);
-  TFB_RETURN_IF_ERROR(Deduplicate(distinct, pf));
+  int64_t refused = Deduplicate(pf);
+  if (repeats == Repeats::kAllowed) refused = -1;
+  if (repeats == Repeats::kRefusedInTable && refused < 0) refused = AnyInTable(pf);
+  if (refused >= 0) return OccursTwice(options_, keys_[refused].key);
   TFB_RETURN_IF_ERROR(CheckLimits());
   TFB_RETURN_IF_ERROR(TakeMemory(pf));
   for (uint32_t i = 0; i < keys_.size(); ++i) {
@@ -72,7 +75,7 @@ void Insertion::PartitionByStripe(ParallelFor& pf) {
 }
 
 // Each stripe's keys meet in a scratch hash set of places in by_stripe_, at most half full.
-Status Insertion::Deduplicate(bool distinct, ParallelFor& pf) {
+int64_t Insertion::Deduplicate(ParallelFor& pf) {
   constexpr uint32_t kFree = 0xFFFFFFFFu;
   std::array<int64_t, kStripes + 1> set_begin{};
   for (int s = 0; s < kStripes; ++s) {
@@ -112,8 +115,22 @@ Status Insertion::Deduplicate(bool distinct, ParallelFor& pf) {
       new_entries_[s] = entries;
     }
   });
-  if (!distinct || duplicate < 0) return Status();
-  return OccursTwice(options_, keys_[duplicate].key);
+  return duplicate;
+}
+
+int64_t Insertion::AnyInTable(ParallelFor& pf) const {
+  constexpr uint32_t kAhead = 24;
+  std::atomic<int64_t> found{-1};
+  pf.Run(kStripes, static_cast<int64_t>(keys_.size()), [&](int64_t begin, int64_t end) {
+    for (int64_t s = begin; s < end; ++s) {
+      for (uint32_t p = stripe_begin_[s]; p < stripe_end_[s]; ++p) {
+        if (p + kAhead < stripe_end_[s]) state_->index.PrefetchToInsert(by_stripe_[p + kAhead].hash);
+        const StripeKey& key = by_stripe_[p];
+        if (state_->index.Find(key.hash, key.key, key.field) != nullptr) found = key.place;
+      }
+    }
+  });
+  return found;
 }
 
 Status Insertion::CheckLimits() {

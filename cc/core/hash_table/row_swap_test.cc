@@ -177,12 +177,6 @@ TEST(AFieldThatStepsSeldom) {
   AFieldThatStepsSeldomIsNotIdle(pair, 4);
 }
 
-TEST(RowsThatAreRead) {
-  Pair pair(SwappedOptions(), 1000);
-  StepThrough(pair, 8000);
-  RowsKeepTheirPlacesWhileTheyAreRead(pair, 12);
-}
-
 // What a checkpoint brings at once fills memory first.
 TEST(AnImportFillsMemoryFirst) {
   constexpr int64_t kRows = 100000, kInMemory = 40000;

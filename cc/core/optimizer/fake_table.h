@@ -65,8 +65,11 @@ class FakeTable final : public HashTable {
                 ParallelFor&) const override {
     return Unused();
   }
-  Status ExportBatch(int64_t*, int64_t, TableRows*) const override { return Unused(); }
-  Status Import(const std::vector<ContentsIn>&, ParallelFor&) override { return Unused(); }
+  Status ExportPieces(const std::vector<uint32_t>&, bool, FunctionRef<Status(const std::vector<ContentsOut>&)>,
+                      FunctionRef<Status(const ContentsPiece&)>, ParallelFor&) const override {
+    return Unused();
+  }
+  Status ImportPieces(const std::vector<ContentsSource>&, ParallelFor&) override { return Unused(); }
   Status Clear(uint32_t) override { return Unused(); }
   Status FieldStats(uint32_t, TableStats*) const override { return Unused(); }
   TableStats Stats() const override { return {}; }

@@ -1,13 +1,12 @@
 #include "cc/tf/kernels/table_checkpoint.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cc/tf/kernels/tensor_pieces.h"
+#include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -17,18 +16,15 @@ namespace {
 namespace errors = tensorflow::errors;
 using tensorflow::DataType;
 using tensorflow::DataTypeString;
-using tensorflow::DT_FLOAT;
-using tensorflow::DT_INT64;
-using tensorflow::DT_STRING;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using TfStatus = tensorflow::Status;
 
 constexpr int64_t kAny = -1;
 
-bool IsPresent(const Tensor& tensor) { return tensor.dtype() != DT_FLOAT; }
-
-const int64_t* Int64s(const Tensor& tensor) { return IsPresent(tensor) ? tensor.flat<int64_t>().data() : nullptr; }
+// What is read at a time, of all of a table's tensors together.
+constexpr int64_t kPieceBytes = int64_t{32} << 20;
+constexpr int64_t kLeastRowsOfPiece = 1024;
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[",
@@ -41,16 +37,14 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-TableCheckpoint::TableCheckpoint(tensorflow::OpKernelContext* ctx, const TableCall& call, std::string prefix,
-                                 std::string name, const KeyPart& part)
-    : ctx_(ctx),
-      call_(call),
+TableCheckpoint::TableCheckpoint(const TableCall& call, std::string prefix, std::string name, const KeyPart& part)
+    : call_(call),
       prefix_(std::move(prefix)),
       name_(std::move(name)),
       part_(part),
       reader_(tensorflow::Env::Default(), prefix_) {}
 
-TfStatus TableCheckpoint::Read() {
+TfStatus TableCheckpoint::Open() {
   const TfStatus& opened = reader_.status();
   if (errors::IsNotFound(opened)) {
     return errors::NotFound(call_.Where(), "there is no checkpoint '", prefix_,
@@ -65,112 +59,170 @@ TfStatus TableCheckpoint::Read() {
                             "', so it was saved without this table. It has ", TablesInCheckpoint(),
                             "; check the table's name, or leave the table out of what is restored");
   }
-  TF_RETURN_IF_ERROR(ReadRows());
-  TF_RETURN_IF_ERROR(ReadSlots());
-  return ReadPending();
-}
-
-TfStatus TableCheckpoint::ReadRows() {
-  TF_RETURN_IF_ERROR(ReadKeys("keys", &admitted_, &keys_));
-  const int64_t rows = admitted_.total;
-  TF_RETURN_IF_ERROR(ReadTensor("values", DT_FLOAT, {rows, call_.resource().dim()}, &admitted_, &values_));
-  TF_RETURN_IF_ERROR(ReadOptional("frequencies", DT_INT64, {rows}, &admitted_, &frequencies_));
-  TF_RETURN_IF_ERROR(ReadOptional("last_use_steps", DT_INT64, {rows}, &admitted_, &last_use_steps_));
-  TF_RETURN_IF_ERROR(ReadOptional("step", DT_INT64, {}, nullptr, &step_));
-  return ReadOptional("seed", DT_INT64, {}, nullptr, &seed_);
-}
-
-TfStatus TableCheckpoint::ReadSlots() {
-  Tensor optimizer;
-  TF_RETURN_IF_ERROR(ReadOptional("optimizer", DT_STRING, {}, nullptr, &optimizer));
-  if (IsPresent(optimizer)) optimizer_ = optimizer.scalar<tensorflow::tstring>()();
+  const int64_t dim = call_.resource().dim();
+  TF_RETURN_IF_ERROR(OpenRows("keys", {kAny}, &keys_, &num_rows_));
+  TF_RETURN_IF_ERROR(OpenRows("values", {num_rows_, dim}, &values_));
+  if (reader_.Contains(FullName("frequencies"))) {
+    TF_RETURN_IF_ERROR(OpenRows("frequencies", {num_rows_}, &frequencies_));
+  }
+  if (reader_.Contains(FullName("last_use_steps"))) {
+    TF_RETURN_IF_ERROR(OpenRows("last_use_steps", {num_rows_}, &last_use_steps_));
+  }
+  TF_RETURN_IF_ERROR(ReadScalar("step", &step_));
+  TF_RETURN_IF_ERROR(ReadScalar("seed", &seed_));
+  std::optional<tensorflow::tstring> optimizer;
+  TF_RETURN_IF_ERROR(ReadScalar("optimizer", &optimizer));
+  if (optimizer) optimizer_ = *optimizer;
   const TableConfig& config = call_.resource().config();
-  if (optimizer_ != config.optimizer) return tensorflow::OkStatus();
   for (const std::string& slot : config.slot_names) {
+    if (optimizer_ != config.optimizer) break;
     slots_.emplace_back();
-    TF_RETURN_IF_ERROR(
-        ReadTensor("slots/" + slot, DT_FLOAT, {admitted_.total, call_.resource().dim()}, &admitted_, &slots_.back()));
+    TF_RETURN_IF_ERROR(OpenRows("slots/" + slot, {num_rows_, dim}, &slots_.back()));
   }
-  return tensorflow::OkStatus();
-}
-
-TfStatus TableCheckpoint::ReadPending() {
   if (!reader_.Contains(FullName("pending_keys"))) return tensorflow::OkStatus();
-  TF_RETURN_IF_ERROR(ReadKeys("pending_keys", &pending_, &pending_keys_));
-  return ReadTensor("pending_counts", DT_INT64, {pending_.total}, &pending_, &pending_counts_);
+  TF_RETURN_IF_ERROR(OpenRows("pending_keys", {kAny}, &pending_keys_, &num_pending_));
+  return OpenRows("pending_counts", {num_pending_}, &pending_counts_);
 }
 
-TfStatus TableCheckpoint::ReadOptional(const std::string& suffix, DataType dtype, const std::vector<int64_t>& shape,
-                                       const Keys* keys, Tensor* tensor) {
+template <class T>
+TfStatus TableCheckpoint::OpenRows(const std::string& suffix, const std::vector<int64_t>& shape,
+                                   std::unique_ptr<Array<T>>* array, int64_t* length) {
+  TensorShape found;
+  TF_RETURN_IF_ERROR(CheckEntry(suffix, tensorflow::DataTypeToEnum<T>::value, shape, &found));
+  if (length != nullptr) *length = found.dim_size(0);
+  array->reset(new Array<T>{TensorRows(&reader_, prefix_, FullName(suffix)), {}});
+  return Corrupt(FullName(suffix), (*array)->rows.Find(found, sizeof(T)));
+}
+
+template <class T>
+TfStatus TableCheckpoint::ReadScalar(const std::string& suffix, std::optional<T>* value) {
   if (!reader_.Contains(FullName(suffix))) return tensorflow::OkStatus();
-  return ReadTensor(suffix, dtype, shape, keys, tensor);
-}
-
-// The op may be one of a GPU, which would give the card's memory.
-TfStatus TableCheckpoint::AllocateOnHost(DataType dtype, const TensorShape& shape, Tensor* tensor) {
-  tensorflow::AllocatorAttributes attributes;
-  attributes.set_on_host(true);
-  return ctx_->allocate_temp(dtype, shape, tensor, attributes);
-}
-
-TfStatus TableCheckpoint::ReadTensor(const std::string& suffix, DataType dtype, const std::vector<int64_t>& shape,
-                                     const Keys* keys, Tensor* tensor) {
-  const std::string full_name = FullName(suffix);
   TensorShape found;
-  TF_RETURN_IF_ERROR(CheckEntry(suffix, dtype, shape, &found));
-  if (keys != nullptr && part_.size > 1) {
-    TensorShape own = found;
-    own.set_dim(0, keys->rows.size());
-    TF_RETURN_IF_ERROR(AllocateOnHost(dtype, own, tensor));
-    return Corrupt(full_name, ReadRowsOfPart(full_name, found, *keys, tensor));
-  }
-  TF_RETURN_IF_ERROR(AllocateOnHost(dtype, found, tensor));
-  return Corrupt(full_name, reader_.Lookup(full_name, tensor));
-}
-
-TfStatus TableCheckpoint::ReadKeys(const std::string& suffix, Keys* keys, Tensor* tensor) {
-  TensorShape found;
-  TF_RETURN_IF_ERROR(CheckEntry(suffix, DT_INT64, {kAny}, &found));
-  keys->total = found.dim_size(0);
-  if (part_.size == 1) return ReadTensor(suffix, DT_INT64, {kAny}, nullptr, tensor);
-  return Corrupt(FullName(suffix), ReadKeysOfPart(FullName(suffix), found, keys, tensor));
-}
-
-TfStatus TableCheckpoint::ReadKeysOfPart(const std::string& full_name, const TensorShape& shape, Keys* keys,
-                                         Tensor* tensor) {
-  TensorPieces pieces(&reader_, prefix_, full_name);
-  TF_RETURN_IF_ERROR(pieces.Find(shape, sizeof(int64_t)));
-  std::vector<int64_t> own;
-  TF_RETURN_IF_ERROR(pieces.Read([](const TensorPiece&) { return true; },
-                                 [&](int64_t first, int64_t rows, const char* data) {
-                                   for (int64_t i = 0; i < rows; ++i) {
-                                     int64_t key;
-                                     std::memcpy(&key, data + i * sizeof(key), sizeof(key));
-                                     if (!part_.has(key)) continue;
-                                     own.push_back(key);
-                                     keys->rows.push_back(first + i);
-                                   }
-                                 }));
-  TF_RETURN_IF_ERROR(AllocateOnHost(DT_INT64, {static_cast<int64_t>(own.size())}, tensor));
-  std::copy(own.begin(), own.end(), tensor->flat<int64_t>().data());
+  TF_RETURN_IF_ERROR(CheckEntry(suffix, tensorflow::DataTypeToEnum<T>::value, {}, &found));
+  Tensor tensor(tensorflow::DataTypeToEnum<T>::value, found);
+  TF_RETURN_IF_ERROR(Corrupt(FullName(suffix), reader_.Lookup(FullName(suffix), &tensor)));
+  *value = tensor.scalar<T>()();
   return tensorflow::OkStatus();
 }
 
-TfStatus TableCheckpoint::ReadRowsOfPart(const std::string& full_name, const TensorShape& shape, const Keys& keys,
-                                         Tensor* tensor) {
-  const int64_t value_bytes = tensorflow::DataTypeSize(tensor->dtype());
-  const int64_t row_bytes = value_bytes * (shape.dims() == 2 ? shape.dim_size(1) : 1);
-  TensorPieces pieces(&reader_, prefix_, full_name);
-  TF_RETURN_IF_ERROR(pieces.Find(shape, value_bytes));
-  char* out = const_cast<char*>(tensor->tensor_data().data());
-  const auto first_from = [&](int64_t row) { return std::lower_bound(keys.rows.begin(), keys.rows.end(), row); };
-  return pieces.Read(
-      [&](const TensorPiece& piece) { return first_from(piece.first_row) != first_from(piece.first_row + piece.rows); },
-      [&](int64_t first, int64_t rows, const char* data) {
-        for (auto row = first_from(first); row != keys.rows.end() && *row < first + rows; ++row) {
-          std::memcpy(out + (row - keys.rows.begin()) * row_bytes, data + (*row - first) * row_bytes, row_bytes);
-        }
-      });
+template <class Visit>
+TfStatus TableCheckpoint::ForEachRowArray(Visit visit) {
+  const int64_t dim = call_.resource().dim();
+  TF_RETURN_IF_ERROR(visit(*keys_, 1));
+  TF_RETURN_IF_ERROR(visit(*values_, dim));
+  for (const auto& slot : slots_) TF_RETURN_IF_ERROR(visit(*slot, dim));
+  if (frequencies_ != nullptr) TF_RETURN_IF_ERROR(visit(*frequencies_, 1));
+  return last_use_steps_ == nullptr ? tensorflow::OkStatus() : visit(*last_use_steps_, 1);
+}
+
+template <class Visit>
+TfStatus TableCheckpoint::ForEachPendingArray(Visit visit) {
+  TF_RETURN_IF_ERROR(visit(*pending_keys_, 1));
+  return visit(*pending_counts_, 1);
+}
+
+ContentsSource TableCheckpoint::Source(uint32_t field) {
+  ContentsSource source;
+  source.field = field;
+  source.rows = num_rows_ / part_.size;
+  source.pending = num_pending_ / part_.size;
+  if (step_) source.step = *step_;
+  if (seed_) source.seed = static_cast<uint64_t>(*seed_);
+  source.next = [this](ContentsIn* piece) {
+    status_ = Next(piece);
+    return status_.ok() ? Status() : Status(StatusCode::kInternal, "the checkpoint cannot be read");
+  };
+  return source;
+}
+
+TfStatus TableCheckpoint::Next(ContentsIn* piece) {
+  const int64_t width = static_cast<int64_t>(1 + slots_.size()) * call_.resource().dim() * 4 + 24;
+  const int64_t most = std::max(kLeastRowsOfPiece, kPieceBytes / width);
+  const auto rows = [this](auto visit) { return ForEachRowArray(visit); };
+  TF_RETURN_IF_ERROR(ReadOwn(keys_.get(), most, rows, &piece->rows));
+  if (piece->rows > 0) {
+    piece->keys = keys_->values.data();
+    piece->values = values_->values.data();
+    for (const auto& slot : slots_) piece->slots.push_back(slot->values.data());
+    if (frequencies_ != nullptr) piece->frequencies = frequencies_->values.data();
+    if (last_use_steps_ != nullptr) piece->last_steps = last_use_steps_->values.data();
+    return tensorflow::OkStatus();
+  }
+  // Fields are read one after another: what one needed is given back before the next one begins.
+  const auto give_back = [](auto& array, int64_t) {
+    std::decay_t<decltype(array.values)>().swap(array.values);
+    return tensorflow::OkStatus();
+  };
+  TF_RETURN_IF_ERROR(ForEachRowArray(give_back));
+  if (pending_keys_ == nullptr) return tensorflow::OkStatus();
+  const auto pending = [this](auto visit) { return ForEachPendingArray(visit); };
+  TF_RETURN_IF_ERROR(ReadOwn(pending_keys_.get(), kPieceBytes / 16, pending, &piece->pending));
+  piece->pending_keys = pending_keys_->values.data();
+  piece->pending_counts = pending_counts_->values.data();
+  return piece->pending > 0 ? tensorflow::OkStatus() : ForEachPendingArray(give_back);
+}
+
+template <class ForEach>
+TfStatus TableCheckpoint::ReadOwn(Array<int64_t>* keys, int64_t most, ForEach for_each, int64_t* size) {
+  *size = 0;
+  while (*size == 0 && keys->rows.piece() < keys->rows.pieces().size()) {
+    const size_t at = keys->rows.piece();
+    const auto alike = [&](const TensorRows& rows) {
+      return rows.piece() == at && at < rows.pieces().size() && rows.row() == keys->rows.row() &&
+             rows.pieces()[at].first_row == keys->rows.row() && rows.pieces()[at].rows == keys->rows.pieces()[at].rows;
+    };
+    bool skip = part_.size > 1;
+    TF_RETURN_IF_ERROR(for_each([&](auto& array, int64_t) {
+      skip = skip && alike(array.rows);
+      return tensorflow::OkStatus();
+    }));
+    if (skip) {
+      bool has = false;
+      TF_RETURN_IF_ERROR(HasOwn(*keys, most, &has));
+      skip = !has;
+    }
+    if (skip) {
+      TF_RETURN_IF_ERROR(for_each([&](auto& array, int64_t) {
+        array.rows.GoTo(at + 1);
+        return tensorflow::OkStatus();
+      }));
+      continue;
+    }
+    // To the end of the piece at most, so that the next one may be skipped.
+    const TensorPiece& piece = keys->rows.pieces()[at];
+    const int64_t n = std::min(most, piece.first_row + piece.rows - keys->rows.row());
+    TF_RETURN_IF_ERROR(for_each([&](auto& array, int64_t columns) {
+      array.values.resize(n * columns);
+      return Corrupt(array.rows.name(), array.rows.Read(n, array.values.data()));
+    }));
+    std::vector<int64_t> own;
+    for (int64_t i = 0; i < n && part_.size > 1; ++i) {
+      if (part_.has(keys->values[i])) own.push_back(i);
+    }
+    *size = part_.size > 1 ? static_cast<int64_t>(own.size()) : n;
+    if (*size == n) continue;
+    TF_RETURN_IF_ERROR(for_each([&](auto& array, int64_t columns) {
+      for (int64_t i = 0; i < *size; ++i) {
+        if (own[i] == i) continue;
+        std::copy_n(array.values.begin() + own[i] * columns, columns, array.values.begin() + i * columns);
+      }
+      return tensorflow::OkStatus();
+    }));
+  }
+  return tensorflow::OkStatus();
+}
+
+TfStatus TableCheckpoint::HasOwn(const Array<int64_t>& keys, int64_t most, bool* has) {
+  TensorRows rows = keys.rows.Again();
+  const int64_t end = rows.row() + rows.pieces()[rows.piece()].rows;
+  std::vector<int64_t> some;
+  *has = false;
+  for (int64_t row = rows.row(); row < end && !*has; row += static_cast<int64_t>(some.size())) {
+    some.resize(std::min(most, end - row));
+    TF_RETURN_IF_ERROR(Corrupt(rows.name(), rows.Read(static_cast<int64_t>(some.size()), some.data())));
+    *has = std::any_of(some.begin(), some.end(), [&](int64_t key) { return part_.has(key); });
+  }
+  return tensorflow::OkStatus();
 }
 
 TfStatus TableCheckpoint::CheckEntry(const std::string& suffix, DataType dtype, const std::vector<int64_t>& shape,
@@ -222,22 +274,6 @@ std::string TableCheckpoint::TablesInCheckpoint() {
   if (total == 0) return "no tables";
   tables.resize(std::min<size_t>(total, 10));
   return absl::StrCat("the tables ", absl::StrJoin(tables, ", "), total > tables.size() ? " and others" : "");
-}
-
-ContentsIn TableCheckpoint::Contents() const {
-  ContentsIn contents;
-  contents.rows = keys_.NumElements();
-  contents.keys = keys_.flat<int64_t>().data();
-  contents.values = values_.flat<float>().data();
-  for (const Tensor& slot : slots_) contents.slots.push_back(slot.flat<float>().data());
-  contents.frequencies = Int64s(frequencies_);
-  contents.last_steps = Int64s(last_use_steps_);
-  contents.pending = IsPresent(pending_keys_) ? pending_keys_.NumElements() : 0;
-  contents.pending_keys = Int64s(pending_keys_);
-  contents.pending_counts = Int64s(pending_counts_);
-  if (IsPresent(step_)) contents.step = step_.scalar<int64_t>()();
-  if (IsPresent(seed_)) contents.seed = static_cast<uint64_t>(seed_.scalar<int64_t>()());
-  return contents;
 }
 
 }  // namespace tf_booster

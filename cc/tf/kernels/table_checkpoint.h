@@ -3,13 +3,15 @@
 #define TF_BOOSTER_CC_TF_KERNELS_TABLE_CHECKPOINT_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cc/core/hash_table/hash_table.h"
 #include "cc/core/hash_table/partition.h"
 #include "cc/tf/kernels/table_kernel.h"
-#include "tensorflow/core/framework/op_kernel.h"
+#include "cc/tf/kernels/tensor_pieces.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
 
@@ -27,68 +29,74 @@ struct KeyPart {
 class TableCheckpoint {
  public:
   // `prefix`: the checkpoint's path without ".index". `name`: what the table is called in it. `call` must be open.
-  // Of several ranks each reads the keys of all rows, and what else belongs to its own keys, some megabytes at a time;
-  // a shard of the checkpoint that has none of them is not read further.
-  TableCheckpoint(tensorflow::OpKernelContext* ctx, const TableCall& call, std::string prefix, std::string name,
-                  const KeyPart& part);
+  TableCheckpoint(const TableCall& call, std::string prefix, std::string name, const KeyPart& part);
 
-  // Reads and checks all. NotFound: no such checkpoint, or the table is not in it. InvalidArgument: another dtype or
-  // shape than the table's. DataLoss: corrupt or truncated. A checkpoint written in shards or slices reads as any
-  // other.
-  tensorflow::Status Read();
+  // Finds the table and checks names, dtypes and shapes. NotFound: no such checkpoint, or the table is not in it.
+  // InvalidArgument: another dtype or shape than the table's. DataLoss: corrupt. A checkpoint written in shards or
+  // slices reads as any other.
+  tensorflow::Status Open();
 
-  // What Read found, borrowed from this object.
-  ContentsIn Contents() const;
+  // What it holds, read piece by piece as it is asked for; borrows this object. Where it ends with an error, status()
+  // says more: DataLoss, corrupt or truncated. Of several ranks each reads the keys of all rows, and what else belongs
+  // to its own keys; a shard of the checkpoint that has none of them is not read further.
+  ContentsSource Source(uint32_t field);
+  const tensorflow::Status& status() const { return status_; }
 
-  // The optimizer whose slots the checkpoint has; the table's slots were read if it is the table's own.
+  // The optimizer whose slots the checkpoint has; they are read if it is the table's own.
   const std::string& optimizer() const { return optimizer_; }
   bool has_slots() const { return !slots_.empty(); }
 
  private:
-  // Keys of one kind, admitted or pending: how many the checkpoint has, and which of them are this rank's.
-  struct Keys {
-    int64_t total = 0;
-    std::vector<int64_t> rows;  // Numbers of this rank's, ascending; unused where it keeps all.
+  // A tensor of rows, and those of them that were read last.
+  template <class T>
+  struct Array {
+    TensorRows rows;
+    std::vector<T> values;
   };
 
-  // The dtype and shape of <name>/<suffix>, and its data. In `shape` -1 stands for any size. `keys`: of which rows the
-  // tensor is; of those only this rank's are read. Null: it is read whole.
-  tensorflow::Status ReadTensor(const std::string& suffix, tensorflow::DataType dtype,
-                                const std::vector<int64_t>& shape, const Keys* keys, tensorflow::Tensor* tensor);
-  // The same, but leaves `tensor` as it is where the checkpoint does not have it.
-  tensorflow::Status ReadOptional(const std::string& suffix, tensorflow::DataType dtype,
-                                  const std::vector<int64_t>& shape, const Keys* keys, tensorflow::Tensor* tensor);
-  // Reads a tensor of keys, and fills in `keys`.
-  tensorflow::Status AllocateOnHost(tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
-                                    tensorflow::Tensor* tensor);
-  tensorflow::Status ReadKeys(const std::string& suffix, Keys* keys, tensorflow::Tensor* tensor);
-  tensorflow::Status ReadRowsOfPart(const std::string& full_name, const tensorflow::TensorShape& shape,
-                                    const Keys& keys, tensorflow::Tensor* tensor);
-  tensorflow::Status ReadKeysOfPart(const std::string& full_name, const tensorflow::TensorShape& shape, Keys* keys,
-                                    tensorflow::Tensor* tensor);
+  // Checks the dtype and shape of <name>/<suffix>; in `shape` -1 stands for any size.
   tensorflow::Status CheckEntry(const std::string& suffix, tensorflow::DataType dtype,
                                 const std::vector<int64_t>& shape, tensorflow::TensorShape* found);
-  tensorflow::Status Corrupt(const std::string& full_name, const tensorflow::Status& status) const;
-  tensorflow::Status ReadRows();
-  tensorflow::Status ReadSlots();
-  tensorflow::Status ReadPending();
   tensorflow::Status CheckShape(const std::string& full_name, const tensorflow::TensorShape& found,
                                 const std::vector<int64_t>& wanted) const;
+  // A tensor of the shape, as rows; `length`, if not null, gets how many there are.
+  template <class T>
+  tensorflow::Status OpenRows(const std::string& suffix, const std::vector<int64_t>& shape,
+                              std::unique_ptr<Array<T>>* array, int64_t* length = nullptr);
+  // A scalar; where the checkpoint has none, it stays as it is.
+  template <class T>
+  tensorflow::Status ReadScalar(const std::string& suffix, std::optional<T>* value);
+  tensorflow::Status Corrupt(const std::string& full_name, const tensorflow::Status& status) const;
+
+  // All arrays of rows that the checkpoint has, as visit(array, columns) sees them; the same of pending keys.
+  template <class Visit>
+  tensorflow::Status ForEachRowArray(Visit visit);
+  template <class Visit>
+  tensorflow::Status ForEachPendingArray(Visit visit);
+
+  tensorflow::Status Next(ContentsIn* piece);
+  // The next keys of this rank, and what belongs to them, into the arrays' values; how many they are. 0 at the end.
+  template <class ForEach>
+  tensorflow::Status ReadOwn(Array<int64_t>* keys, int64_t most, ForEach for_each, int64_t* size);
+  // Whether the piece of the checkpoint that `keys` is about to read has keys of this rank.
+  tensorflow::Status HasOwn(const Array<int64_t>& keys, int64_t most, bool* has);
 
   std::string FullName(const std::string& suffix) const { return name_ + "/" + suffix; }
   std::string TablesInCheckpoint();
 
-  tensorflow::OpKernelContext* const ctx_;
   const TableCall& call_;
   const std::string prefix_;
   const std::string name_;
   const KeyPart part_;
   tensorflow::BundleReader reader_;
-  Keys admitted_, pending_;
+  tensorflow::Status status_;
 
-  // A tensor that the checkpoint lacks is empty of type float (a Tensor's default).
-  tensorflow::Tensor keys_, values_, frequencies_, last_use_steps_, pending_keys_, pending_counts_, step_, seed_;
-  std::vector<tensorflow::Tensor> slots_;
+  // Null for what the checkpoint lacks.
+  std::unique_ptr<Array<int64_t>> keys_, frequencies_, last_use_steps_, pending_keys_, pending_counts_;
+  std::unique_ptr<Array<float>> values_;
+  std::vector<std::unique_ptr<Array<float>>> slots_;
+  int64_t num_rows_ = 0, num_pending_ = 0;
+  std::optional<int64_t> step_, seed_;
   std::string optimizer_;
 };
 

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/hash_table/memory_limit.h"
 #include "cc/tf/kernels/table_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
@@ -37,7 +38,8 @@ class TableExportOp : public tensorflow::OpKernel {
     // TensorFlow's own error must come back from the callback as it was, so it is kept here.
     TfStatus allocated;
     const auto allocate = [&](std::vector<ContentsOut>* out) {
-      allocated = Allocate(ctx, call.resource().config().optimizer, out);
+      allocated = CheckRoom(call, *out);
+      if (allocated.ok()) allocated = Allocate(ctx, call.resource().config().optimizer, out);
       return allocated.ok() ? Status() : Status(StatusCode::kInternal, "outputs were not allocated");
     };
     const Status exported = call.table().Export(fields, allocate, call.parallel_for());
@@ -46,6 +48,20 @@ class TableExportOp : public tensorflow::OpKernel {
   }
 
  private:
+  // Linux grants what it does not have, and kills the process when it is touched.
+  TfStatus CheckRoom(const TableCall& call, const std::vector<ContentsOut>& fields) const {
+    int64_t bytes = 0, left = 0;
+    for (const ContentsOut& field : fields) {
+      const int64_t columns = dim_ * (num_slots_ > 0 ? 1 + static_cast<int64_t>(field.slots.size()) : 1);
+      bytes += field.rows * (columns * 4 + 24) + field.pending * 16;
+    }
+    if (MachineMemory()->Grant(bytes, &left)) return tensorflow::OkStatus();
+    return tensorflow::errors::ResourceExhausted(
+        call.Where(), "as tensors its rows take ", bytes, " bytes, but only ", left,
+        " are left on this machine or in its cgroup; save it by tf.compat.v1.train.Saver.save, which writes a table "
+        "some megabytes at a time, or give the process more memory");
+  }
+
   // Runs while the table stands still: makes the outputs for its counts, and lets Export write straight into them.
   TfStatus Allocate(OpKernelContext* ctx, const std::string& optimizer, std::vector<ContentsOut>* fields) {
     int output = 0;

@@ -18,7 +18,7 @@ std::string ShortOpName(const tensorflow::OpKernel& kernel) {
   return std::string(absl::StripPrefix(kernel.type_string(), "TfBooster"));
 }
 
-TfStatus TableCall::Open() { return LookupResource(ctx_, HandleFromInput(ctx_, 0), &resource_); }
+TfStatus TableCall::Open(int input) { return LookupResource(ctx_, HandleFromInput(ctx_, input), &resource_); }
 
 TfStatus TableCall::OpenField() {
   TF_RETURN_IF_ERROR(Open());

@@ -24,8 +24,8 @@ class TableCall {
   explicit TableCall(tensorflow::OpKernelContext* ctx)
       : ctx_(ctx), parallel_for_(ctx->device()->tensorflow_cpu_worker_threads()->workers) {}
 
-  // Looks the resource of input 0 up; everything below needs that first.
-  tensorflow::Status Open();
+  // Looks the resource of an input up; everything below needs that first.
+  tensorflow::Status Open(int input = 0);
 
   // The same for an op on one of the tables that a fused table consists of: the handle says which.
   tensorflow::Status OpenField();

@@ -1,5 +1,5 @@
-// TfBoosterTableRestore: replaces fields of a table by what a checkpoint holds. All is read and checked before the
-// table changes.
+// TfBoosterTableRestore: replaces fields of a table by what a checkpoint holds, which is read a piece at a time. The
+// table changes when all is read and checked.
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,16 +40,16 @@ class TableRestoreOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, call.CheckScalar(ctx->input(1), "prefix"));
     const std::string prefix = ctx->input(1).scalar<tensorflow::tstring>()();
     std::vector<std::unique_ptr<TableCheckpoint>> checkpoints;
-    std::vector<ContentsIn> contents;
+    std::vector<ContentsSource> sources;
     for (size_t i = 0; i < fields.size(); ++i) {
       call.SetField(fields[i]);
-      checkpoints.push_back(std::make_unique<TableCheckpoint>(ctx, call, prefix, checkpoint_names_[i], part_));
-      OP_REQUIRES_OK(ctx, checkpoints[i]->Read());
-      contents.push_back(checkpoints[i]->Contents());
-      contents[i].field = fields[i];
+      checkpoints.push_back(std::make_unique<TableCheckpoint>(call, prefix, checkpoint_names_[i], part_));
+      OP_REQUIRES_OK(ctx, checkpoints[i]->Open());
+      sources.push_back(checkpoints[i]->Source(fields[i]));
     }
     if (fields.size() > 1) call.SetField(-1);
-    const Status imported = call.table().Import(contents, call.parallel_for());
+    const Status imported = call.table().ImportPieces(sources, call.parallel_for());
+    for (const auto& checkpoint : checkpoints) OP_REQUIRES_OK(ctx, checkpoint->status());
     OP_REQUIRES_OK(ctx, call.Convert(imported, absl::StrCat("checkpoint '", prefix, "'")));
     for (size_t i = 0; i < fields.size() && call.resource().num_slots() > 0; ++i) {
       const TableCheckpoint& checkpoint = *checkpoints[i];

@@ -1,11 +1,10 @@
 #include "cc/tf/kernels/tensor_pieces.h"
 
 #include <algorithm>
-#include <memory>
+#include <cstring>
 
 #include "tensorflow/core/framework/tensor_slice.h"
 #include "tensorflow/core/lib/hash/crc32c.h"
-#include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/protobuf/tensor_bundle.pb.h"
 #include "tensorflow/core/util/saved_tensor_slice_util.h"
@@ -18,8 +17,6 @@ namespace errors = tensorflow::errors;
 using tensorflow::BundleEntryProto;
 using tensorflow::TensorSlice;
 using TfStatus = tensorflow::Status;
-
-constexpr int64_t kBlockBytes = int64_t{4} << 20;
 
 template <class Proto>
 TfStatus ReadEntry(tensorflow::BundleReader* reader, const std::string& key, Proto* entry) {
@@ -44,7 +41,7 @@ bool IsRun(const TensorSlice& slice, const tensorflow::TensorShape& shape, int64
 
 }  // namespace
 
-TfStatus TensorPieces::Find(const tensorflow::TensorShape& shape, int64_t bytes_per_value) {
+TfStatus TensorRows::Find(const tensorflow::TensorShape& shape, int64_t bytes_per_value) {
   const int64_t total = shape.dim_size(0);
   row_bytes_ = bytes_per_value;
   for (int d = 1; d < shape.dims(); ++d) row_bytes_ *= shape.dim_size(d);
@@ -74,7 +71,7 @@ TfStatus TensorPieces::Find(const tensorflow::TensorShape& shape, int64_t bytes_
   return tensorflow::OkStatus();
 }
 
-TfStatus TensorPieces::AddPiece(const std::string& key, int64_t first_row, int64_t rows) {
+TfStatus TensorRows::AddPiece(const std::string& key, int64_t first_row, int64_t rows) {
   BundleEntryProto entry;
   TF_RETURN_IF_ERROR(ReadEntry(reader_, key, &entry));
   if (entry.size() != rows * row_bytes_) {
@@ -84,27 +81,44 @@ TfStatus TensorPieces::AddPiece(const std::string& key, int64_t first_row, int64
   return tensorflow::OkStatus();
 }
 
-TfStatus TensorPieces::Read(WantedFn wanted, BlockFn block) const {
-  const int64_t block_rows = std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, row_bytes_));
-  std::string buffer;
-  for (const TensorPiece& piece : pieces_) {
-    if (!wanted(piece)) continue;
-    std::unique_ptr<tensorflow::RandomAccessFile> file;
-    TF_RETURN_IF_ERROR(tensorflow::Env::Default()->NewRandomAccessFile(
-        tensorflow::DataFilename(prefix_, piece.shard, num_shards_), &file));
-    uint32_t crc = 0;
-    for (int64_t done = 0; done < piece.rows;) {
-      const int64_t rows = std::min(block_rows, piece.rows - done);
-      buffer.resize(rows * row_bytes_);
-      tensorflow::StringPiece read;
-      TF_RETURN_IF_ERROR(file->Read(piece.offset + done * row_bytes_, buffer.size(), &read, &buffer[0]));
-      crc = tensorflow::crc32c::Extend(crc, read.data(), read.size());
-      block(piece.first_row + done, rows, read.data());
-      done += rows;
+TfStatus TensorRows::Read(int64_t rows, void* out) {
+  char* to = static_cast<char*>(out);
+  while (rows > 0) {
+    if (piece_ == pieces_.size()) return errors::OutOfRange("it has no more rows");
+    const TensorPiece& piece = pieces_[piece_];
+    if (file_ == nullptr) {
+      TF_RETURN_IF_ERROR(tensorflow::Env::Default()->NewRandomAccessFile(
+          tensorflow::DataFilename(prefix_, piece.shard, num_shards_), &file_));
     }
-    if (tensorflow::crc32c::Unmask(piece.crc32c) != crc) return errors::DataLoss("the checksum does not match");
+    const int64_t done = row_ - piece.first_row, n = std::min(rows, piece.rows - done), bytes = n * row_bytes_;
+    tensorflow::StringPiece read;
+    TF_RETURN_IF_ERROR(file_->Read(piece.offset + done * row_bytes_, bytes, &read, to));
+    if (read.data() != to) std::memcpy(to, read.data(), bytes);
+    crc32c_ = tensorflow::crc32c::Extend(crc32c_, to, bytes);
+    to += bytes;
+    rows -= n;
+    row_ += n;
+    if (done + n < piece.rows) continue;
+    if (tensorflow::crc32c::Unmask(piece.crc32c) != crc32c_) return errors::DataLoss("the checksum does not match");
+    GoTo(piece_ + 1);
   }
   return tensorflow::OkStatus();
+}
+
+void TensorRows::GoTo(size_t piece) {
+  piece_ = piece;
+  row_ = piece < pieces_.size() ? pieces_[piece].first_row : -1;
+  crc32c_ = 0;
+  file_.reset();
+}
+
+TensorRows TensorRows::Again() const {
+  TensorRows rows(reader_, prefix_, name_);
+  rows.row_bytes_ = row_bytes_;
+  rows.num_shards_ = num_shards_;
+  rows.pieces_ = pieces_;
+  rows.GoTo(piece_);
+  return rows;
 }
 
 }  // namespace tf_booster

@@ -275,6 +275,24 @@ S: N times the table's slots, all of a field together; or 0 to leave the slots o
 fields: N distinct ones; empty, where N is 1: that of the handle.
 )doc");
 
+REGISTER_OP("TfBoosterTableSave")
+    .Input("tables: N * resource")
+    .Input("prefix: string")
+    .Attr("N: int >= 1")
+    .Attr("sizes: list(int)")
+    .Attr("fields: list(int)")
+    .Attr("checkpoint_names: list(string)")
+    .Attr("with_slots: list(bool)")
+    .SetIsStateful()
+    .SetShapeFn(shape_inference::NoOutputs)
+    .Doc(R"doc(
+Writes whole fields of tables as one V2 checkpoint: <name>/keys, /values, /slots/<slot>, …, what TableExport gives, in some megabytes of memory.
+
+A table is not updated while its fields are written.
+
+prefix: scalar, the path of the checkpoint to write, without '.index'. sizes: how many of `fields` and their checkpoint_names are of each table, one table after the other.
+)doc");
+
 REGISTER_OP("TfBoosterTableRestore")
     .Input("table: resource")
     .Input("prefix: string")
@@ -288,7 +306,7 @@ REGISTER_OP("TfBoosterTableRestore")
     .Doc(R"doc(
 Replaces fields of the table by what a V2 checkpoint holds under checkpoint_names[i]/keys, /values, /slots/<slot>, ….
 
-All is read and checked before the table changes; other fields stay. Slots of another optimizer are left, and the table's own start anew.
+The table changes when all is read, some megabytes at a time, and checked; other fields stay. Slots of another optimizer are left, and the table's own start anew.
 
 prefix: scalar, the checkpoint's path without '.index'. fields: one for each name; empty, for one name: that of the handle.
 rank, size, partition: the table keeps the keys of which this rank of `size` is the owner (cc/core/hash_table/partition.h).

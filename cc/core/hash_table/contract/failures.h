@@ -153,9 +153,6 @@ inline void RefusesBadBatches(const TableMaker& make) {
   }
   batch.keys[3] = batch.keys[6] = -5;  // New, and twice.
   EXPECT_TRUE(refused(table->Update({batch.ref(), nullptr, nullptr}, update, pf)));
-  int64_t cursor = -1;
-  TableRows part;
-  EXPECT_TRUE(refused(table->ExportBatch(&cursor, 10, &part)));
   TableStats stats;
   ContentsIn nothing;
   const auto want_nothing = [](std::vector<ContentsOut>*) { return Status(); };
@@ -164,6 +161,10 @@ inline void RefusesBadBatches(const TableMaker& make) {
   EXPECT_TRUE(refused(table->Export({0, 3}, want_nothing, pf)));
   EXPECT_TRUE(refused(table->Export({1, 1}, want_nothing, pf)));
   EXPECT_TRUE(refused(table->Import({nothing, nothing}, pf)));
+  const auto take_heads = [](const std::vector<ContentsOut>&) { return Status(); };
+  const auto take = [](const ContentsPiece&) { return Status(); };
+  EXPECT_TRUE(refused(table->ExportPieces({0, 3}, true, take_heads, take, pf)));
+  EXPECT_TRUE(refused(table->ExportPieces({1, 1}, true, take_heads, take, pf)));
   const int64_t key = 5;
   EXPECT_TRUE(refused(table->Find({&key, nullptr, 1, 3}, values.data(), nullptr, pf)));
   EXPECT_TRUE(refused(table->Update({{&key, nullptr, 1, 0}, nullptr, nullptr, {1, 2}}, update, pf)));

@@ -40,18 +40,6 @@ inline TableContents As(TableContents contents, uint32_t field) {
   return contents;
 }
 
-// Equal but for the order of rows and pending keys.
-inline bool SameRows(const TableContents& a, const TableContents& b, int64_t dim) {
-  const auto pending = [](const TableContents& c) {
-    std::map<FieldKey, int64_t> counts;
-    for (size_t i = 0; i < c.pending_keys.size(); ++i) {
-      counts[{c.pending_fields[i], c.pending_keys[i]}] = c.pending_counts[i];
-    }
-    return counts;
-  };
-  return RowsOf(a, dim) == RowsOf(b, dim) && pending(a) == pending(b) && a.steps == b.steps && a.seeds == b.seeds;
-}
-
 // The same steps on a fused table and on one table a field, with the same ids in all: equal bits, victims and clocks.
 // Now and then every field moves from the one to the other, and back.
 inline void FieldsLiveAsTheyWouldAlone(const TableMaker& make) {

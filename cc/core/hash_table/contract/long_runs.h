@@ -103,16 +103,12 @@ inline void RowsBelongTogether(const TableMaker& make) {
     ThreadFor pf(2);
     expect_together(ExportAll(*table, pf));
   };
-  const auto export_some = [&](int) {
-    int64_t cursor = 0;
-    TableRows part;
-    while (cursor >= 0) {
-      EXPECT_OK(table->ExportBatch(&cursor, 1000, &part));
-      expect_together(part);
-    }
+  const auto export_by_pieces = [&](int) {
+    SerialFor pf;
+    expect_together(ExportByPieces(*table, {0}, true, pf));
   };
   RunAtOnce(12, {update, update, update, update, insert, insert, insert, erase, erase, find, find, gather, gather,
-                 export_all, export_all, export_some});
+                 export_all, export_all, export_by_pieces});
   SerialFor pf;
   expect_together(ExportAll(*table, pf));
 }

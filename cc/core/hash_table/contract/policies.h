@@ -347,31 +347,75 @@ inline void ImportIsAllOrNothing(const TableMaker& make) {
   });
 }
 
-// Rows that are neither inserted nor erased meanwhile are seen exactly once.
-inline void ExportsPiecemeal(const TableMaker& make) {
-  std::unique_ptr<HashTable> table = make(OneField(2));
+// The same picture as Export's, of all fields and of some, and of rows that take more than a piece.
+inline void ExportsInPieces(const TableMaker& make) {
+  const TableOptions options = HistoryOptions();
+  std::unique_ptr<HashTable> table = TableWithHistory(make, options);
   ThreadFor pf(2);
-  const Batch kept(MakeKeys(Pattern::kRandom, 1000, 1)), erased(MakeKeys(Pattern::kRandom, 1000, 2));
-  std::vector<float> out(2000);
-  EXPECT_OK(table->FindOrInsert(erased.ref(), out.data(), pf));
-  EXPECT_OK(table->FindOrInsert(kept.ref(), out.data(), pf));
-  std::map<int64_t, int> seen;
-  TableRows part;
-  int64_t cursor = 0;
-  for (int round = 0; cursor >= 0; ++round) {
-    EXPECT_OK(table->ExportBatch(&cursor, 73, &part));
-    EXPECT_TRUE(part.keys.size() <= 73);
-    for (size_t i = 0; i < part.keys.size(); ++i) {
-      ++seen[part.keys[i]];
-      const FieldKey key(0, part.keys[i]);
-      EXPECT_TRUE(TableModel(OneField(2)).Initial(key) ==
-                  std::vector<float>(&part.values[2 * i], &part.values[2 * i] + 2));
-    }
-    const KeyBatch some = {erased.keys.data() + round * 20, nullptr, round < 50 ? 20 : 0};
-    EXPECT_OK(table->Erase(some, nullptr, pf));
-    EXPECT_OK(table->FindOrInsert(Batch(MakeKeys(Pattern::kRandom, 60, 100 + round)).ref(), out.data(), pf));
+  for (const std::vector<uint32_t>& fields : {std::vector<uint32_t>{0, 1, 2}, {2, 0}, {1}, {}}) {
+    TableContents whole = ExportFields(*table, fields, pf);
+    EXPECT_TRUE(Same(ExportByPieces(*table, fields, true, pf), whole));
+    whole.slots.clear();
+    EXPECT_TRUE(Same(ExportByPieces(*table, fields, false, pf), whole));
   }
-  for (const int64_t key : kept.keys) EXPECT_EQ(seen[key], 1);
+  std::unique_ptr<HashTable> wide = make(OneField(300, 1));
+  const Batch batch(MakeKeys(Pattern::kRandom, Rounds(10000)));
+  EXPECT_OK(
+      wide->Update({batch.ref(), nullptr, nullptr}, RowByRow([](int64_t i, float* row) { row[i % 600] = i; }), pf));
+  EXPECT_TRUE(Same(ExportByPieces(*wide, {0}, true, pf), ExportAll(*wide, pf)));
+}
+
+// All fields or one, in pieces of any size, are what they are as a whole.
+inline void ImportsInPieces(const TableMaker& make) {
+  const TableOptions options = HistoryOptions();
+  ThreadFor pf(2);
+  const TableContents history = ExportAll(*TableWithHistory(make, options), pf);
+  const Borrow borrowed(history);
+  for (const int64_t most : {100, 5000, 100000}) {
+    std::unique_ptr<HashTable> table = make(options);
+    std::vector<ContentsSource> sources;
+    for (const ContentsIn& in : borrowed.refs) sources.push_back(InPieces(in, options.dim, most));
+    EXPECT_OK(table->ImportPieces(sources, pf));
+    const TableContents found = ExportAll(*table, pf);
+    EXPECT_TRUE(found.keys == history.keys && SameRows(found, history, options.dim));
+    for (const ContentsIn& in : borrowed.refs) {  // A field in the place of itself.
+      EXPECT_OK(table->ImportPieces({InPieces(in, options.dim, most)}, pf));
+      EXPECT_TRUE(SameRows(ExportAll(*table, pf), history, options.dim));
+    }
+  }
+}
+
+// Whatever ends it behind some pieces, of all fields or of one, the table is as it was.
+inline void AnImportThatEndsEarlyLeavesNothing(const TableMaker& make) {
+  const TableOptions options = HistoryOptions();
+  std::unique_ptr<HashTable> table = TableWithHistory(make, options);
+  ThreadFor pf(2);
+  const TableContents before = ExportAll(*table, pf);
+  TableContents repeated = before;  // The last row of field 0 is the first once more, some pieces later.
+  const auto of_0 = std::count(before.fields.begin(), before.fields.end(), 0u);
+  repeated.keys[of_0 - 1] = repeated.keys[0];
+  TableContents admitted = before;  // A pending key has a row.
+  admitted.pending_keys.back() = before.keys.back();
+  EXPECT_EQ(admitted.pending_fields.back(), before.fields.back());
+  const auto refuses = [&](const TableContents& contents, bool all, const Status& end, StatusCode code) {
+    const Borrow borrowed(contents);
+    const uint32_t field = contents.pending_keys == before.pending_keys ? 0 : before.fields.back();
+    std::vector<ContentsSource> sources;
+    for (const ContentsIn& in : borrowed.refs) {
+      if (all || in.field == field) sources.push_back(InPieces(in, options.dim, 500, end));
+    }
+    const Status status = table->ImportPieces(sources, pf);
+    EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(code));
+    EXPECT_TRUE(Same(ExportAll(*table, pf), before));
+    EXPECT_EQ(table->FieldSize(field), std::count(before.fields.begin(), before.fields.end(), field));
+  };
+  for (const bool all : {false, true}) {
+    refuses(before, all, Status(StatusCode::kInternal, "the file ends"), StatusCode::kInternal);
+    refuses(repeated, all, Status(), StatusCode::kInvalidArgument);
+    refuses(admitted, all, Status(), StatusCode::kInvalidArgument);
+  }
+  EXPECT_OK(table->Import(Borrow(before), pf));
+  EXPECT_TRUE(SameRows(ExportAll(*table, pf), before, options.dim));
 }
 
 inline void ExportPassesErrorsOn(const TableMaker& make) {
@@ -383,6 +427,20 @@ inline void ExportPassesErrorsOn(const TableMaker& make) {
   const auto want_nothing = [](std::vector<ContentsOut>*) { return Status(); };
   EXPECT_OK(table->Export(AllFields(*table), want_nothing, pf));
   EXPECT_OK(table->Export({}, want_nothing, pf));
+  const auto refuse_heads = [](const std::vector<ContentsOut>&) { return Status(StatusCode::kInternal, "no"); };
+  const auto take_heads = [](const std::vector<ContentsOut>&) { return Status(); };
+  const auto take = [](const ContentsPiece&) { return Status(); };
+  EXPECT_EQ(table->ExportPieces({0}, true, refuse_heads, take, pf).message(), std::string("no"));
+  for (int left = 0, done = 0; done == 0; ++left) {  // The first piece, the second, …
+    int pieces = 0;
+    const auto refuse_later = [&](const ContentsPiece&) {
+      return pieces++ < left ? Status() : Status(StatusCode::kInternal, "full");
+    };
+    const Status status = table->ExportPieces(AllFields(*table), true, take_heads, refuse_later, pf);
+    EXPECT_EQ(status.message(), std::string(status.ok() ? "" : "full"));
+    EXPECT_EQ(pieces, status.ok() ? left : left + 1);
+    done = status.ok();
+  }
 }
 
 }  // namespace tf_booster::contract

@@ -67,22 +67,6 @@ void AFieldThatStepsSeldomIsNotIdle(Pair& pair, int64_t every) {
   EXPECT_EQ(pair.Step(keys, 2, {2}).size(), size_t{300});
 }
 
-// Rows keep their places while they are read piece by piece. Of 8,000 keys.
-template <class Pair>
-void RowsKeepTheirPlacesWhileTheyAreRead(Pair& pair, int64_t settling) {
-  std::map<int64_t, int64_t> seen;
-  for (int64_t cursor = 0; cursor >= 0;) {
-    TableRows rows;
-    EXPECT_OK(pair.table().ExportBatch(&cursor, 500, &rows));
-    for (const int64_t key : rows.keys) ++seen[key];
-    for (int64_t step = 0; step < 5; ++step) pair.Step(Range(7000 - 100 * step, 7400 - 100 * step));
-  }
-  EXPECT_EQ(seen.size(), size_t{8000});
-  for (const auto& [key, times] : seen) EXPECT_EQ(times, 1);
-  for (int64_t step = 0; step < settling; ++step) pair.Step(Range(7000, 7100));
-  EXPECT_EQ(pair.Step(Range(7000, 7100)).size(), size_t{100});
-}
-
 }  // namespace tf_booster::contract
 
 #endif  // TF_BOOSTER_CC_CORE_HASH_TABLE_CONTRACT_SWAPPING_H_

@@ -71,8 +71,14 @@ struct Batch {
   }
 };
 
-// A whole table, field after field.
-struct TableContents : TableRows {
+// A whole table, field after field; row i of every array belongs to the same key.
+struct TableContents {
+  std::vector<int64_t> keys;
+  std::vector<uint32_t> fields;
+  std::vector<float> values;              // rows * dim
+  std::vector<std::vector<float>> slots;  // Each rows * dim.
+  std::vector<int64_t> frequencies;
+  std::vector<int64_t> last_steps;
   int64_t dim = 0;
   std::vector<int64_t> pending_keys;
   std::vector<uint32_t> pending_fields;
@@ -129,6 +135,67 @@ inline TableContents ExportFields(const HashTable& table, const std::vector<uint
 
 inline TableContents ExportAll(const HashTable& table, ParallelFor& pf) {
   return ExportFields(table, AllFields(table), pf);
+}
+
+// The same by ExportPieces. Null `largest`, or the bytes of the largest piece.
+inline TableContents ExportByPieces(const HashTable& table, const std::vector<uint32_t>& fields, bool with_slots,
+                                    ParallelFor& pf, int64_t* largest = nullptr) {
+  TableContents all;
+  all.dim = table.options().dim;
+  all.slots.resize(with_slots ? table.options().slot_initial_values.size() : 0);
+  std::vector<ContentsOut> heads;
+  std::vector<std::string> order;  // Of the arrays, each once.
+  const auto begin = [&](const std::vector<ContentsOut>& out) {
+    heads = out;
+    for (const ContentsOut& field : out) {
+      all.fields.insert(all.fields.end(), field.rows, field.field);
+      all.pending_fields.insert(all.pending_fields.end(), field.pending, field.field);
+      all.steps.push_back(field.step);
+      all.seeds.push_back(*field.seed);
+    }
+    return Status();
+  };
+  const auto write = [&](const ContentsPiece& piece) {
+    const auto append = [&](auto* to) {
+      using T = typename std::decay_t<decltype(*to)>::value_type;
+      EXPECT_EQ(piece.bytes % static_cast<int64_t>(sizeof(T)), 0);
+      const T* const data = static_cast<const T*>(piece.data);
+      to->insert(to->end(), data, data + piece.bytes / static_cast<int64_t>(sizeof(T)));
+    };
+    EXPECT_TRUE(piece.bytes > 0);
+    if (largest != nullptr) *largest = std::max(*largest, piece.bytes);
+    const std::string name = std::to_string(piece.place) + "/" + std::to_string(static_cast<int>(piece.array)) + "/" +
+                             std::to_string(piece.slot);
+    if (order.empty() || order.back() != name) order.push_back(name);
+    switch (piece.array) {
+      case ContentsArray::kKeys:
+        append(&all.keys);
+        break;
+      case ContentsArray::kValues:
+        append(&all.values);
+        break;
+      case ContentsArray::kSlot:
+        append(&all.slots[piece.slot]);
+        break;
+      case ContentsArray::kFrequencies:
+        append(&all.frequencies);
+        break;
+      case ContentsArray::kLastSteps:
+        append(&all.last_steps);
+        break;
+      case ContentsArray::kPendingKeys:
+        append(&all.pending_keys);
+        break;
+      case ContentsArray::kPendingCounts:
+        append(&all.pending_counts);
+        break;
+    }
+    return Status();
+  };
+  EXPECT_OK(table.ExportPieces(fields, with_slots, begin, write, pf));
+  EXPECT_EQ(heads.size(), fields.size());
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));  // Each in its place, and none in two.
+  return all;
 }
 
 // Contents as Import takes them: copies of each field's part. `fields`: the field of each step and seed, by default all
@@ -190,6 +257,30 @@ class Borrow {
   std::map<uint32_t, TableContents> parts_;
 };
 
+// `whole` in pieces of up to `most` rows or pending keys, of other sizes each; behind them `end`.
+inline ContentsSource InPieces(const ContentsIn& whole, int64_t dim, int64_t most, Status end = Status()) {
+  ContentsSource source = {whole.field, 0, 0, whole.step, whole.seed, nullptr};
+  source.next = [whole, dim, most, end, row = int64_t{0}, pending = int64_t{0},
+                 call = int64_t{0}](ContentsIn* piece) mutable {
+    const int64_t want = 1 + call++ * 7919 % most;
+    piece->rows = std::min(want, whole.rows - row);
+    piece->pending = std::min(want - piece->rows, whole.pending - pending);
+    if (piece->rows + piece->pending == 0) return end;
+    const auto from = [](auto* array, int64_t at) { return array == nullptr ? nullptr : array + at; };
+    piece->keys = from(whole.keys, row);
+    piece->values = from(whole.values, row * dim);
+    for (const float* slot : whole.slots) piece->slots.push_back(from(slot, row * dim));
+    piece->frequencies = from(whole.frequencies, row);
+    piece->last_steps = from(whole.last_steps, row);
+    piece->pending_keys = from(whole.pending_keys, pending);
+    piece->pending_counts = from(whole.pending_counts, pending);
+    row += piece->rows;
+    pending += piece->pending;
+    return Status();
+  };
+  return source;
+}
+
 // Same keys in the same order, same bits.
 inline bool Same(const TableContents& a, const TableContents& b) {
   return a.keys == b.keys && a.fields == b.fields && a.values == b.values && a.slots == b.slots &&
@@ -199,7 +290,7 @@ inline bool Same(const TableContents& a, const TableContents& b) {
 }
 
 // The rows of contents as the model has them.
-inline std::map<FieldKey, ModelRow> RowsOf(const TableRows& contents, int64_t dim) {
+inline std::map<FieldKey, ModelRow> RowsOf(const TableContents& contents, int64_t dim) {
   std::map<FieldKey, ModelRow> rows;
   for (size_t i = 0; i < contents.keys.size(); ++i) {
     ModelRow row;
@@ -212,6 +303,18 @@ inline std::map<FieldKey, ModelRow> RowsOf(const TableRows& contents, int64_t di
     rows[{contents.fields[i], contents.keys[i]}] = row;
   }
   return rows;
+}
+
+// Equal but for the order of rows and pending keys.
+inline bool SameRows(const TableContents& a, const TableContents& b, int64_t dim) {
+  const auto pending = [](const TableContents& c) {
+    std::map<FieldKey, int64_t> counts;
+    for (size_t i = 0; i < c.pending_keys.size(); ++i) {
+      counts[{c.pending_fields[i], c.pending_keys[i]}] = c.pending_counts[i];
+    }
+    return counts;
+  };
+  return RowsOf(a, dim) == RowsOf(b, dim) && pending(a) == pending(b) && a.steps == b.steps && a.seeds == b.seeds;
 }
 
 // The whole table equals the model: through Export, Stats and FieldSize.

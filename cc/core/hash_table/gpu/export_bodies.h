@@ -7,25 +7,22 @@
 namespace tf_booster {
 namespace gpu {
 
-// Unit: a row from `first` on. id: those that are wanted; kNoField for all that live.
+// Unit: a row from `first` on. id: those that are wanted.
 struct FlagRows {
   DeviceState state;
   int64_t first;
   uint32_t id;
   int32_t* flags;
-  TFB_HOST_DEVICE void operator()(int64_t r) const {
-    const uint32_t of = state.IdOfRow(static_cast<uint32_t>(first + r));
-    flags[r] = id == kNoField ? of != kNoField : of == id;
-  }
+  TFB_HOST_DEVICE void operator()(int64_t r) const { flags[r] = state.IdOfRow(static_cast<uint32_t>(first + r)) == id; }
 };
 
-// Arrays of a piece; null for those that are not wanted.
+// Arrays of a piece.
 struct ExportArrays {
   int64_t* keys = nullptr;
-  uint32_t* ids = nullptr;
   int64_t* frequencies = nullptr;
   int64_t* last_steps = nullptr;
-  float* values = nullptr;  // [n, (1 + slots) * dim]
+  float* values = nullptr;  // [n, columns], from the row's first_column on.
+  int64_t first_column = 0, columns = 0;
 };
 
 // Unit: a row from `first` on; a group.
@@ -40,17 +37,16 @@ struct ExportRows {
     if (flags[r] == 0) return;
     const Group group;
     const uint32_t row = static_cast<uint32_t>(first + r);
-    const int64_t i = ranks[r] - 1, width = (1 + state.rows.num_slots) * state.rows.dim;
+    const int64_t i = ranks[r] - 1;
     group.Once([&] {
       const DeviceEntry& entry = state.EntryOf(row);
       const RowCounts counts = state.rows.Counts(row);
       out.keys[i] = static_cast<int64_t>(entry.key);
-      out.ids[i] = LowOf(entry.tag);
       out.frequencies[i] = counts.frequency;
       out.last_steps[i] = counts.last_step;
     });
-    const float* values = state.rows.Values(row);
-    if (out.values != nullptr) CopyFloats(group, width, values, out.values + i * width);
+    const float* values = state.rows.Values(row) + out.first_column;
+    if (out.columns > 0) CopyFloats(group, out.columns, values, out.values + i * out.columns);
   }
 };
 

@@ -20,8 +20,8 @@ int64_t GpuTableOn<Queue>::RowsOfPiece() const {
 }
 
 template <class Queue>
-Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, uint32_t id, bool with_values, Piece* piece) const {
-  const int64_t width = state_->layout.values(), sum_bytes = Queue::SumBytes(n);
+Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, uint32_t id, Columns columns, Piece* piece) const {
+  const int64_t sum_bytes = Queue::SumBytes(n);
   int32_t *flags = nullptr, *ranks = nullptr;
   ExportArrays out;
   char* sum_scratch = nullptr;
@@ -29,12 +29,13 @@ Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, uint32_t id, bool 
     flags = scratch->Take<int32_t>(n);
     ranks = scratch->Take<int32_t>(n);
     out.keys = scratch->Take<int64_t>(n);
-    out.ids = scratch->Take<uint32_t>(n);
     out.frequencies = scratch->Take<int64_t>(n);
     out.last_steps = scratch->Take<int64_t>(n);
-    if (with_values) out.values = scratch->Take<float>(n * width);
+    out.values = scratch->Take<float>(n * columns.size);
     sum_scratch = scratch->Take<char>(sum_bytes);
   };
+  out.first_column = columns.first;
+  out.columns = columns.size;
   DeviceBlock block;
   TFB_RETURN_IF_ERROR(TakeArrays(take, &block));
   ForEach(queue_, n, FlagRows{state_->view, first, id, flags});
@@ -44,40 +45,45 @@ Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, uint32_t id, bool 
   queue_.ToHost(ranks + n - 1, 1, &size);
   TFB_RETURN_IF_ERROR(Done());
   piece->keys.resize(size);
-  piece->ids.resize(size);
   piece->frequencies.resize(size);
   piece->last_steps.resize(size);
-  piece->values.resize(with_values ? size * width : 0);
+  piece->values.resize(size * columns.size);
   queue_.ToHost(out.keys, size, piece->keys.data());
-  queue_.ToHost(out.ids, size, piece->ids.data());
   queue_.ToHost(out.frequencies, size, piece->frequencies.data());
   queue_.ToHost(out.last_steps, size, piece->last_steps.data());
-  if (with_values) queue_.ToHost(out.values, size * width, piece->values.data());
+  queue_.ToHost(out.values, size * columns.size, piece->values.data());
   return Done();
 }
 
 // A card that a table fills must still give it away, to a checkpoint: where there is no memory for a piece, for half of
 // it.
 template <class Queue>
-Status GpuTableOn<Queue>::ReadPieceThatFits(int64_t* first, int64_t end, int64_t most, uint32_t id, bool with_values,
-                                            Piece* piece) const {
-  for (int64_t n = std::min(most, end - *first);; n = std::max(kLeastRowsOfPiece, n / 2)) {
-    const Status status = ReadPiece(*first, n, id, with_values, piece);
-    if (status.ok()) *first += n;
-    if (status.code() != StatusCode::kResourceExhausted || n <= kLeastRowsOfPiece) return status;
+template <class Visit>
+Status GpuTableOn<Queue>::ForEachPiece(uint32_t id, Columns columns, Visit visit) const {
+  const int64_t end = static_cast<int64_t>(state_->ReadCounts(queue_).counters.end);
+  TFB_RETURN_IF_ERROR(Done());
+  Piece piece;
+  for (int64_t first = kFirstRow, most = RowsOfPiece(); first < end;) {
+    const int64_t n = std::min(most, end - first);
+    const Status status = ReadPiece(first, n, id, columns, &piece);
+    if (status.code() == StatusCode::kResourceExhausted && n > kLeastRowsOfPiece) {
+      most = std::max(kLeastRowsOfPiece, n / 2);
+      continue;
+    }
+    TFB_RETURN_IF_ERROR(status);
+    first += n;
+    if (!piece.keys.empty()) TFB_RETURN_IF_ERROR(visit(piece));
   }
+  return Status();
 }
 
-// In the order of row numbers, which is that of insertion while no row is freed.
 template <class Queue>
-Status GpuTableOn<Queue>::ExportField(uint32_t id, int64_t end, const ContentsOut& out) const {
+Status GpuTableOn<Queue>::ExportField(const ContentsOut& out) const {
   const int64_t dim = options_.dim, width = state_->layout.values();
   bool with_values = out.values != nullptr;
   for (const float* slot : out.slots) with_values |= slot != nullptr;
   int64_t done = 0;
-  for (int64_t first = kFirstRow; first < end;) {
-    Piece piece;
-    TFB_RETURN_IF_ERROR(ReadPieceThatFits(&first, end, RowsOfPiece(), id, with_values, &piece));
+  return ForEachPiece(state_->active[out.field], {0, with_values ? width : 0}, [&](const Piece& piece) {
     const int64_t n = static_cast<int64_t>(piece.keys.size());
     if (out.keys != nullptr) std::copy(piece.keys.begin(), piece.keys.end(), out.keys + done);
     if (out.frequencies != nullptr) {
@@ -92,38 +98,56 @@ Status GpuTableOn<Queue>::ExportField(uint32_t id, int64_t end, const ContentsOu
       }
     }
     done += n;
-  }
-  return Status();
+    return Status();
+  });
 }
 
 // By hash, so that the order does not depend on scheduling.
 template <class Queue>
-Status GpuTableOn<Queue>::ExportPending(uint32_t id, const ContentsOut& out) const {
-  const int64_t n = out.pending;
+Status GpuTableOn<Queue>::ReadPending(uint32_t id, int64_t n, std::vector<int64_t>* keys,
+                                      std::vector<int64_t>* counts) const {
+  keys->resize(n);
+  counts->resize(n);
   if (n == 0) return Status();
   uint64_t* count = nullptr;
-  int64_t *keys = nullptr, *counts = nullptr;
+  int64_t *device_keys = nullptr, *device_counts = nullptr;
   const auto take = [&](Scratch* scratch) {
     count = scratch->Take<uint64_t>(1);
-    keys = scratch->Take<int64_t>(n);
-    counts = scratch->Take<int64_t>(n);
+    device_keys = scratch->Take<int64_t>(n);
+    device_counts = scratch->Take<int64_t>(n);
   };
   DeviceBlock block;
   TFB_RETURN_IF_ERROR(TakeArrays(take, &block));
   queue_.Zero(count, sizeof(uint64_t));
-  ForEach(queue_, state_->view.index.capacity(), CollectPending{state_->view, id, count, keys, counts});
+  ForEach(queue_, state_->view.index.capacity(), CollectPending{state_->view, id, count, device_keys, device_counts});
   std::vector<int64_t> host_keys(n), host_counts(n), order(n);
-  queue_.ToHost(keys, n, host_keys.data());
-  queue_.ToHost(counts, n, host_counts.data());
+  queue_.ToHost(device_keys, n, host_keys.data());
+  queue_.ToHost(device_counts, n, host_counts.data());
   TFB_RETURN_IF_ERROR(Done());
   std::iota(order.begin(), order.end(), int64_t{0});
   std::sort(order.begin(), order.end(),
             [&](int64_t a, int64_t b) { return HashKey(host_keys[a], 0) < HashKey(host_keys[b], 0); });
   for (int64_t i = 0; i < n; ++i) {
-    if (out.pending_keys != nullptr) out.pending_keys[i] = host_keys[order[i]];
-    if (out.pending_counts != nullptr) out.pending_counts[i] = host_counts[order[i]];
+    (*keys)[i] = host_keys[order[i]];
+    (*counts)[i] = host_counts[order[i]];
   }
   return Status();
+}
+
+template <class Queue>
+std::vector<ContentsOut> GpuTableOn<Queue>::StartExport(const std::vector<uint32_t>& fields) const {
+  const GpuTableCounts counts = state_->ReadCounts(queue_);
+  std::vector<ContentsOut> out(fields.size());
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const uint32_t id = state_->active[fields[i]];
+    out[i].field = fields[i];
+    out[i].rows = counts.rows[id];
+    out[i].pending = counts.pending[id];
+    out[i].slots.assign(options_.slot_initial_values.size(), nullptr);
+    out[i].step = state_->fields[id].step;
+    out[i].seed = state_->fields[id].seed;
+  }
+  return out;
 }
 
 template <class Queue>
@@ -131,80 +155,77 @@ Status GpuTableOn<Queue>::Export(const std::vector<uint32_t>& fields,
                                  FunctionRef<Status(std::vector<ContentsOut>*)> allocate, ParallelFor&) const {
   TFB_RETURN_IF_ERROR(CheckDistinct(options_, fields, "Export"));
   return Guarded([&] {
-    const GpuTableCounts counts = state_->ReadCounts(queue_);
-    const int64_t end = static_cast<int64_t>(counts.counters.end);
+    std::vector<ContentsOut> out = StartExport(fields);
     TFB_RETURN_IF_ERROR(Done());
-    std::vector<ContentsOut> out(fields.size());
-    for (size_t i = 0; i < fields.size(); ++i) {
-      const uint32_t id = state_->active[fields[i]];
-      out[i].field = fields[i];
-      out[i].rows = counts.rows[id];
-      out[i].pending = counts.pending[id];
-      out[i].slots.assign(options_.slot_initial_values.size(), nullptr);
-      out[i].step = state_->fields[id].step;
-      out[i].seed = state_->fields[id].seed;
-    }
     TFB_RETURN_IF_ERROR(allocate(&out));
     for (const ContentsOut& contents : out) {
-      const uint32_t id = state_->active[contents.field];
-      if (contents.rows > 0) TFB_RETURN_IF_ERROR(ExportField(id, end, contents));
-      TFB_RETURN_IF_ERROR(ExportPending(id, contents));
+      if (contents.rows > 0) TFB_RETURN_IF_ERROR(ExportField(contents));
+      std::vector<int64_t> keys, counts;
+      TFB_RETURN_IF_ERROR(ReadPending(state_->active[contents.field], contents.pending, &keys, &counts));
+      if (contents.pending_keys != nullptr) std::copy(keys.begin(), keys.end(), contents.pending_keys);
+      if (contents.pending_counts != nullptr) std::copy(counts.begin(), counts.end(), contents.pending_counts);
     }
     return Done();
   });
 }
 
 template <class Queue>
-Status GpuTableOn<Queue>::ExportBatch(int64_t* cursor, int64_t limit, TableRows* out) const {
-  TFB_RETURN_IF_ERROR(CheckCursor(options_, *cursor, limit));
+Status GpuTableOn<Queue>::ExportPieces(const std::vector<uint32_t>& fields, bool with_slots,
+                                       FunctionRef<Status(const std::vector<ContentsOut>&)> begin,
+                                       FunctionRef<Status(const ContentsPiece&)> write, ParallelFor&) const {
+  TFB_RETURN_IF_ERROR(CheckDistinct(options_, fields, "ExportPieces"));
   return Guarded([&] {
-    const int64_t end = static_cast<int64_t>(state_->ReadCounts(queue_).counters.end);
-    const int64_t dim = options_.dim, width = state_->layout.values();
-    const size_t slots = options_.slot_initial_values.size();
-    Piece piece;
-    int64_t next = kFirstRow + *cursor;
-    while (next < end && piece.keys.empty()) {  // A stretch of free rows is no end.
-      TFB_RETURN_IF_ERROR(ReadPieceThatFits(&next, end, std::min(limit, RowsOfPiece()), kNoField, true, &piece));
-    }
-    *out = TableRows();
-    out->slots.resize(slots);
-    for (size_t i = 0; i < piece.keys.size(); ++i) {
-      const float* row = piece.values.data() + i * width;
-      out->fields.push_back(state_->FieldOf(piece.ids[i]));
-      out->values.insert(out->values.end(), row, row + dim);
-      for (size_t s = 0; s < slots; ++s) {
-        out->slots[s].insert(out->slots[s].end(), row + (1 + s) * dim, row + (2 + s) * dim);
+    const std::vector<ContentsOut> out = StartExport(fields);
+    TFB_RETURN_IF_ERROR(Done());
+    TFB_RETURN_IF_ERROR(begin(out));
+    for (size_t f = 0; f < fields.size(); ++f) {
+      const uint32_t id = state_->active[fields[f]];
+      const auto give = [&](ContentsArray array, size_t slot, const auto& values) {
+        const int64_t bytes = static_cast<int64_t>(values.size() * sizeof(values[0]));
+        return values.empty() ? Status() : write({f, array, slot, values.data(), bytes});
+      };
+      const auto numbers = [&](ContentsArray array, std::vector<int64_t> Piece::*values) {
+        return ForEachPiece(id, {}, [&](const Piece& piece) { return give(array, 0, piece.*values); });
+      };
+      const auto columns = [&](ContentsArray array, size_t slot, int64_t first) {
+        return ForEachPiece(id, {first, options_.dim},
+                            [&](const Piece& piece) { return give(array, slot, piece.values); });
+      };
+      TFB_RETURN_IF_ERROR(numbers(ContentsArray::kKeys, &Piece::keys));
+      TFB_RETURN_IF_ERROR(columns(ContentsArray::kValues, 0, 0));
+      for (size_t s = 0; with_slots && s < out[f].slots.size(); ++s) {
+        TFB_RETURN_IF_ERROR(columns(ContentsArray::kSlot, s, static_cast<int64_t>(1 + s) * options_.dim));
       }
+      TFB_RETURN_IF_ERROR(numbers(ContentsArray::kFrequencies, &Piece::frequencies));
+      TFB_RETURN_IF_ERROR(numbers(ContentsArray::kLastSteps, &Piece::last_steps));
+      std::vector<int64_t> keys, counts;
+      TFB_RETURN_IF_ERROR(ReadPending(id, out[f].pending, &keys, &counts));
+      TFB_RETURN_IF_ERROR(give(ContentsArray::kPendingKeys, 0, keys));
+      TFB_RETURN_IF_ERROR(give(ContentsArray::kPendingCounts, 0, counts));
     }
-    out->keys = std::move(piece.keys);
-    out->frequencies = std::move(piece.frequencies);
-    out->last_steps = std::move(piece.last_steps);
-    *cursor = next < end ? next - kFirstRow : -1;
-    exporting_ = *cursor >= 0;
     return Done();
   });
 }
 
 template <class Queue>
-Status GpuTableOn<Queue>::Import(const std::vector<ContentsIn>& contents, ParallelFor&) {
+Status GpuTableOn<Queue>::ImportPieces(const std::vector<ContentsSource>& sources, ParallelFor&) {
   std::vector<uint32_t> fields;
-  for (const ContentsIn& in : contents) fields.push_back(in.field);
+  for (const ContentsSource& source : sources) fields.push_back(source.field);
   TFB_RETURN_IF_ERROR(CheckDistinct(options_, fields, "Import"));
-  for (const ContentsIn& in : contents) TFB_RETURN_IF_ERROR(CheckContents(options_, in));
   return Guarded([&] {
     std::vector<uint32_t> ids;
     if (fields.size() == state_->num_fields) {  // Into a new state: what the table had is given back.
       std::unique_ptr<State> state;
       TFB_RETURN_IF_ERROR(NextState(&state));
       for (const uint32_t field : fields) ids.push_back(state->active[field]);
-      TFB_RETURN_IF_ERROR(Enter(contents, ids, state.get()));
+      TFB_RETURN_IF_ERROR(Enter(sources, ids, state.get()));
       state_ = std::move(state);
       return Done();
     }
     for (const uint32_t field : fields) ids.push_back(state_->OtherId(state_->active[field]));
     PurgeArrays arrays;
     TFB_RETURN_IF_ERROR(TakePurgeArrays(&arrays));
-    const Status status = Enter(contents, ids, state_.get());
+    const Status status = Caught([&] { return Enter(sources, ids, state_.get()); });
     if (status.ok()) return Exchange(fields, arrays);
     TFB_RETURN_IF_ERROR(Purge(arrays));  // What came in under the other ids.
     return status;
@@ -212,36 +233,40 @@ Status GpuTableOn<Queue>::Import(const std::vector<ContentsIn>& contents, Parall
 }
 
 template <class Queue>
-Status GpuTableOn<Queue>::Enter(const std::vector<ContentsIn>& contents, const std::vector<uint32_t>& ids,
+Status GpuTableOn<Queue>::Enter(const std::vector<ContentsSource>& sources, const std::vector<uint32_t>& ids,
                                 State* state) {
-  int64_t rows = 0, pending = 0, frequency = 1, step = 0;
+  int64_t rows = 0, pending = 0;
   const std::vector<int64_t> evicted = state_->ReadCounts(queue_).evicted;
-  for (size_t c = 0; c < contents.size(); ++c) {
-    const ContentsIn& in = contents[c];
-    const uint32_t before = state_->active[in.field];
-    state->fields[ids[c]].Start(in.seed.value_or(state_->fields[before].seed), in.step);
+  for (size_t c = 0; c < sources.size(); ++c) {
+    const ContentsSource& source = sources[c];
+    const uint32_t before = state_->active[source.field];
+    state->fields[ids[c]].Start(source.seed.value_or(state_->fields[before].seed), source.step);
     state->WriteEvicted(queue_, ids[c], evicted[before]);
-    rows += in.rows;
-    pending += in.pending;
-    step = std::max(step, in.step);
-    for (int64_t i = 0; i < in.rows; ++i) {
-      if (in.frequencies != nullptr) frequency = std::max(frequency, in.frequencies[i]);
-      if (in.last_steps != nullptr) step = std::max(step, in.last_steps[i]);
-    }
+    rows += source.rows;
+    pending += source.pending;
   }
-  state->may_have_pending |= pending > 0;
   state->WriteFields(queue_);
   state->WriteSteps(queue_);
-  TFB_RETURN_IF_ERROR(EnsureCounts(state, frequency, step));
   TFB_RETURN_IF_ERROR(MakeRoom(state, rows, rows + pending));
-  for (size_t c = 0; c < contents.size(); ++c) {
-    const ContentsIn& in = contents[c];
-    const int64_t per_piece = RowsOfPiece();
-    for (int64_t begin = 0; begin < in.rows; begin += per_piece) {
-      TFB_RETURN_IF_ERROR(EnterPiece(in, ids[c], begin, std::min(in.rows, begin + per_piece), false, state));
-    }
-    for (int64_t begin = 0; begin < in.pending; begin += per_piece) {
-      TFB_RETURN_IF_ERROR(EnterPiece(in, ids[c], begin, std::min(in.pending, begin + per_piece), true, state));
+  ContentsIn piece;
+  for (size_t c = 0; c < sources.size(); ++c) {
+    for (;;) {
+      TFB_RETURN_IF_ERROR(NextPiece(options_, sources[c], &piece));
+      if (piece.rows + piece.pending == 0) break;
+      int64_t frequency = 1, step = piece.step;
+      for (int64_t i = 0; i < piece.rows; ++i) {
+        if (piece.frequencies != nullptr) frequency = std::max(frequency, piece.frequencies[i]);
+        if (piece.last_steps != nullptr) step = std::max(step, piece.last_steps[i]);
+      }
+      state->may_have_pending |= piece.pending > 0;
+      TFB_RETURN_IF_ERROR(EnsureCounts(state, frequency, step));
+      const int64_t most = RowsOfPiece();
+      for (int64_t begin = 0; begin < piece.rows; begin += most) {
+        TFB_RETURN_IF_ERROR(EnterPiece(piece, ids[c], begin, std::min(piece.rows, begin + most), false, state));
+      }
+      for (int64_t begin = 0; begin < piece.pending; begin += most) {
+        TFB_RETURN_IF_ERROR(EnterPiece(piece, ids[c], begin, std::min(piece.pending, begin + most), true, state));
+      }
     }
   }
   return Done();

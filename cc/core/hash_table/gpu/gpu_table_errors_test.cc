@@ -29,8 +29,8 @@ TEST(EachCallTellsOfTheCardsError) {
   const TableContents contents = ExportAll(*table, pf);
   const Borrow borrowed(contents);
   const auto allocate = [&](std::vector<ContentsOut>*) { return Status(); };
-  int64_t cursor = 0;
-  TableRows some;
+  const auto take_heads = [&](const std::vector<ContentsOut>&) { return Status(); };
+  const auto take = [&](const ContentsPiece&) { return Status(); };
   TableStats stats;
   const std::vector<std::function<Status()>> calls = {
       [&] { return table->FindAsync(device_keys, rows.data(), found.data()); },
@@ -50,7 +50,7 @@ TEST(EachCallTellsOfTheCardsError) {
       [&] { return table->Erase(keys, nullptr, pf); },
       [&] { return table->Reserve(1000, pf); },
       [&] { return table->Export({0}, allocate, pf); },
-      [&] { return table->ExportBatch(&cursor, 10, &some); },
+      [&] { return table->ExportPieces({0}, true, take_heads, take, pf); },
       [&] { return table->Import(borrowed, pf); },
       [&] { return table->FieldStats(0, &stats); },
       [&] { return table->Clear(0); },

@@ -51,8 +51,10 @@ class GpuTableOn final : public GpuTable {
   Status Reserve(int64_t rows, ParallelFor& pf) override;
   Status Export(const std::vector<uint32_t>& fields, FunctionRef<Status(std::vector<ContentsOut>*)> allocate,
                 ParallelFor& pf) const override;
-  Status ExportBatch(int64_t* cursor, int64_t limit, TableRows* out) const override;
-  Status Import(const std::vector<ContentsIn>& contents, ParallelFor& pf) override;
+  Status ExportPieces(const std::vector<uint32_t>& fields, bool with_slots,
+                      FunctionRef<Status(const std::vector<ContentsOut>&)> begin,
+                      FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const override;
+  Status ImportPieces(const std::vector<ContentsSource>& sources, ParallelFor& pf) override;
   Status Clear(uint32_t field) override;
   TableStats Stats() const override;
   Status FieldStats(uint32_t field, TableStats* stats) const override;
@@ -117,7 +119,7 @@ class GpuTableOn final : public GpuTable {
   // Chooses among places that share a row, in a set of MarkRows::SetSize words.
   MarkRows MarkIn(const DeviceBlock& set, MarkRows marks) const;
 
-  Status Enter(const std::vector<ContentsIn>& contents, const std::vector<uint32_t>& ids, State* state);
+  Status Enter(const std::vector<ContentsSource>& sources, const std::vector<uint32_t>& ids, State* state);
   Status EnterPiece(const ContentsIn& in, uint32_t id, int64_t begin, int64_t end, bool pending, State* state);
   // What is under ids that are not active leaves. Its arrays are taken before something is entered there.
   struct PurgeArrays {
@@ -134,20 +136,27 @@ class GpuTableOn final : public GpuTable {
   Status NewState(uint64_t epoch, std::unique_ptr<State>* state) const;
   Status NextState(std::unique_ptr<State>* state) const;
 
-  // Rows [first, first + n) of the table that are of `id` (kNoField: all), on the host; `out` gets what it has room
-  // for.
+  // What is wanted of rows besides keys and counts: the values of columns [first, first + size), slots behind the
+  // embedding.
+  struct Columns {
+    int64_t first = 0, size = 0;
+  };
+  // Rows of the table on the host.
   struct Piece {
     std::vector<int64_t> keys, frequencies, last_steps;
-    std::vector<uint32_t> ids;
-    std::vector<float> values;  // Rows with their slots.
+    std::vector<float> values;  // [rows, columns]
   };
-  Status ReadPiece(int64_t first, int64_t n, uint32_t id, bool with_values, Piece* piece) const;
+  // Rows [first, first + n) that are of `id`.
+  Status ReadPiece(int64_t first, int64_t n, uint32_t id, Columns columns, Piece* piece) const;
   static constexpr int64_t kLeastRowsOfPiece = 1024;
-  // Rows from *first on, `most` at a time or fewer; *first becomes the next one.
-  Status ReadPieceThatFits(int64_t* first, int64_t end, int64_t most, uint32_t id, bool with_values,
-                           Piece* piece) const;
-  Status ExportField(uint32_t id, int64_t end, const ContentsOut& out) const;
-  Status ExportPending(uint32_t id, const ContentsOut& out) const;
+  // Calls visit(piece) with pieces of all rows of `id`, in the order of row numbers, which is that of insertion while
+  // no row is freed.
+  template <class Visit>
+  Status ForEachPiece(uint32_t id, Columns columns, Visit visit) const;
+  // What each field holds, without arrays.
+  std::vector<ContentsOut> StartExport(const std::vector<uint32_t>& fields) const;
+  Status ExportField(const ContentsOut& out) const;
+  Status ReadPending(uint32_t id, int64_t n, std::vector<int64_t>* keys, std::vector<int64_t>* counts) const;
   int64_t RowsOfPiece() const;
 
   // Asks for memory, and says why there is none. left < 0: nobody knows how much there is.
@@ -178,6 +187,11 @@ class GpuTableOn final : public GpuTable {
   template <class Body>
   Status Guarded(Body body) const {
     std::lock_guard<std::mutex> lock(mutex_);
+    return Caught(body);
+  }
+  // Runs a body; host memory that ran out in it becomes a Status.
+  template <class Body>
+  Status Caught(Body body) const {
     try {
       return body();
     } catch (const std::bad_alloc&) {
@@ -192,7 +206,6 @@ class GpuTableOn final : public GpuTable {
   mutable std::mutex mutex_;
   mutable Queue queue_;
   std::unique_ptr<State> state_;
-  mutable bool exporting_ = false;  // By pieces: rows keep their places until it has come to the end.
 };
 
 template <class Queue>

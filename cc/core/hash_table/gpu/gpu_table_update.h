@@ -61,7 +61,7 @@ template <class Queue>
 void GpuTableOn<Queue>::SwapHostRows() {
   State& state = *state_;
   const int64_t host_from = state.host_from(), end = std::min(state.end_bound, state.row_end());
-  if (end <= host_from || exporting_ || ++state.steps_since_swap < config_.swap_steps) return;
+  if (end <= host_from || ++state.steps_since_swap < config_.swap_steps) return;
   const int64_t card_words = CeilDiv(host_from - kFirstRow, kRowsOfWord);
   const int64_t words = card_words + CeilDiv(end - host_from, kRowsOfWord);
   const int64_t most = std::min({kMostPairs, host_from - kFirstRow, end - host_from});

@@ -162,12 +162,6 @@ TEST(WithoutMemoryNobodyMoves) {
   EXPECT_EQ(pair.Step(keys).size(), keys.size());
 }
 
-TEST(RowsThatAreRead) {
-  Pair pair(SwappedOptions(), 1000);
-  StepThrough(pair, 8000);
-  RowsKeepTheirPlacesWhileTheyAreRead(pair, 8);
-}
-
 // Neither the card nor the host has room: an error, and the table is as it was.
 TEST(MemoryOfTheHostEnds) {
   SerialFor pf;
