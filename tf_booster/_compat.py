@@ -364,16 +364,21 @@ def take_if_collected(session: Any) -> Optional[Callable[[], None]]:
 def run_options(session: Any, own_thread: bool, trace: bool = False) -> Any:
     """RunOptions as `_do_run` takes them; the memory is kept for good.
 
-    own_thread: a run does not wait for threads of a pool that other runs fill: where that has one thread alone, the run stays on
-    its caller's. trace: the run's metadata has the times of all ops.
+    own_thread: a run does not wait for threads of a pool that other runs fill: where that has one thread alone (stays_on_caller()),
+    the run stays on its caller's. trace: the run's metadata has the times of all ops.
     """
     options = tf.compat.v1.RunOptions()
-    if own_thread and session._config.inter_op_parallelism_threads == 1:  # pylint: disable=protected-access
+    if own_thread and stays_on_caller(session):
         options.inter_op_thread_pool = -1
     if trace:
         # FULL_TRACE begins a profiler, of which a process has one at a time: two runs at once would fail.
         options.trace_level = tf.compat.v1.RunOptions.SOFTWARE_TRACE
     return _session_api.TF_NewBufferFromString(options.SerializeToString())
+
+
+def stays_on_caller(session: Any) -> bool:
+    """Whether runs with own_thread are on their caller's thread."""
+    return session._config.inter_op_parallelism_threads == 1  # pylint: disable=protected-access
 
 
 def can_prepare_runs(session: Any) -> bool:
@@ -402,7 +407,7 @@ def prepared_run(
         target=[op.name for op in targets],
         tensor_connection=[{"from_tensor": given.name, "to_tensor": place.name} for given, place in connected],
     )
-    if own_thread and session._config.inter_op_parallelism_threads == 1:  # pylint: disable=protected-access
+    if own_thread and stays_on_caller(session):
         wanted.run_options.inter_op_thread_pool = -1
     do_call = session._do_call  # pylint: disable=protected-access
     prepare = base_session_class()._make_callable_from_options  # pylint: disable=protected-access

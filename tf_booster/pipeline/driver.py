@@ -21,6 +21,7 @@ import tensorflow as tf
 from tf_booster import _compat, log
 from tf_booster.parallel.rank_0_says import Rank0Says
 from tf_booster.pipeline.by_hand import RunsByHand, as_feed
+from tf_booster.pipeline.denormals import flushing
 from tf_booster.pipeline.needs import ByHand, Needs, Run
 from tf_booster.pipeline.split import ASYNC, EXACT, Split
 from tf_booster.pipeline.timing import Timing
@@ -72,6 +73,9 @@ class Driver:
         self._sends: Dict[str, Any] = {}  # The run of the embedding graph, prepared.
         self._under_way: Set[object] = set()  # Steps that have a batch, and may not have taken it yet.
         self._ends = threading.Condition()
+        # Runs of own threads.
+        self._of_own_thread = flushing if _compat.stays_on_caller(session) else lambda call: call
+        self._own_run = self._of_own_thread(do_run)
         self._options = _compat.run_options(session, own_thread=True)
         self._tracing_options = _compat.run_options(session, own_thread=True, trace=True)
         self._trace_wanted = False
@@ -118,13 +122,15 @@ class Driver:
             if name not in known:
                 fed = [ref.deref() for ref in feeds]
                 connected = [] if sent is None else [(sent, self._split.expected)]
-                known[name] = _compat.prepared_run(self._session, targets, fetches, fed, True, connected)
+                prepared = _compat.prepared_run(self._session, targets, fetches, fed, True, connected)
+                known[name] = self._of_own_thread(prepared) if prepared is not None else None
             if known[name] is not None:
                 return known[name](*feeds.values())
         if sent is not None:
             feeds = {self._expected: _THERE, **feeds}
         # Without options of the program's own: the pipeline's.
-        options = self._options if options is None else options
+        if options is None:
+            return self._own_run(None, targets, fetches, feeds, self._options, metadata)
         return self._original_run(None, targets, fetches, feeds, options, metadata)
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
@@ -267,7 +273,7 @@ class Driver:
             return self._submit(lambda: self._run_again(self._sends, "", [enqueue], [], {}, None, None))
         self._trace_wanted = False
         metadata, options = _compat.RunMetadataBuffer(), self._tracing_options
-        job = self._submit(lambda: self._original_run(None, [enqueue], [], {}, options, metadata.buffer))
+        job = self._submit(lambda: self._own_run(None, [enqueue], [], {}, options, metadata.buffer))
         self._traced.append((job, metadata))
         return job
 
