@@ -44,7 +44,7 @@ inline void RowsBelongTogether(const TableMaker& make) {
     for (size_t i = 0; i < rows.size(); ++i) equal &= rows[i] == rows[i - i % kDim];
     EXPECT_TRUE(equal);
   };
-  const auto expect_together = [&](const TableRows& rows) {
+  const auto expect_together = [&](const TableContents& rows) {
     expect_equal(rows.values);
     bool together = true;
     for (size_t i = 0; i < rows.values.size(); ++i) {
