@@ -77,20 +77,27 @@ TfStatus CheckpointWriter::End() {
 TfStatus CheckpointWriter::Finish() {
   TF_RETURN_IF_ERROR(End());
   TF_RETURN_IF_ERROR(file_->Close());
-  std::unique_ptr<tensorflow::WritableFile> index;
-  TF_RETURN_IF_ERROR(tensorflow::Env::Default()->NewWritableFile(tensorflow::MetaFilename(prefix_), &index));
-  tensorflow::table::Options options;
-  options.compression = tensorflow::table::kNoCompression;  // As TensorFlow's: not every reader has Snappy.
-  tensorflow::table::TableBuilder builder(options, index.get());
   tensorflow::BundleHeaderProto header;
   header.set_num_shards(1);
   header.set_endianness(tensorflow::BundleHeaderProto::LITTLE);
   header.mutable_version()->set_producer(tensorflow::kTensorBundleVersion);
   header.mutable_version()->set_min_consumer(tensorflow::kTensorBundleMinConsumer);
+  return WriteCheckpointIndex(tensorflow::MetaFilename(prefix_), header, entries_);
+}
+
+TfStatus WriteCheckpointIndex(const std::string& path, const tensorflow::BundleHeaderProto& header,
+                              const std::map<std::string, std::string>& entries) {
+  std::unique_ptr<tensorflow::WritableFile> file;
+  TF_RETURN_IF_ERROR(tensorflow::Env::Default()->NewWritableFile(path, &file));
+  tensorflow::table::Options options;
+  options.compression = tensorflow::table::kNoCompression;  // As TensorFlow's: not every platform's reader has Snappy.
+  tensorflow::table::TableBuilder builder(options, file.get());
   builder.Add(tensorflow::kHeaderEntryKey, header.SerializeAsString());
-  for (const auto& [name, entry] : entries_) builder.Add(name, entry);
-  TF_RETURN_IF_ERROR(builder.Finish());
-  return index->Close();
+  for (const auto& [name, entry] : entries) builder.Add(name, entry);
+  TfStatus status = builder.Finish();
+  status.Update(file->Sync());
+  status.Update(file->Close());
+  return status;
 }
 
 }  // namespace tf_booster

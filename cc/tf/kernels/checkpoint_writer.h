@@ -47,6 +47,10 @@ class CheckpointWriter {
   uint32_t crc32c_ = 0;
 };
 
+// Writes the index file of a checkpoint: its header, and entries by name, serialized.
+tensorflow::Status WriteCheckpointIndex(const std::string& path, const tensorflow::BundleHeaderProto& header,
+                                        const std::map<std::string, std::string>& entries);
+
 }  // namespace tf_booster
 
 #endif  // TF_BOOSTER_CC_TF_KERNELS_CHECKPOINT_WRITER_H_

@@ -1,15 +1,13 @@
 // TfBoosterMergeCheckpoints: the index of one checkpoint over the shards that ranks wrote. Only indices are read.
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cc/tf/kernels/checkpoint_writer.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor_slice.h"
-#include "tensorflow/core/lib/io/table_builder.h"
-#include "tensorflow/core/lib/io/table_options.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/protobuf/tensor_bundle.pb.h"
@@ -58,18 +56,7 @@ class Merge {
     std::map<std::string, std::string> lines;
     for (const auto& [name, parts] : entries_) TF_RETURN_IF_ERROR(Join(name, parts, &lines));
     header_.set_num_shards(num_shards);
-    std::unique_ptr<tensorflow::WritableFile> file;
-    TF_RETURN_IF_ERROR(tensorflow::Env::Default()->NewWritableFile(path, &file));
-    tensorflow::table::Options options;
-    options.compression =
-        tensorflow::table::kNoCompression;  // As TensorFlow's: not every platform's reader has Snappy.
-    tensorflow::table::TableBuilder builder(options, file.get());
-    builder.Add(tensorflow::kHeaderEntryKey, header_.SerializeAsString());
-    for (const auto& [key, value] : lines) builder.Add(key, value);
-    TfStatus status = builder.Finish();
-    status.Update(file->Sync());
-    status.Update(file->Close());
-    return status;
+    return WriteCheckpointIndex(path, header_, lines);
   }
 
  private:

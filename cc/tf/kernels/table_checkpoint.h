@@ -11,7 +11,7 @@
 #include "cc/core/hash_table/hash_table.h"
 #include "cc/core/hash_table/partition.h"
 #include "cc/tf/kernels/table_kernel.h"
-#include "cc/tf/kernels/tensor_pieces.h"
+#include "cc/tf/kernels/tensor_rows.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
 

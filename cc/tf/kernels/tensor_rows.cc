@@ -1,4 +1,4 @@
-#include "cc/tf/kernels/tensor_pieces.h"
+#include "cc/tf/kernels/tensor_rows.h"
 
 #include <algorithm>
 #include <cstring>

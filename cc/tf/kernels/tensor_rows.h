@@ -1,6 +1,6 @@
 // The rows of a tensor of a V2 checkpoint, some at a time: BundleReader reads a stored slice as a whole.
-#ifndef TF_BOOSTER_CC_TF_KERNELS_TENSOR_PIECES_H_
-#define TF_BOOSTER_CC_TF_KERNELS_TENSOR_PIECES_H_
+#ifndef TF_BOOSTER_CC_TF_KERNELS_TENSOR_ROWS_H_
+#define TF_BOOSTER_CC_TF_KERNELS_TENSOR_ROWS_H_
 
 #include <cstdint>
 #include <memory>
@@ -68,4 +68,4 @@ class TensorRows {
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_TF_KERNELS_TENSOR_PIECES_H_
+#endif  // TF_BOOSTER_CC_TF_KERNELS_TENSOR_ROWS_H_
