@@ -146,6 +146,32 @@ def test_restore_reads_nothing_of_the_table_but_a_scalar(model, builder):
     assert all(table in op.control_inputs for op in restores if b"user_emb/seed" in tf.get_static_value(op.inputs[1]))
 
 
+def test_graph_grows_with_the_number_of_tables_and_not_with_its_square(model):
+    def bytes_of_constants(tables):
+        graph = model(tables=[dict(name=f"a_table_with_the_name_{i:03}") for i in range(tables)]).graph
+        return sum(op.node_def.ByteSize() for op in graph.get_operations() if op.type == "Const")
+
+    assert bytes_of_constants(40) < 2.2 * bytes_of_constants(20)
+
+
+def test_variables_named_as_tensors_of_a_table_that_the_saver_has_not(model, tmp_path):
+    """The int64 Variable `item_emb/keys` goes with table user_emb to the checkpoint, and table item_emb does not."""
+    saved = []
+    for value in (41, 0):
+        m = model(tables=[dict(name="user_emb"), dict(name="item_emb")])
+        with m.graph.as_default():
+            variable = v1.get_variable("keys", initializer=tf.constant([value], tf.int64), use_resource=True)
+            (saveable,) = [s for s in v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS) if s.checkpoint_name == "user_emb"]
+            saver = v1.train.Saver({"item_emb/keys": variable, "user_emb": saveable})
+        m.session.run(variable.initializer)
+        saved.append((m, variable, saver))
+    (first, _, saver), (second, variable, other_saver) = saved
+    first.table.train(first.session, [1, 2])
+    second.restore(first.save(str(tmp_path / "m"), saver=saver), saver=other_saver)
+    assert second.session.run(variable).tolist() == [41]
+    assert second.table.contents(second.session) == first.table.contents(first.session)
+
+
 def test_empty_table(model, tmp_path):
     first, second = model(), model()
     path = first.save(str(tmp_path / "m"))

@@ -10,7 +10,8 @@ and the RestoreV2 is told to read something small in place of the table.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, List, Optional, Sequence
+import weakref
+from typing import Any, Dict, List, Optional, Sequence
 
 import tensorflow as tf
 
@@ -18,6 +19,10 @@ from tf_booster import _compat, _native
 from tf_booster.checkpoint import layout
 from tf_booster.parallel import shared_graphs
 from tf_booster.passes import graph_view
+
+_READ_DTYPE = tf.int64  # The seed's.
+_saveables: weakref.WeakSet = weakref.WeakSet()  # All there are.
+_reads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # RestoreV2 -> the names that it has been told to read.
 
 
 class TableSaveable(_compat.SaveableObject):
@@ -35,11 +40,12 @@ class TableSaveable(_compat.SaveableObject):
         # What a Saver does with each tensor on the way in. RestoreV2 is asked for the dtypes that the specs tell, so each
         # spec tells the dtype of what is read in its place: the seed's, int64.
         specs = [
-            _compat.SaveSpec(lambda tensor=tensor: tensor, "", name, dtype=tf.int64, device=handle.device)
+            _compat.SaveSpec(lambda tensor=tensor: tensor, "", name, dtype=_READ_DTYPE, device=handle.device)
             for name, tensor in layout.named_tensors(self.checkpoint_name, handle, exported or _export(handle))
         ]
         # The name of an op of the graph: MetaGraphs keep the collection as names, and read it back as ops.
         super().__init__(handle, specs, handle.op.name)
+        _saveables.add(self)
 
     @property
     def handle(self) -> tf.Tensor:
@@ -68,19 +74,47 @@ class TableSaveable(_compat.SaveableObject):
                 )
         restored = restore_op(self.handle, readers[0].inputs[0], self.checkpoint_name)
         for reader in readers:
-            self._read_little(reader)
+            self._read_little(reader, [tensor.value_index for tensor in restored_tensors if tensor.op is reader])
             # The table first: its errors name what is wrong, and nothing is assigned before they are raised.
             graph_view.add_control_input(reader, restored)
         return restored
 
-    def _read_little(self, reader: tf.Operation) -> None:
-        own = {spec.name for spec in self.specs}
-        names: List[str] = [tf.compat.as_str(name) for name in tf.get_static_value(reader.inputs[1])]
-        seed = layout.seed_name(self.checkpoint_name)
+    @property
+    def _little(self) -> str:
+        return layout.seed_name(self.checkpoint_name)
+
+    def _read_little(self, reader: tf.Operation, own: Sequence[int]) -> None:
+        """Tells the reader, whose outputs `own` are this table's, to read something small in place of them.
+
+        In place of other tables' too, if it reads any: were it told once a table, the graph would grow with the square of their number,
+        as it has a constant for each time.
+        """
+        if reader not in _reads:
+            _reads[reader] = [tf.compat.as_str(name) for name in tf.get_static_value(reader.inputs[1])]
+        names = _reads[reader]
+        if all(names[i] == self._little for i in own):
+            return
+        _replace_whole_tables(names, reader)
+        for i in own:
+            names[i] = self._little
         # Not on the table's device, which may be a card: those have no strings.
         with tf.device(None), tf.device(reader.inputs[1].device):
-            little = tf.constant([seed if name in own else name for name in names], name="tensor_names")
-        graph_view.update_input(reader, 1, little)
+            graph_view.update_input(reader, 1, tf.constant(names, name="tensor_names"))
+
+
+def _replace_whole_tables(names: List[str], reader: tf.Operation) -> None:
+    """Replaces, in what the reader reads, the tensors of every table: all that it lists, in its order, read as this module's specs
+    tell, which other things of these names would not be."""
+    dtypes = reader.get_attr("dtypes")
+    starts: Dict[str, int] = {name: i for i, name in enumerate(names)}
+    for saveable in _saveables:
+        listed = [spec.name for spec in saveable.specs]
+        start = starts.get(listed[0])
+        if saveable.handle.graph is not reader.graph or start is None:
+            continue
+        whole = slice(start, start + len(listed))
+        if names[whole] == listed and set(dtypes[whole]) == {_READ_DTYPE}:
+            names[whole] = [saveable._little] * len(listed)  # pylint: disable=protected-access
 
 
 def restore_op(handle: tf.Tensor, prefix: tf.Tensor, checkpoint_name: str, name: Optional[str] = None) -> tf.Operation:
