@@ -64,6 +64,25 @@ def initial_values(rank, program):
     return program.run([program.optimizer.minimize(program.loss, program.step)], scaffold=scaffold)
 
 
+def many_variables(rank, program):
+    """Variables of 8 MiB each, of which every eighth is not trained; `last` has the MiB that they take."""
+    many = [v1.get_variable(f"v{i:02}", [1 << 15, 64], use_resource=True, trainable=i % 8 > 0) for i in range(32)]
+    loss = program.loss + tf.add_n([tf.reduce_sum(tf.gather(each, [1])) for each in many])
+    before = resident_mib()
+    taken = tf.numpy_function(lambda: resident_mib() - before, [], tf.float64)
+    train = program.optimizer.minimize(loss, program.step)
+    with v1.train.MonitoredTrainingSession() as session:
+        fed = {program.x: X[program.rows], program.y: Y[program.rows]}
+        for _ in range(2):
+            session.run(train, fed)
+        return {"last": session.run(taken, fed)}
+
+
+def resident_mib():
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(float(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
+
+
 def users_horovod(rank, program):
     optimizer = hvd.DistributedOptimizer(program.optimizer)
     hooks = [hvd.BroadcastGlobalVariablesHook(0)]
@@ -198,7 +217,7 @@ def weights_that_count(rank, program):
 
 
 PROGRAMS = [
-    initial_values, users_horovod, two_in_turn, two_as_one, one_after_the_other, two_dtypes, by_tape, applied_in_a_cond, by_hand, penalty, batch_norm,
+    initial_values, many_variables, users_horovod, two_in_turn, two_as_one, one_after_the_other, two_dtypes, by_tape, applied_in_a_cond, by_hand, penalty, batch_norm,
     reference_variable, rows_that_count, dry_sum, dry_without_numbers, dry_lookup, weights_that_count,
 ]  # fmt: skip
 
@@ -238,6 +257,11 @@ def test_all_ranks_begin_with_what_rank_0_has(outcomes):
         np.testing.assert_array_equal(value, second["values"][name], err_msg=name)
     assert first["values"]["loaded"] == 3.0 and second["values"]["flag"] and second["values"]["global_step"] == STEPS
     np.testing.assert_allclose(weights(outcomes, "initial_values"), descended(X, Y), rtol=1e-5, atol=1e-7)
+
+
+def test_variables_are_held_once(outcomes):
+    """What was broadcast stayed as a whole, as long as a Variable of it was not updated."""
+    assert max(outcome["many_variables"]["last"] for outcome in outcomes) < 2 * 256
 
 
 def test_the_programs_own_horovod_is_not_doubled(outcomes):

@@ -25,6 +25,10 @@ def add_broadcast(graph: tf.Graph, variables: List[tf.Variable]) -> tf.Operation
         with tf.control_dependencies(assigns):  # One after the other: at most one part is in memory.
             values = [_value(variable) for variable in part]
         received = collectives.broadcast_packed(values, "other", name="initial_values")
+        # What is received lies in one buffer on the host, and a Variable there takes what it is assigned as it is: the whole buffer
+        # would stay as long as one of its Variables is not updated, which others are by copies of their part.
+        with tf.device("/device:CPU:0"):
+            received = [tf.raw_ops.DeepCopy(x=value) for value in received]
         assigns = [variable.assign(value, read_value=False) for variable, value in zip(part, received)]
         assigns = [assign.op if isinstance(assign, tf.Tensor) else assign for assign in assigns]
     with tf.control_dependencies(assigns):
