@@ -45,6 +45,7 @@ PASSES = (
     "repeated_features",
     "gather_matmul",
     "split_matmul",
+    "indicator_columns",
     "sparse_features",
     "variable_updates",
     "server_lookups",

@@ -12,6 +12,7 @@ v1 = tf.compat.v1
 fc = tf.feature_column
 STEPS = 20
 EDITING = {
+    "indicator_columns",
     "sparse_features",
     "sparse_lookups",
     "variable_gathers",
@@ -27,7 +28,9 @@ ON_BY_DEFAULT = [name for name in PASSES if name not in ("xla", "xla_padding")]
 def model_fn(features, labels, mode):
     ids = fc.embedding_column(fc.categorical_column_with_identity("id", NUM_IDS), 4)
     tags = fc.embedding_column(fc.categorical_column_with_identity("tags", NUM_TAGS), 3)
-    hidden = tf.concat([v1.feature_column.input_layer(features, [c]) for c in (ids, tags)] + [features["numbers"]], 1)
+    ones = fc.indicator_column(fc.categorical_column_with_identity("tags", NUM_TAGS))
+    columns = [v1.feature_column.input_layer(features, [column]) for column in (ids, tags, ones)]
+    hidden = tf.concat([*columns, features["numbers"]], 1)
     for width in (8, 5):
         hidden = v1.layers.dense(hidden, width, tf.tanh)
     logits = v1.layers.dense(hidden, 1)

@@ -75,6 +75,15 @@ def same(a: tf.Tensor, b: tf.Tensor) -> bool:
     return skip_identity(a) is skip_identity(b)
 
 
+def is_shape_of(shape: tf.Tensor, tensor: tf.Tensor) -> bool:
+    """Whether `shape` is tf.shape(tensor), which is a constant where the static shape is known."""
+    op = skip_identity(shape).op
+    if op.type == "Shape":
+        return same(op.inputs[0], tensor)
+    known = tf.get_static_value(shape) if tensor.shape.is_fully_defined() else None
+    return known is not None and list(known) == tensor.shape.as_list()
+
+
 def is_of_reference_variable(tensor: tf.Tensor) -> bool:
     """Whether `tensor` is the value of a reference Variable, as use_resource=False makes them."""
     return skip_identity(tensor).op.type in ("VariableV2", "Variable")

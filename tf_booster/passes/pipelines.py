@@ -10,29 +10,31 @@
    what it makes few rows of with what has all.
 6. gather_matmul, split_matmul: products of what repeated_features expands to all rows, which need not be expanded; before the passes that
    join columns or merge layers.
-7. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
-8. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-9. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
+7. indicator_columns: after repeated_features, which knows OneHot and not what it becomes; before sparse_features, for it takes along what makes a dense
+   feature sparse.
+8. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
+9. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
+10. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
    to pieces.
-10. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
-11. unique: after the passes that take whole chains with their Uniques.
-12. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
+11. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
+12. unique: after the passes that take whole chains with their Uniques.
+13. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
    integers.
-13. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
-14. xla: because it marks what the others leave of the dense part.
-15. small_matmuls: of the dense part what XLA does not compile.
-16. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-17. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+14. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
+15. xla: because it marks what the others leave of the dense part.
+16. small_matmuls: of the dense part what XLA does not compile.
+17. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+18. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-18. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-19. columns: what is joined and split between the ops that the passes before made.
-20. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-21. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-22. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-23. input_pipeline: the datasets of the graph, which no other pass looks at.
-24. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-25. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-26. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+19. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+20. columns: what is joined and split between the ops that the passes before made.
+21. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+22. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+23. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+24. input_pipeline: the datasets of the graph, which no other pass looks at.
+25. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+26. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+27. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ from tf_booster.passes.gather_matmul import GatherMatMul
 from tf_booster.passes.graph_summary import GraphSummary, summarize
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.hash_tables import HashTables
+from tf_booster.passes.indicator_columns import IndicatorColumns
 from tf_booster.passes.input_over_ranks import InputOverRanks
 from tf_booster.passes.input_pipeline import InputPipeline
 from tf_booster.passes.joined_layers import JoinedLayers
@@ -109,6 +112,7 @@ def passes(options: Options) -> List[Pass]:
         (bool(options.repeated_features), RepeatedFeatures(options.repeated_features)),
         (bool(options.repeated_features), GatherMatMul()),
         (bool(options.repeated_features), SplitMatMul()),
+        (True, IndicatorColumns()),
         (True, SparseFeatures()),
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),
         (True, ServerLookups()),

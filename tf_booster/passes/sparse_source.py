@@ -7,7 +7,8 @@ from typing import Any, Optional, Tuple
 
 import tensorflow as tf
 
-from tf_booster.passes.matching import integer_value, same, skip_identity, uniform_value
+from tf_booster.passes.bucketized import buckets_of
+from tf_booster.passes.matching import integer_value, is_shape_of, same, skip_identity, uniform_value
 
 _FIRST_IDS = {"TfBoosterTableProbe": 1, "TfBoosterTableRoute": 0}  # Which input of a probe is the first of ids.
 
@@ -127,14 +128,17 @@ def picked_ids(ids: tf.Tensor) -> Optional[PickedIds]:
 
 
 def picked_from(values: tf.Tensor, indices: tf.Tensor, shape: tf.Tensor) -> Optional[tf.Tensor]:
-    """The dense tensor whose entries other than −1 or '' are `values`: a feature, or the codes that a probe has for it."""
+    """The dense tensor whose entries other than −1 or '' are `values`: a feature, buckets, or the codes that a probe has for it."""
+    buckets = buckets_of(values, indices, shape)
+    if buckets is not None:
+        return buckets
     indices = skip_identity(indices)
     gather = values.op
     if gather.type != "GatherNd" or not same(gather.inputs[1], indices):
         return None
     dense = gather.inputs[0]
     feature = _probed(dense)
-    return dense if _are_places_of(indices, feature) and _is_shape_of(shape, feature) else None
+    return dense if _are_places_of(indices, feature) and is_shape_of(shape, feature) else None
 
 
 def _are_places_of(where: tf.Tensor, dense: tf.Tensor) -> bool:
@@ -167,19 +171,6 @@ def stands_for_none(dense: tf.Tensor, value: tf.Tensor) -> bool:
     if dense.dtype == tf.string:
         return _string(value) == b""
     return dense.dtype in (tf.int32, tf.int64) and uniform_value(value) == -1.0
-
-
-def _is_shape_of(shape: tf.Tensor, dense: tf.Tensor) -> bool:
-    """Whether `shape` is tf.shape(dense), which is a constant where the static shape is known."""
-    if same(shape_source(shape), dense):
-        return True
-    known = tf.get_static_value(shape) if dense.shape.is_fully_defined() else None
-    return known is not None and list(known) == dense.shape.as_list()
-
-
-def shape_source(shape: tf.Tensor) -> tf.Tensor:
-    shape = skip_identity(shape)
-    return shape.op.inputs[0] if shape.op.type == "Shape" else shape
 
 
 def undo_hash(values: tf.Tensor) -> Tuple[tf.Tensor, int, Optional[tf.Operation]]:
