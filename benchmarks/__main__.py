@@ -31,6 +31,7 @@ NAMES = (
     "table_exchange",
     "embedding_pipeline",
     "pipeline_cost",
+    "dense_columns",
     "direct_lookups",
     "repeated_features",
     "gather_matmul",

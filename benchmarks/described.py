@@ -66,6 +66,10 @@ BENCHMARKS: Dict[str, Description] = {
         "Exchange between ranks", "The collectives of 26 tables in a step of two ranks on this machine.",
         what="tables x ids", facts=("collectives", "whole ms"),
     ),
+    "dense_columns": Description(
+        "Indicator and bucketized columns", "A training step of 40 columns and one layer, which TensorFlow computes by hundreds of small ops.",
+        what="columns", distribution="batch",
+    ),
     "direct_lookups": Description(
         "Lookups of predictions", "26 embedding columns on ordinary Variables, 1,000 rows: read where they lie, gathered first, and as TensorFlow runs them.",
         what="ids", distribution="keys",

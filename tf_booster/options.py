@@ -57,6 +57,7 @@ PASSES = (
     "pair_dots",
     "joined_pair_dots",
     "field_sums",
+    "same_shapes",
     "columns",
     "joined_layers",
     "joined_lookups",

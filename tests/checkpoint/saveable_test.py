@@ -161,7 +161,9 @@ def test_variables_named_as_tensors_of_a_table_that_the_saver_has_not(model, tmp
         m = model(tables=[dict(name="user_emb"), dict(name="item_emb")])
         with m.graph.as_default():
             variable = v1.get_variable("keys", initializer=tf.constant([value], tf.int64), use_resource=True)
-            (saveable,) = [s for s in v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS) if s.checkpoint_name == "user_emb"]
+            (saveable,) = [
+                s for s in v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS) if s.checkpoint_name == "user_emb"
+            ]
             saver = v1.train.Saver({"item_emb/keys": variable, "user_emb": saveable})
         m.session.run(variable.initializer)
         saved.append((m, variable, saver))

@@ -111,6 +111,19 @@ def test_columns(dtype):
         np.testing.assert_array_equal(got, want)
 
 
+def test_ones_among_zeros():
+    ids = [rng.integers(-2, 10, (300, width)) for width in (1, 3, 4)]
+
+    def build():
+        given = [tf.constant(some, tf.int64) for some in ids]
+        return ops.tf_booster_multi_hot(ids=given, depths=[8, 7, 8], apart=[False, False, True])
+
+    made = on(DEVICE, build)
+    summed = [tf.reduce_sum(tf.one_hot(some, depth), -2) for some, depth in zip(ids, (8, 7))]
+    for got, want in zip(made, [*summed, tf.reshape(tf.one_hot(ids[2], 8), [300, 32])]):
+        np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("dim", [16, 7])
 def test_joined_dots_of_pairs(dim):
     parts, beside = [floats(300, 5, dim)], floats(300, 3)

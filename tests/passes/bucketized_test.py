@@ -27,7 +27,9 @@ def embedded(shape=(None, 1), array=NUMBERS, combiner="mean"):
 
 
 def linear():
-    return minimized([v1.feature_column.linear_model({"a": fed(NUMBERS), "b": fed(-NUMBERS)}, [bucketized(k) for k in "ab"])])
+    return minimized(
+        [v1.feature_column.linear_model({"a": fed(NUMBERS), "b": fed(-NUMBERS)}, [bucketized(k) for k in "ab"])]
+    )
 
 
 PROGRAMS = {

@@ -139,6 +139,18 @@ def test_places_out_of_order_are_still_refused():
             session.run(made)
 
 
+def test_it_waits_for_what_the_ops_before_waited_for():
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        ids, allowed = fed(MANY), v1.placeholder_with_default(True, [])
+        with tf.control_dependencies([tf.debugging.Assert(allowed, ["not allowed"])]):
+            made = [-tf.reduce_sum(tf.one_hot(ids, 6), -2), -tf.reshape(tf.one_hot(ids, 6), [-1, 18])]
+        pipelines.rewrite(graph, Options(), only=PASSES)
+        assert running(graph, made[0])["TfBoosterMultiHot"]
+        for end in made:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="not allowed"):
+                session.run(end, {allowed: False})
+
+
 def test_a_second_run_changes_nothing():
     with tf.Graph().as_default() as graph:
         kept = PROGRAMS["dense ids"]()
@@ -152,7 +164,12 @@ def test_a_second_run_changes_nothing():
 
 @pytest.mark.parametrize(
     "depths, apart, ids, message",
-    [([3], [False], [[1]], None), ([3], [True], [1], "rank 2"), ([0], [False], [[1]], "at least 1"), ([3, 3], [True], [[1]], "wanted 1")],
+    [
+        ([3], [False], [[1]], None),
+        ([3], [True], [1], "rank 2"),
+        ([0], [False], [[1]], "at least 1"),
+        ([3, 3], [True], [[1]], "wanted 1"),
+    ],
 )
 def test_what_the_op_refuses(depths, apart, ids, message):
     with tf.Graph().as_default(), v1.Session() as session:

@@ -13,6 +13,8 @@ fc = tf.feature_column
 STEPS = 20
 EDITING = {
     "indicator_columns",
+    "same_shapes",
+    "columns",
     "sparse_features",
     "sparse_lookups",
     "variable_gathers",

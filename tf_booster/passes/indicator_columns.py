@@ -17,7 +17,7 @@ from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import integer_value, skip_identity, uniform_value
 from tf_booster.passes.merging import Unit, merge_groups
-from tf_booster.passes.shape_tricks import copies_of
+from tf_booster.passes.shape_tricks import copies_of, waits
 from tf_booster.passes.sparse_source import picked_from, skip_widening
 from tf_booster.passes.swallowed import swallowed
 
@@ -101,7 +101,7 @@ def _beside_each_other(one_hot: tf.Operation, ids: tf.Tensor, columns: int) -> O
     if not of_row or len(readers) != 1 or readers[0].type != "Reshape":
         return None
     out = readers[0].outputs[0]
-    if out.shape.rank != 2 or out.shape.as_list()[1] != of_row * columns:
+    if out.shape.rank != 2 or out.shape.as_list()[1] != of_row * columns or waits(readers[0].inputs[1]):
         return None
     return _Feature(one_hot, ids, columns, True, out)
 
@@ -119,8 +119,9 @@ def _dense_source(ids: tf.Tensor) -> tf.Tensor:
 def _merge(view: GraphView, group: List[Unit]) -> None:
     features: List[_Feature] = [unit.payload for unit in group]
     ends = [feature.old.op for feature in features]
-    given = [tensor for feature in features for tensor in feature.one_hot.inputs[1:]]
-    gone = swallowed(ends, [*(feature.ids for feature in features), *given])
+    # What a shape is made of, which waits for nothing, may be of any part of the graph.
+    shapes = [feature.old.op.inputs[1] for feature in features if feature.apart]
+    gone = swallowed(ends, [*(feature.ids for feature in features), *shapes])
     with view.inserting(ends[0].device, gone.control_inputs):
         ids = [tf.cast(feature.ids, tf.int64) for feature in features]
         made = _native.ops().tf_booster_multi_hot(

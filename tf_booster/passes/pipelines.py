@@ -27,14 +27,15 @@
 18. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
 19. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-20. columns: what is joined and split between the ops that the passes before made.
-21. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-22. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-23. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-24. input_pipeline: the datasets of the graph, which no other pass looks at.
-25. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-26. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-27. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+20. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
+21. columns: what is joined and split between the ops that the passes before made.
+22. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+23. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+24. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+25. input_pipeline: the datasets of the graph, which no other pass looks at.
+26. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+27. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+28. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.pair_dots import PairDots
 from tf_booster.passes.quantized_products import QuantizedProducts
 from tf_booster.passes.repeated_features import RepeatedFeatures
+from tf_booster.passes.same_shapes import SameShapes
 from tf_booster.passes.server_lookups import ServerLookups
 from tf_booster.passes.small_matmuls import SmallMatMuls
 from tf_booster.passes.sparse_features import SparseFeatures
@@ -128,6 +130,7 @@ def passes(options: Options) -> List[Pass]:
         (True, PairDots()),
         (True, JoinedPairDots()),
         (True, FieldSums()),
+        (True, SameShapes()),
         (True, Columns()),
         (True, JoinedLayers()),
         (True, JoinedLookups()),

@@ -10,6 +10,10 @@ import tensorflow as tf
 from tf_booster.passes.matching import same, skip_identity
 from tf_booster.passes.static_integers import static_integers
 
+# What shapes are made of. Of the ends nothing before is looked at.
+_ENDS = ("Const", "Shape", "ShapeN", "Size")
+_SHAPE_OPS = ("Cast", "ConcatV2", "GatherV2", "Identity", "Maximum", "Mul", "Pack", "Prod", "Slice", "StridedSlice")
+
 
 def keeps_shape(reshape: tf.Operation) -> bool:
     """Whether a Reshape gives back the shape that it gets, or fails.
@@ -29,6 +33,20 @@ def keeps_shape(reshape: tf.Operation) -> bool:
         elif old != new or old == 0:
             return False
     return unknown <= 1
+
+
+def waits(shape: tf.Tensor) -> bool:
+    """Whether a shape waits for something beside what it is the shape of, or may: under tf.control_dependencies the constants in it do."""
+    work, seen = [shape.op], {shape.op}
+    while work:
+        op = work.pop()
+        if op.control_inputs or op.type not in (*_ENDS, *_SHAPE_OPS):
+            return True
+        if op.type in _SHAPE_OPS:
+            before = {tensor.op for tensor in op.inputs} - seen
+            seen |= before
+            work += before
+    return False
 
 
 def source_of(tensor: tf.Tensor) -> tf.Tensor:

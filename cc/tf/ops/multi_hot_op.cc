@@ -23,7 +23,8 @@ Status MultiHotShapes(InferenceContext* c) {
                                    " of each, as there are ids");
   }
   for (size_t i = 0; i < n; ++i) {
-    if (depths[i] < 1) return errors::InvalidArgument("MultiHot: depths[", i, "] is ", depths[i], ", wanted at least 1");
+    if (depths[i] < 1)
+      return errors::InvalidArgument("MultiHot: depths[", i, "] is ", depths[i], ", wanted at least 1");
     ShapeHandle ids;
     TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 2, &ids));
     DimensionHandle width = c->MakeDim(depths[i]);

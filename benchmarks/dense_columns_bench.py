@@ -1,0 +1,66 @@
+"""A training step of columns that make ids of their input by many ops: indicator columns, and bucketized columns with and without an embedding."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List
+
+import numpy as np
+import tensorflow as tf
+
+import tf_booster
+from benchmarks import sessions, tables
+from benchmarks.harness import OURS, Result, contest
+
+v1 = tf.compat.v1
+fc = tf.feature_column
+FEATURES, BUCKETS, DIM, UNITS = 40, 50, 8, 32
+STEPS = 5
+BOUNDARIES = list(np.linspace(0.0, 1.0, BUCKETS - 1))
+
+
+def run(threads: int) -> Iterator[Result]:
+    v1.enable_resource_variables()
+    for kind in KINDS:
+        for batch in (64, 512):
+            yield contest_of(kind, batch, threads)
+
+
+def contest_of(kind: str, batch: int, threads: int) -> Result:
+    runners: Dict[str, Any] = {}
+    losses: List[float] = []
+    for contestant in (OURS, "TensorFlow"):
+        with tf.Graph().as_default() as graph:
+            v1.set_random_seed(1)
+            loss, train = _model(kind, batch)
+            if contestant == OURS:
+                tf_booster.rewrite_graph(graph)
+            session = sessions.initialized(threads)
+            losses.append(session.run([loss, train])[0])
+            runners[contestant] = sessions.turn_of(session, train, STEPS)
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
+    rates = contest(runners, STEPS * batch, seconds=3.0)
+    return Result("dense_columns", kind, 0, f"batch {batch}", threads, "M examples/s", rates, {"features": FEATURES})
+
+
+def _model(kind: str, batch: int) -> Any:
+    rng = np.random.default_rng(0)
+    features = {}
+    for i in range(FEATURES):
+        numbers = rng.random((batch, 1)).astype(np.float32)
+        given = (numbers * BUCKETS).astype(np.int64) if kind == "indicator" else numbers
+        features[f"f{i}"] = tf.ensure_shape(tables.held(given), [None, 1])
+    layer = v1.feature_column.input_layer(features, [KINDS[kind](name) for name in features])
+    kernel = v1.get_variable("kernel", [layer.shape[1], UNITS], initializer=v1.random_normal_initializer(0.0, 0.1))
+    loss = tf.reduce_mean(tf.square(tf.nn.relu(layer @ kernel)))
+    return loss, v1.train.AdagradOptimizer(0.01).minimize(loss)
+
+
+def _bucketized(name: str) -> Any:
+    return fc.bucketized_column(fc.numeric_column(name), BOUNDARIES)
+
+
+KINDS = {
+    "indicator": lambda name: fc.indicator_column(fc.categorical_column_with_identity(name, BUCKETS)),
+    "bucketized": _bucketized,
+    "bucketized, embedded": lambda name: fc.embedding_column(_bucketized(name), DIM),
+}
