@@ -112,7 +112,7 @@ def test_columns(dtype):
 
 
 def test_ones_among_zeros():
-    ids = [rng.integers(-2, 10, (300, width)) for width in (1, 3, 4)]
+    ids = [rng.randint(-2, 10, (300, width)) for width in (1, 3, 4)]
 
     def build():
         given = [tf.constant(some, tf.int64) for some in ids]
