@@ -57,9 +57,11 @@ void Check(const std::vector<Feature>& features, int64_t shift, void (*run)(cons
   for (const Feature& f : features) {
     ids.emplace_back(f.rows * f.of_row + 1, 0);
     for (int64_t& id : ids.back()) id = static_cast<int64_t>(random() % (f.depth + 4)) - 2;
-    if (f.rows * f.of_row > 2)
-      ids.back()[0] = std::numeric_limits<int64_t>::min(), ids.back()[1] = std::numeric_limits<int64_t>::max(),
+    if (f.rows * f.of_row > 2) {
+      ids.back()[0] = std::numeric_limits<int64_t>::min();
+      ids.back()[1] = std::numeric_limits<int64_t>::max();
       ids.back()[2] = f.depth;
+    }
     MultiHot m{ids.back().data(), f.rows, f.of_row, f.depth, f.apart, nullptr};
     results.emplace_back(f.rows * m.width() + shift + 1, -5.0f);
     m.out = results.back().data() + shift;
