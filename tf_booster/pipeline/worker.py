@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import _thread
+import math
 import queue
 import threading
 import time
 import weakref
 from typing import Any, Callable, Optional
+
+_LONGEST_SECONDS = 1.0  # That a wait lasts before it looks again.
 
 
 class Job:
@@ -15,7 +18,10 @@ class Job:
 
     def __init__(self, work: Callable[[], Any]):
         self._work: Optional[Callable[[], Any]] = work
-        self._ended = threading.Event()
+        # Not an Event: Ctrl-C within its wait(), which is Python's, may come out as "release unlocked lock".
+        self._running = _thread.allocate_lock()
+        self._running.acquire()
+        self._has_ended = False
         self.error: Optional[BaseException] = None
         self.began = self.seconds = 0.0
 
@@ -28,11 +34,19 @@ class Job:
             self.error = error
         self.seconds = time.perf_counter() - self.began
         self._work = None
-        self._ended.set()
+        self._has_ended = True
+        self._running.release()
 
     def wait(self, seconds: Optional[float] = None) -> bool:
         """Whether it has ended within `seconds`; without a limit, waits for the end. Ctrl-C interrupts it."""
-        return self._ended.wait(seconds)
+        until = math.inf if seconds is None else time.monotonic() + seconds
+        while not self._has_ended:
+            left = min(until - time.monotonic(), _LONGEST_SECONDS)
+            if left <= 0.0:
+                return False
+            if self._running.acquire(timeout=left):
+                self._running.release()  # For others that wait. Ctrl-C just before leaves them to look again.
+        return True
 
 
 class Worker:
