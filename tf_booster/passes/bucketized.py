@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Optional
 
-import numpy as np
 import tensorflow as tf
 
-from tf_booster.passes.matching import integer_value, is_shape_of, same, skip_identity
+from tf_booster.passes.matching import integer_value, is_shape_of, same, skip_casts, skip_identity
+from tf_booster.passes.static_integers import static_integers
 
 
 def buckets_of(values: tf.Tensor, indices: tf.Tensor, shape: tf.Tensor) -> Optional[tf.Tensor]:
@@ -15,8 +15,8 @@ def buckets_of(values: tf.Tensor, indices: tf.Tensor, shape: tf.Tensor) -> Optio
 
     The values are Reshape(buckets, [-1]) + num_buckets * column and the places Transpose(Pack(row, column)); of one column all columns are 0.
     """
-    values, places = skip_identity(values).op, _skip_cast(indices).op
-    if values.type != "AddV2" or places.type != "Transpose" or not _is(places.inputs[1], [1, 0]):
+    values, places = skip_identity(values).op, skip_casts(indices).op
+    if values.type != "AddV2" or places.type != "Transpose" or static_integers(places.inputs[1]) != [1, 0]:
         return None
     flat, offset = (skip_identity(tensor).op for tensor in values.inputs)
     pack = skip_identity(places.inputs[0]).op
@@ -26,7 +26,7 @@ def buckets_of(values: tf.Tensor, indices: tf.Tensor, shape: tf.Tensor) -> Optio
     if buckets.op.type != "Bucketize" or buckets.shape.rank != 2 or buckets.shape.as_list()[1] != 1:
         return None
     row, column = pack.inputs
-    if pack.get_attr("axis") != 0 or not _is(flat.inputs[1], [-1]) or not same(offset.inputs[1], column):
+    if pack.get_attr("axis") != 0 or static_integers(flat.inputs[1]) != [-1] or not same(offset.inputs[1], column):
         return None
     if not (_are_columns(column, buckets) and _are_rows(row, buckets) and _is_shape(shape, buckets)):
         return None
@@ -45,8 +45,10 @@ def _are_columns(column: tf.Tensor, buckets: tf.Tensor) -> bool:
 def _are_rows(row: tf.Tensor, buckets: tf.Tensor) -> bool:
     """0, 1, …, batch - 1."""
     reshape = skip_identity(row).op
-    tile = skip_identity(reshape.inputs[0]).op if reshape.type == "Reshape" and _is(reshape.inputs[1], [-1]) else None
-    if tile is None or tile.type != "Tile" or not _is(tile.inputs[1], [1, 1]):
+    if reshape.type != "Reshape" or static_integers(reshape.inputs[1]) != [-1]:
+        return False
+    tile = skip_identity(reshape.inputs[0]).op
+    if tile.type != "Tile" or static_integers(tile.inputs[1]) != [1, 1]:
         return False
     expand = skip_identity(tile.inputs[0]).op
     if expand.type != "ExpandDims" or not _is_range(expand.inputs[0]):
@@ -60,7 +62,7 @@ def _is_range(tensor: tf.Tensor) -> bool:
 
 
 def _is_shape(shape: tf.Tensor, buckets: tf.Tensor) -> bool:
-    pack = _skip_cast(shape).op
+    pack = skip_casts(shape).op
     if pack.type != "Pack" or len(pack.inputs) != 2:
         return False
     return _is_batch(pack.inputs[0], buckets) and integer_value(pack.inputs[1]) == 1
@@ -68,18 +70,8 @@ def _is_shape(shape: tf.Tensor, buckets: tf.Tensor) -> bool:
 
 def _is_batch(tensor: tf.Tensor, buckets: tf.Tensor) -> bool:
     """Whether a number is that of the rows of `buckets`."""
-    op = _skip_cast(tensor).op
+    op = skip_casts(tensor).op
     if op.type != "StridedSlice" or not is_shape_of(op.inputs[0], buckets):
         return False
     masks = [op.get_attr(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")]
     return masks == [0, 0, 0, 0, 1] and [integer_value(bound) for bound in op.inputs[1:]] == [0, 1, 1]
-
-
-def _is(tensor: tf.Tensor, wanted: list) -> bool:
-    value = tf.get_static_value(tensor)
-    return value is not None and np.array_equal(np.reshape(value, -1), wanted)
-
-
-def _skip_cast(tensor: tf.Tensor) -> tf.Tensor:
-    tensor = skip_identity(tensor)
-    return skip_identity(tensor.op.inputs[0]) if tensor.op.type == "Cast" else tensor

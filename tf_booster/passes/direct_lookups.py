@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, check_read
-from tf_booster.passes.fetches import executed, fetches_of
+from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.joined_lookups import lists_of
 from tf_booster.passes.matching import readers, skip_identity
@@ -52,8 +52,7 @@ class DirectLookups(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Leaves ops that sum up other rows too, those of hash tables say, and ids or rows that something else reads."""
         result = PassResult(self.name)
-        index = view.index()
-        live = {index.ops[number] for number in executed(view, fetches_of(view).names)}
+        live = executed_ops(view)
         found: Dict[tf.Operation, List[_Lookup]] = {}
         for pool in view.ops(*_POOLS):
             if pool in live and view.can_stand_for(pool, _MADE, T=pool.outputs[0].dtype):

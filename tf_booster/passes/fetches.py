@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import weakref
-from typing import AbstractSet, Any, Dict, Iterable, List, Sequence, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, List, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -113,6 +113,12 @@ def executed(view: GraphView, names: Iterable[str]) -> List[int]:
                 replaced.update((name, op) for name in originals(op))
     roots = [replaced.get(name) or view.graph.get_operation_by_name(name) for name in names]
     return in_order([index.number[op] for op in roots], index.before)
+
+
+def executed_ops(view: GraphView) -> Set[tf.Operation]:
+    """All ops that what is fetched needs: the others are left of what passes have replaced."""
+    index = view.index()
+    return {index.ops[number] for number in executed(view, fetches_of(view).names)}
 
 
 def in_order(roots: Sequence[int], before: Sequence[Tuple[int, ...]]) -> List[int]:

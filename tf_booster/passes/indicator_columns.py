@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, check_read
-from tf_booster.passes.fetches import executed, fetches_of
+from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import integer_value, skip_identity, uniform_value
 from tf_booster.passes.merging import Unit, merge_groups
@@ -48,9 +48,8 @@ class IndicatorColumns(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Leaves other dtypes than float32, ids of unknown rank, control flow, and what is compiled by XLA."""
         result = PassResult(self.name)
-        index = view.index()
-        live = set(executed(view, fetches_of(view).names))
-        found = (_unit(view, op) for op in view.ops("OneHot") if index.number[op] in live)
+        live = executed_ops(view)
+        found = (_unit(view, op) for op in view.ops("OneHot") if op in live)
         groups, refused = merge_groups(view, [unit for unit in found if unit is not None])
         result.skipped += [(unit.ops[-1].name, reason) for unit, reason in refused]
         for group in groups:

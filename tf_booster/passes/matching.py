@@ -57,6 +57,14 @@ def skip_identity(tensor: tf.Tensor) -> tf.Tensor:
     return tensor
 
 
+def skip_casts(tensor: tf.Tensor) -> tf.Tensor:
+    """Past Identities, and past casts between integers, which shapes go through."""
+    tensor = skip_identity(tensor)
+    while tensor.op.type == "Cast" and tensor.dtype.is_integer and tensor.op.inputs[0].dtype.is_integer:
+        tensor = skip_identity(tensor.op.inputs[0])
+    return tensor
+
+
 def readers(tensor: tf.Tensor) -> List[tf.Operation]:
     """What reads `tensor` or an Identity of it, such as those that tf.gradients puts behind several gradients of one op."""
     found: Dict[tf.Operation, None] = {}

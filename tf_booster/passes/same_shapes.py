@@ -11,7 +11,7 @@ from typing import Container, Dict
 import tensorflow as tf
 
 from tf_booster.passes.base import Pass, PassResult, RewriteError
-from tf_booster.passes.fetches import executed, fetches_of
+from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.shape_tricks import keeps_shape, waits
 
@@ -44,9 +44,8 @@ class SameShapes(Pass):
 
 
 def _found(view: GraphView) -> Dict[tf.Operation, None]:
-    index = view.index()
-    live = set(executed(view, fetches_of(view).names))
-    return {op: None for op in view.ops("Reshape") if index.number[op] in live and _changes_nothing(view, op)}
+    live = executed_ops(view)
+    return {op: None for op in view.ops("Reshape") if op in live and _changes_nothing(view, op)}
 
 
 def _changes_nothing(view: GraphView, op: tf.Operation) -> bool:

@@ -11,7 +11,7 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
-from tf_booster.passes.fetches import executed, fetches_of
+from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_index import reached
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import readers
@@ -84,7 +84,7 @@ def gathers_elsewhere(view: GraphView) -> List[tf.Operation]:
 def plan_lookups(view: GraphView) -> Plan:
     """Changes nothing; linear in the graph."""
     plan = Plan()
-    live = running(view)
+    live = executed_ops(view)
     units = []
     lists: Dict[tf.Operation, Dict[str, List[tf.Tensor]]] = {}
     for gather in gathers_elsewhere(view):
@@ -134,12 +134,6 @@ def moves_along(op: tf.Operation, there: str, live: Set[tf.Operation]) -> bool:
     if op.colocation_groups() != [b"loc:@" + op.name.encode()]:
         return False  # It is to be where another op is.
     return all(task_of(reader) == there for reader in readers(op.outputs[0]) if reader in live)
-
-
-def running(view: GraphView) -> Set[tf.Operation]:
-    """The ops that a step runs."""
-    index = view.index()
-    return {index.ops[number] for number in executed(view, fetches_of(view).names)}
 
 
 def lists_of(op: tf.Operation) -> Dict[str, List[tf.Tensor]]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Dict, List
 
 from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.server_lookup_edit import exchange, leave_out
-from tf_booster.passes.server_lookup_plan import Lookup, gathers_elsewhere, plan_lookups, running
+from tf_booster.passes.server_lookup_plan import Lookup, gathers_elsewhere, plan_lookups
 from tf_booster.passes.servers import task_of
 
 
@@ -28,7 +29,7 @@ class ServerLookups(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Changes no numbers: what is summed up there is summed up in the same order."""
         result = PassResult(self.name)
-        plan, live = plan_lookups(view), running(view)
+        plan, live = plan_lookups(view), executed_ops(view)
         lines: Dict[str, List[str]] = {}
         for lookups in plan.groups:
             task = task_of(lookups[0].gather)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, check_read
-from tf_booster.passes.fetches import executed, fetches_of
+from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.sparse_source import stands_for_none
@@ -35,9 +35,8 @@ class SparseFeatures(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Leaves those on a GPU, inside of control flow or compiled by XLA, and those that have nobody to merge with."""
         result = PassResult(self.name)
-        index = view.index()
-        live = set(executed(view, fetches_of(view).names))  # Without what sparse_lookups has left over.
-        found = (_unit(view, op) for op in view.ops("GatherNd") if index.number[op] in live)
+        live = executed_ops(view)  # Without what sparse_lookups has left over.
+        found = (_unit(view, op) for op in view.ops("GatherNd") if op in live)
         units = [unit for unit in found if unit is not None]
         groups, refused = merge_groups(view, units)
         result.skipped += [(unit.ops[-1].name, reason) for unit, reason in refused]

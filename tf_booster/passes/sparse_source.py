@@ -8,7 +8,7 @@ from typing import Any, Optional, Tuple
 import tensorflow as tf
 
 from tf_booster.passes.bucketized import buckets_of
-from tf_booster.passes.matching import integer_value, is_shape_of, same, skip_identity, uniform_value
+from tf_booster.passes.matching import integer_value, is_shape_of, same, skip_casts, skip_identity, uniform_value
 
 _FIRST_IDS = {"TfBoosterTableProbe": 1, "TfBoosterTableRoute": 0}  # Which input of a probe is the first of ids.
 
@@ -54,19 +54,19 @@ def undo_flattening(sparse: Sparse) -> Tuple[Sparse, int]:
 
 def _rows_kept(reshape: tf.Operation, rank: Optional[int]) -> Optional[int]:
     """How many of the dimensions become the first of two: all but the last, or the first alone; None for anything else."""
-    shape = _skip_casts(reshape.inputs[2])
+    shape = skip_casts(reshape.inputs[2])
     if rank is None or rank < 1 or shape.op.type != "Pack" or len(shape.op.inputs) != 2:
         return None
-    first, second = (_skip_casts(t) for t in shape.op.inputs)
-    whole = _skip_casts(reshape.inputs[1])
+    first, second = (skip_casts(t) for t in shape.op.inputs)
+    whole = skip_casts(reshape.inputs[1])
     if integer_value(second) == -1:
         return 1 if _is_slice_of(first, whole, 0, 1) else None
     last = second.op
     if rank < 2 or last.type != "GatherV2" or integer_value(last.inputs[1]) != rank - 1:
         return None
-    if not same(_skip_casts(last.inputs[0]), whole):
+    if not same(skip_casts(last.inputs[0]), whole):
         return None
-    if first.op.type != "Prod" or not _is_slice_of(_skip_casts(first.op.inputs[0]), whole, 0, rank - 1):
+    if first.op.type != "Prod" or not _is_slice_of(skip_casts(first.op.inputs[0]), whole, 0, rank - 1):
         return None
     return rank - 1
 
@@ -75,20 +75,12 @@ def _is_slice_of(tensor: tf.Tensor, whole: tf.Tensor, begin: int, end: int) -> b
     op = tensor.op
     if op.type == "Slice":
         bounds = [integer_value(op.inputs[1]), integer_value(op.inputs[2])]
-        return same(_skip_casts(op.inputs[0]), whole) and bounds == [begin, end - begin]
+        return same(skip_casts(op.inputs[0]), whole) and bounds == [begin, end - begin]
     if op.type == "StridedSlice":
         bounds = [integer_value(t) for t in op.inputs[1:]]
         plain = not any(op.get_attr(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis"))
-        return plain and same(_skip_casts(op.inputs[0]), whole) and bounds == [begin, end, 1]
+        return plain and same(skip_casts(op.inputs[0]), whole) and bounds == [begin, end, 1]
     return False
-
-
-def _skip_casts(tensor: tf.Tensor) -> tf.Tensor:
-    """Past Identities, and past casts between integers, which shapes go through."""
-    tensor = skip_identity(tensor)
-    while tensor.op.type == "Cast" and tensor.dtype.is_integer and tensor.op.inputs[0].dtype.is_integer:
-        tensor = skip_identity(tensor.op.inputs[0])
-    return tensor
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tf_booster import _compat, _native
 from tf_booster.passes.base import Pass, PassResult, RewriteError
-from tf_booster.passes.fetches import executed, fetches_of
+from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView, update_input
 from tf_booster.passes.matching import REFERENCE_VARIABLE, is_of_reference_variable, readers
 from tf_booster.passes.merging import Unit, merge_groups
@@ -35,8 +35,7 @@ class VariableGathers(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Leaves alone what is inside of control flow, and gathers that have nobody to merge with."""
         result = PassResult(self.name)
-        index = view.index()
-        live = {index.ops[number] for number in executed(view, fetches_of(view).names)}
+        live = executed_ops(view)
         units = []
         for op in view.ops("ResourceGather"):
             if not op.outputs[0].consumers():
