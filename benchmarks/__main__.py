@@ -32,6 +32,7 @@ NAMES = (
     "embedding_pipeline",
     "pipeline_cost",
     "dense_columns",
+    "partitioned_variables",
     "direct_lookups",
     "repeated_features",
     "gather_matmul",

@@ -70,6 +70,10 @@ BENCHMARKS: Dict[str, Description] = {
         "Indicator and bucketized columns", "A training step of 40 columns and one layer, which TensorFlow computes by hundreds of small ops.",
         what="columns", distribution="batch",
     ),
+    "partitioned_variables": Description(
+        "Partitioned Variables", "A training step of 26 embedding tables, of which several Variables hold each, and two layers.",
+        what="parts", distribution="batch",
+    ),
     "direct_lookups": Description(
         "Lookups of predictions", "26 embedding columns on ordinary Variables, 1,000 rows: read where they lie, gathered first, and as TensorFlow runs them.",
         what="ids", distribution="keys",

@@ -1,5 +1,7 @@
 """The fused ops on a card against the same ops on the CPU. `tools/gpu_check.sh python` and `make test-card` run them; others do not collect them."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -184,6 +186,27 @@ def test_gathers():
         )
 
     check(build, 0)
+
+
+@pytest.mark.parametrize("mod", [False, True])
+def test_tables_in_parts(mod):
+    rows, parts = 50, 4
+    sizes = [(len(range(part, rows, parts)), 12) for part in range(parts)]
+    ids = rng.randint(0, rows, 600)
+    values = [floats(*size) for size in sizes]
+
+    def build():
+        variables = [tf.Variable(value) for value in values]
+        handles = [v.handle for v in variables]
+        return ops.tf_booster_partitioned_gather(
+            resources=handles, indices=[tf.constant(ids)], parts=[parts], mod=[mod], dtype=tf.float32
+        )
+
+    check(build)
+    tensors = {"indices": [ids] * parts, "grad": [floats(600, 12)] * parts}
+    table = {"part": list(range(parts)), "parts": [parts] * parts, "part_rows": [rows] * parts, "mod": [mod] * parts}
+    apply = functools.partial(ops.tf_booster_multi_sparse_apply_adagrad, **table)
+    check(updated(apply, sizes, ["accum"], tensors, lr=0.1, sum_duplicates=True))
 
 
 @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])

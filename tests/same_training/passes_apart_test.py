@@ -17,6 +17,7 @@ EDITING = {
     "columns",
     "sparse_features",
     "sparse_lookups",
+    "partitioned_lookups",
     "variable_gathers",
     "variable_updates",
     "unique",

@@ -5,37 +5,38 @@
    of lookups become fused ops, because only those show whether a lookup has made its ids distinct; after hash_tables, whose gradients are not its.
 3. sparse_lookups: knows TensorFlow's whole chain around a gather, so before anything changes a part of it; after hash_tables,
    whose gathers stand in such chains too.
-4. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
-5. repeated_features: knows lookups by the library's ops, of which one serves repeated features and others; before the passes that merge
+4. partitioned_lookups: knows TensorFlow's chain around the gathers of a partitioned Variable, which variable_gathers would merge one by one.
+5. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
+6. repeated_features: knows lookups by the library's ops, of which one serves repeated features and others; before the passes that merge
    what it makes few rows of with what has all.
-6. gather_matmul, split_matmul: products of what repeated_features expands to all rows, which need not be expanded; before the passes that
+7. gather_matmul, split_matmul: products of what repeated_features expands to all rows, which need not be expanded; before the passes that
    join columns or merge layers.
-7. indicator_columns: after repeated_features, which knows OneHot and not what it becomes; before sparse_features, for it takes along what makes a dense
+8. indicator_columns: after repeated_features, which knows OneHot and not what it becomes; before sparse_features, for it takes along what makes a dense
    feature sparse.
-8. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
-9. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-10. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
+9. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
+10. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
+11. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
    to pieces.
-11. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
-12. unique: after the passes that take whole chains with their Uniques.
-13. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
+12. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
+13. unique: after the passes that take whole chains with their Uniques.
+14. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
    integers.
-14. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
-15. xla: because it marks what the others leave of the dense part.
-16. small_matmuls: of the dense part what XLA does not compile.
-17. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-18. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+15. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
+16. xla: because it marks what the others leave of the dense part.
+17. small_matmuls: of the dense part what XLA does not compile.
+18. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+19. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-19. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-20. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
-21. columns: what is joined and split between the ops that the passes before made.
-22. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-23. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-24. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-25. input_pipeline: the datasets of the graph, which no other pass looks at.
-26. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-27. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-28. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+20. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+21. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
+22. columns: what is joined and split between the ops that the passes before made.
+23. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+24. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+25. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+26. input_pipeline: the datasets of the graph, which no other pass looks at.
+27. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+28. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+29. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ from tf_booster.passes.joined_pair_dots import JoinedPairDots
 from tf_booster.passes.learning_rate import LearningRate
 from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.pair_dots import PairDots
+from tf_booster.passes.partitioned_lookups import PartitionedLookups
 from tf_booster.passes.quantized_products import QuantizedProducts
 from tf_booster.passes.repeated_features import RepeatedFeatures
 from tf_booster.passes.same_shapes import SameShapes
@@ -110,6 +112,7 @@ def passes(options: Options) -> List[Pass]:
         ),
         (ranks.current().size > 1, DenseCollectives(ranks.current().size, options.gradient_reduction)),
         (True, SparseLookups()),
+        (True, PartitionedLookups()),
         (True, VariableGathers()),
         (bool(options.repeated_features), RepeatedFeatures(options.repeated_features)),
         (bool(options.repeated_features), GatherMatMul()),

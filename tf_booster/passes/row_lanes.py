@@ -41,8 +41,8 @@ def lanes_of(op: tf.Operation, given: Sequence[Optional[Any]]) -> Optional[Lanes
 
 
 def _of_gather(op: tf.Operation, given: Sequence[Any]) -> Optional[Lanes]:
-    count = op.get_attr("N")
-    return _by_lane(count, count, lambda i: given[count + i], lambda i: rank_of(op.inputs[count + i]))
+    first = op.get_attr("N")
+    return _by_lane(len(op.outputs), first, lambda i: given[first + i], lambda i: rank_of(op.inputs[first + i]))
 
 
 def _by_lane(count: int, first: int, kind_of: Callable[[int], Any], rank: Callable[[int], int]) -> Optional[Lanes]:
@@ -173,6 +173,7 @@ def _of_pooling(op: tf.Operation, given: Sequence[Any]) -> Optional[Lanes]:
 
 _RULES: Dict[str, Callable[..., Optional[Lanes]]] = {
     "TfBoosterMultiGather": _of_gather,
+    "TfBoosterPartitionedGather": _of_gather,
     "TfBoosterPoolLookups": _of_pooling,
     "TfBoosterPrepareLookups": _of_prepare,
     "TfBoosterTableGather": _of_table_gather,

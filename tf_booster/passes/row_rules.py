@@ -33,7 +33,7 @@ _REDUCTIONS = "All Any EuclideanNorm Max Mean Min Prod Sum".split()
 HEAVY = frozenset(
     """AsString BatchMatMul BatchMatMulV2 Einsum GatherV2 LogSoftmax LookupTableFindV2 MatMul OneHot ResourceGather Softmax SparseCross
 SparseCrossHashed SparseCrossV2 SparseToDense StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber
-TfBoosterMultiGather TfBoosterPoolLookups TfBoosterPrepareLookups TfBoosterTableGather TfBoosterTableProbe""".split()
+TfBoosterMultiGather TfBoosterPartitionedGather TfBoosterPoolLookups TfBoosterPrepareLookups TfBoosterTableGather TfBoosterTableProbe""".split()
 )
 
 # Their last bits may depend on how many rows there are: the kernels of products choose their blocks by it.

@@ -37,6 +37,7 @@ def _sum(left: List[int], right: List[int]) -> Optional[List[int]]:
 _FOLDED = {
     "Add": _sum,
     "AddV2": _sum,
+    "FloorDiv": lambda left, right: [a // right[0] for a in left] if len(right) == 1 and right[0] else None,
     "FloorMod": lambda left, right: [a % right[0] for a in left] if len(right) == 1 and right[0] else None,
     "ConcatV2": lambda *parts: [element for part in parts[:-1] for element in part],
     "Pack": lambda *parts: [element for part in parts for element in part],

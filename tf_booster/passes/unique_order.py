@@ -115,7 +115,7 @@ def _follow(op: tf.Operation, inputs: Kinds) -> Optional[Made]:
         names = [arg.name for arg in op.op_def.input_arg]
         wanted = {names.index("indices"): ROWS, names.index("grad" if "grad" in names else "updates"): ROWS}
         return [] if inputs == wanted else None
-    if op.type == "TfBoosterMultiGather":
+    if op.type in ("TfBoosterMultiGather", "TfBoosterPartitionedGather"):
         first = op.get_attr("N")
         ok = all(i >= first and kind == ROWS for i, kind in inputs.items())
         return [(op.outputs[i - first], ROWS) for i in inputs] if ok else None

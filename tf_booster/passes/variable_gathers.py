@@ -18,7 +18,7 @@ from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.shape_tricks import copies_of, keeps_shape
 from tf_booster.passes.swallowed import swallowed
 
-_DTYPES = (tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int32, tf.int64)
+DTYPES = (tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int32, tf.int64)
 _WRITES = ("ResourceApply", "ResourceSparseApply", "ResourceScatter", "AssignAdd", "AssignSub", "TfBoosterMultiApply")
 
 
@@ -83,7 +83,7 @@ def _obstacle(view: GraphView, op: tf.Operation) -> str:
         return f"its batch_dims is {op.get_attr('batch_dims')}, not 0"
     if op.inputs[0].op.type != "VarHandleOp":
         return f"its Variable comes from op '{op.inputs[0].op.name}' ({op.inputs[0].op.type})"
-    if tf.as_dtype(op.get_attr("dtype")) not in _DTYPES:
+    if tf.as_dtype(op.get_attr("dtype")) not in DTYPES:
         return f"its rows are {tf.as_dtype(op.get_attr('dtype')).name}"
     if view.elsewhere(op):
         return view.elsewhere(op)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from typing import List, Sequence
+from typing import Dict, List, Sequence, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.shape_tricks import source_of
-from tf_booster.passes.variable_update_matching import VariableUpdate
+from tf_booster.passes.variable_update_matching import Part, VariableUpdate
 
 
 def fuse(view: GraphView, updates: Sequence[VariableUpdate]) -> tf.Operation:
@@ -19,6 +19,7 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate]) -> tf.Operation:
 
     TensorFlow's own ops stay: a user who fetches one by name gets what it always did. Nothing else leads to them.
     """
+    updates = _parts_together(updates)
     first = updates[0]
     replaced = [op for update in updates for op in update.ops]
     inside = set(replaced)
@@ -31,9 +32,14 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate]) -> tf.Operation:
             for name, value in first.scalars
         }
         attrs = dict(first.attrs)
-        tensors = {name: [_tensor(view, u, name) for u in updates] for name, _ in first.tensors}
+        joined: Dict[Tuple, tf.Tensor] = {}
+        tensors = {name: [_tensor(view, u, name, joined) for u in updates] for name, _ in first.tensors}
     if "indices" in tensors and attrs["sum_duplicates"]:
         attrs["distinct"] = [_are_distinct(indices) for indices in tensors["indices"]]
+    if first.part is not None:
+        parts = [u.part for u in updates if u.part is not None]
+        attrs.update(part=[p.part for p in parts], parts=[p.parts for p in parts])
+        attrs.update(part_rows=[p.rows for p in parts], mod=[p.mod for p in parts])
     with view.inserting(first.anchor.device, list(waits)):
         new = make(
             **{name: [dict(u.resources)[name] for u in updates] for name, _ in first.resources},
@@ -47,7 +53,27 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate]) -> tf.Operation:
     return new
 
 
-def _tensor(view: GraphView, update: VariableUpdate, name: str) -> tf.Tensor:
+def _parts_together(updates: Sequence[VariableUpdate]) -> List[VariableUpdate]:
+    """The parts of a table behind each other, so that the fused op sums up their rows once."""
+    place: Dict[Tuple, int] = {}
+    for update in updates:
+        if update.part is None:
+            return list(updates)
+        place.setdefault(_table(update.part), len(place))
+    return sorted(updates, key=lambda update: (place[_table(update.part)], update.part.part))
+
+
+def _table(part: Part) -> Tuple:
+    return tuple(tensor.ref() for tensor in (*part.indices, *part.grads))
+
+
+def _tensor(view: GraphView, update: VariableUpdate, name: str, joined: Dict[Tuple, tf.Tensor]) -> tf.Tensor:
+    if update.part is not None:
+        pieces = [view.current(t) for t in (update.part.indices if name == "indices" else update.part.grads)]
+        key = tuple(piece.ref() for piece in pieces)
+        if key not in joined:
+            joined[key] = tf.concat(pieces, 0) if len(pieces) > 1 else pieces[0]
+        return joined[key]
     tensor = view.current(dict(update.tensors)[name])
     if update.indices_of_grad is None:
         return tensor

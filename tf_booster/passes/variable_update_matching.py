@@ -27,6 +27,25 @@ Inputs = Tuple[Tuple[str, Union[tf.Tensor, float]], ...]
 
 
 @dataclasses.dataclass(frozen=True)
+class Part:
+    """Which part of a table a Variable is, and the table's whole gradient.
+
+    Attributes:
+      part, parts: it is part `part` of `parts`.
+      rows: of all parts together.
+      mod: whether ids are divided by "mod", else by "div".
+      indices, grads: of each lookup in the table the ids and their gradients.
+    """
+
+    part: int
+    parts: int
+    rows: int
+    mod: bool
+    indices: Tuple[tf.Tensor, ...]
+    grads: Tuple[tf.Tensor, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class VariableUpdate:
     """One update of one Variable, as inputs of a fused op.
 
@@ -42,6 +61,7 @@ class VariableUpdate:
       note: what people should know of the fused form.
       indices_of_grad: the rows whose gradients `grad` holds, where the fused op wants the gradient of all rows.
       several: whether more than one op goes, so that the fused op pays for one Variable alone.
+      part: of a Variable that is part of a table whose gradient the fused op takes whole, in place of `tensors`.
     """
 
     optimizer: str
@@ -55,6 +75,7 @@ class VariableUpdate:
     note: str = ""
     indices_of_grad: Optional[tf.Tensor] = None
     several: bool = False
+    part: Optional[Part] = None
 
     @property
     def var(self) -> tf.Tensor:

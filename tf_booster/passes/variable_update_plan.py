@@ -57,7 +57,8 @@ def _likeness(update: VariableUpdate, keys: ScalarKeys) -> Hashable:
     scalars = tuple((name, keys.key(v) if isinstance(v, tf.Tensor) else v) for name, v in update.scalars)
     indices = tuple(tensor.dtype for name, tensor in update.tensors if name == "indices")
     devices = tuple(dict.fromkeys([update.anchor.device, *(handle.op.device for _, handle in update.resources)]))
-    return (update.fused_type, update.dtype, indices, devices, update.attrs, scalars)
+    in_parts = update.part is not None
+    return (update.fused_type, update.dtype, indices, devices, update.attrs, scalars, in_parts)
 
 
 def _waiters(update: VariableUpdate) -> FrozenSet[tf.Operation]:

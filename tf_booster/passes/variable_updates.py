@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, removed_variables
+from tf_booster.passes.partitioned_updates import with_whole_gradient
 from tf_booster.passes.sparse_update_matching import (
     APPLY_TYPES,
     CHAIN_ENDS,
@@ -75,7 +76,9 @@ class VariableUpdates(Pass):
         if op.type in DENSE_TYPES:
             return match_dense(op)
         update = match_sparse_apply(op) if op.type in APPLY_TYPES else match_sparse_chain(op, self._lazy_adam)
-        return (densified(update) or update) if self._fuse_sparse and update is not None else update
+        if update is None:
+            return None
+        return (densified(update) if self._fuse_sparse else None) or with_whole_gradient(update)
 
     def _fuse(self, view: GraphView, plan: UpdatePlan, result: PassResult) -> List[Dict[str, Any]]:
         entries = []

@@ -64,7 +64,7 @@ void Benchmarks(int64_t elements) {
   gather.indices = indices;
   gather.size = picked;
   gather.params = reinterpret_cast<const char*>(value);
-  gather.rows = rows;
+  gather.table.rows = rows;
   gather.row_bytes = kDim * sizeof(float);
   gather.out = reinterpret_cast<char*>(grad);
   Report("gather, dim 32", 2 * picked_bytes, [&] { return MultiGatherAsync<int64_t>({gather}, nullptr); });
@@ -76,10 +76,11 @@ void Benchmarks(int64_t elements) {
   job.grads = grad;
   job.dim = kDim;
   const std::vector<RowNumbers<int64_t>> numbers = {{indices, picked, rows}};
+  const std::vector<JobsOfNumbers> jobs_of = {{0, 0, {rows}}};
   const SparseRule rule;
-  char* scratch = OnCard<char>(SparseScratchBytes<Adagrad>({job}, numbers, rule));
+  char* scratch = OnCard<char>(SparseScratchBytes<Adagrad>({job}, numbers, jobs_of, rule));
   Report("sparse Adagrad, dim 32", 5 * picked_bytes,
-         [&] { return MultiSparseApplyAsync<Adagrad>({job}, numbers, inputs, rule, scratch, nullptr); });
+         [&] { return MultiSparseApplyAsync<Adagrad>({job}, numbers, jobs_of, inputs, rule, scratch, nullptr); });
 
   std::vector<int32_t> splits(picked / 8 + 1), idx(picked / 8 * 8);
   for (size_t r = 0; r < splits.size(); ++r) splits[r] = static_cast<int32_t>(8 * r);

@@ -15,9 +15,13 @@ struct GatherWord {
   template <class Index>
   TFB_HOST_DEVICE void operator()(const GatherJob<Index>& job, int64_t unit) const {
     const int64_t place = unit / job.words, offset = (unit - place * job.words) * job.word;
-    const int64_t row = static_cast<int64_t>(job.indices[place]);
-    const bool inside = row >= 0 && row < job.rows;
-    const char* from = inside ? job.params + row * job.row_bytes + offset : nullptr;
+    RowParts::Row at = {0, static_cast<int64_t>(job.indices[place])};
+    const bool inside = at.row >= 0 && at.row < job.table.rows;
+    if (job.table.parts > 1) {
+      if (inside) at = job.table.RowOf(at.row);
+      if (at.part != job.part) return;
+    }
+    const char* from = inside ? job.params + at.row * job.row_bytes + offset : nullptr;
     CopyWordOf(job.word, from, job.out + place * job.row_bytes + offset);
   }
 };

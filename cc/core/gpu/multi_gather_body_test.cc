@@ -25,7 +25,7 @@ struct Gather {
     job.indices = indices.data();
     job.size = size;
     job.params = params.data() + shift;
-    job.rows = rows;
+    job.table.rows = rows;
     job.row_bytes = row_bytes;
     job.out = out.data() + shift;
   }
@@ -34,7 +34,7 @@ struct Gather {
     const int64_t shift = job.out - out.data();
     std::vector<char> want(out.size(), 'x');
     for (int64_t i = 0; i < job.size; ++i) {
-      const bool inside = indices[i] >= 0 && indices[i] < job.rows;
+      const bool inside = indices[i] >= 0 && indices[i] < job.table.rows;
       for (int64_t b = 0; b < job.row_bytes; ++b) {
         want[shift + i * job.row_bytes + b] = inside ? job.params[indices[i] * job.row_bytes + b] : 0;
       }
@@ -83,6 +83,36 @@ void CheckMany() {
 TEST(MoreTensorsThanALaunchTakes) {
   CheckMany<int32_t>();
   CheckMany<int64_t>();
+}
+
+// A table in parts, gathered by a job for each, is the whole one.
+template <class Index>
+void CheckParts(int64_t rows, int64_t parts, bool mod) {
+  constexpr int64_t kRowBytes = 12;
+  const Gather<Index> whole(rows, kRowBytes, 333, 0);
+  const RowParts table = {parts, rows, mod};
+  std::vector<Array<char>> memory;
+  for (int64_t p = 0; p < parts; ++p) memory.emplace_back(table.Size(p) * kRowBytes);
+  for (int64_t id = 0; id < rows; ++id) {
+    const RowParts::Row at = table.RowOf(id);
+    std::copy_n(&whole.params[id * kRowBytes], kRowBytes, &memory[at.part][at.row * kRowBytes]);
+  }
+  std::vector<GatherJob<Index>> jobs(parts, whole.job);
+  for (int64_t p = 0; p < parts; ++p) {
+    jobs[p].table = table;
+    jobs[p].part = p;
+    jobs[p].params = memory[p].data();
+  }
+  Run(jobs);
+  whole.Expect();
+}
+TEST(TablesInParts) {
+  for (const bool mod : {false, true}) {
+    CheckParts<int32_t>(50, 4, mod);
+    CheckParts<int64_t>(48, 4, mod);
+    CheckParts<int64_t>(7, 7, mod);
+    CheckParts<int32_t>(3, 5, mod);  // Two of them are empty.
+  }
 }
 
 TEST(NothingToGather) {

@@ -5,16 +5,20 @@
 #include <cstdint>
 #include <vector>
 
+#include "cc/core/base/row_parts.h"
+
 namespace tf_booster {
 namespace gpu {
 
-// out[i] = params[indices[i]], rows of row_bytes each, in the card's memory.
+// out[i] = params[indices[i]], rows of row_bytes each, in the card's memory. Of a table in several parts each has a job
+// of its own, with the same indices and out, and writes its own rows; the first one's also zeros for ids of none.
 template <class Index>
 struct GatherJob {
   const Index* indices = nullptr;
   int64_t size = 0;
   const char* params = nullptr;
-  int64_t rows = 0;
+  RowParts table;    // rows: of all its parts.
+  int64_t part = 0;  // Which of them is in params.
   int64_t row_bytes = 0;
   char* out = nullptr;
   int word = 1;       // Set by the gather itself: bytes that a thread copies at a time,

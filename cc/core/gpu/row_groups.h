@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cc/core/base/row_parts.h"
 #include "cc/core/gpu/launch.h"
 #include "cc/core/gpu/scratch.h"
 
@@ -23,6 +24,13 @@ struct RowNumbers {
   const Index* indices = nullptr;  // [units]
   int64_t units = 0;
   int64_t rows = 0;
+  int32_t mod_parts = 1;  // Above 1: indices are ids of a table in so many parts by "mod", and rows their places.
+
+  TFB_HOST_DEVICE int64_t RowAt(int64_t i) const {
+    const int64_t row = static_cast<int64_t>(indices[i]);
+    if (row < 0 || row >= rows) return rows;
+    return mod_parts == 1 ? row : RowParts{mod_parts, rows, true}.PlaceOf(row);
+  }
 };
 
 // The occurrences of one job, sorted. A view of the card's memory. Key: uint64_t, or uint32_t where keys are below
@@ -47,11 +55,20 @@ struct SortedGroups {
   // Whether position k is the first one of a row. Both keys are asked for at once.
   TFB_HOST_DEVICE bool is_head(int64_t k) const {
     const Key before = keys[k == 0 ? 0 : k - 1], key = keys[k];
-    return static_cast<int64_t>(key - first_key) < rows && (k == 0 || key != before);
+    return static_cast<uint64_t>(key - first_key) < static_cast<uint64_t>(rows) && (k == 0 || key != before);
   }
   TFB_HOST_DEVICE int64_t row(int64_t k) const { return static_cast<int64_t>(keys[k] - first_key); }
   TFB_HOST_DEVICE int64_t place(int64_t k) const { return order[k] - first_place; }
   TFB_HOST_DEVICE bool has(int64_t k, Key key) const { return k < size && keys[k] == key; }
+
+  // The same for rows [first, first + count) alone: others have no head.
+  SortedGroups OfRows(int64_t first, int64_t count) const {
+    SortedGroups some = *this;
+    some.first_key += static_cast<Key>(first);
+    some.rows = count;
+    if (head_of != nullptr) some.head_of += first;
+    return some;
+  }
 };
 using RowGroups = SortedGroups<uint64_t>;
 
@@ -128,10 +145,8 @@ struct WriteKeys {
 
   template <class Index>
   TFB_HOST_DEVICE void operator()(const KeyJob<Index>& job, int64_t i) const {
-    const int64_t row = static_cast<int64_t>(job.numbers.indices[i]);
-    const bool inside = row >= 0 && row < job.numbers.rows;
     const int64_t place = job.first_place + i;
-    keys[place] = job.first_key + static_cast<uint64_t>(inside ? row : job.numbers.rows);
+    keys[place] = job.first_key + static_cast<uint64_t>(job.numbers.RowAt(i));
     order[place] = static_cast<int32_t>(place);
   }
 };

@@ -156,22 +156,30 @@ bool CanPack(const SparseJob<Step>& job) {
 // With a null queue it only takes its memory from `scratch`.
 template <class Step, class Index, class Queue>
 void MultiSparseApply(Queue* queue, const std::vector<SparseJob<Step>>& jobs,
-                      const std::vector<RowNumbers<Index>>& numbers, const StepInputs<typename Step::Type>& inputs,
-                      const SparseRule& rule, Scratch* scratch) {
+                      const std::vector<RowNumbers<Index>>& numbers, const std::vector<JobsOfNumbers>& jobs_of,
+                      const StepInputs<typename Step::Type>& inputs, const SparseRule& rule, Scratch* scratch) {
   using T = typename Step::Type;
   const bool every_row = rule.every_row && Step::kEveryRow, sums = rule.sum_duplicates || every_row;
   const std::vector<RowGroups> groups = GroupRows(queue, numbers, every_row, scratch);
   std::vector<RowsJob<Step>> steps, pieces, blocks;
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    RowsJob<Step> job = {jobs[i], groups[i], nullptr, CanPack(jobs[i]), 0};
-    if (sums) job.partials = scratch->Take<T>(NumPartials(groups[i].size) * jobs[i].dim);
-    const int64_t units_of_row = UnitsOfRow<T>(job.packed, jobs[i].dim);
-    job.units = PieceUnits(groups[i].size) * units_of_row;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const SparseJob<Step>& first = jobs[jobs_of[i].first];
+    RowsJob<Step> job = {first, groups[i], nullptr, CanPack(first), 0};
+    if (sums) job.partials = scratch->Take<T>(NumPartials(groups[i].size) * first.dim);
+    job.units = PieceUnits(groups[i].size) * UnitsOfRow<T>(job.packed, first.dim);
     pieces.push_back(job);
-    job.units = BlockUnits(groups[i].size) * units_of_row;
+    job.units = BlockUnits(groups[i].size) * UnitsOfRow<T>(job.packed, first.dim);
     blocks.push_back(job);
-    job.units = (every_row ? groups[i].rows : groups[i].size) * units_of_row;
-    steps.push_back(job);
+    int64_t begin = jobs_of[i].begin;
+    for (size_t p = 0; p < jobs_of[i].parts.size(); ++p) {
+      const int64_t rows = jobs_of[i].parts[p];
+      job.variable = jobs[jobs_of[i].first + p];
+      job.packed = CanPack(job.variable);
+      job.groups = groups[i].OfRows(begin, rows);
+      job.units = (every_row ? rows : groups[i].size) * UnitsOfRow<T>(job.packed, first.dim);
+      steps.push_back(job);
+      begin += rows;
+    }
   }
   if (queue == nullptr) return;
   if (sums) ForEachUnit(*queue, pieces, SumPartials<Step, false>());

@@ -21,19 +21,20 @@ namespace {
 
 template <class Step, class Index>
 void RunJobs(const std::vector<SparseJob<Step>>& jobs, const std::vector<RowNumbers<Index>>& numbers,
-             const StepInputs<typename Step::Type>& inputs, const SparseRule& rule, int threads) {
+             const std::vector<JobsOfNumbers>& jobs_of, const StepInputs<typename Step::Type>& inputs,
+             const SparseRule& rule, int threads) {
 #if defined(__CUDACC__)
   (void)threads;
-  Array<char> memory(SparseScratchBytes(jobs, numbers, rule), 0x55);
-  EXPECT_TRUE(MultiSparseApplyAsync(jobs, numbers, inputs, rule, memory.data(), nullptr) == nullptr);
+  Array<char> memory(SparseScratchBytes(jobs, numbers, jobs_of, rule), 0x55);
+  EXPECT_TRUE(MultiSparseApplyAsync(jobs, numbers, jobs_of, inputs, rule, memory.data(), nullptr) == nullptr);
   WaitForCard();
 #else
   Scratch measure(nullptr);
-  MultiSparseApply<Step, Index, HostQueue>(nullptr, jobs, numbers, inputs, rule, &measure);
+  MultiSparseApply<Step, Index, HostQueue>(nullptr, jobs, numbers, jobs_of, inputs, rule, &measure);
   std::vector<char> memory(measure.used() + 1, 0x55);
   Scratch scratch(memory.data());
   HostQueue queue(threads);
-  MultiSparseApply(&queue, jobs, numbers, inputs, rule, &scratch);
+  MultiSparseApply(&queue, jobs, numbers, jobs_of, inputs, rule, &scratch);
   EXPECT_EQ(scratch.used(), measure.used());
 #endif
 }
@@ -134,6 +135,7 @@ struct Problem {
   void Run(const SparseRule& rule, int threads) {
     std::vector<SparseJob<Step>> jobs(sizes.size());
     std::vector<RowNumbers<Index>> numbers;
+    std::vector<JobsOfNumbers> jobs_of;
     std::vector<Array<T>> shifted(sizes.size());
     for (size_t j = 0; j < sizes.size(); ++j) {
       for (int k = 0; k < kArrays; ++k) jobs[j].arrays[k] = arrays[j * kArrays + k].data();
@@ -149,8 +151,9 @@ struct Problem {
       }
       jobs[j].dim = sizes[j].dim;
       numbers.push_back({indices[j].data(), sizes[j].gradients, sizes[j].rows});
+      jobs_of.push_back({j, 0, {sizes[j].rows}});
     }
-    RunJobs(jobs, numbers, Inputs(), rule, threads);
+    RunJobs(jobs, numbers, jobs_of, Inputs(), rule, threads);
     if (misaligned < 0 || misaligned >= kArrays) return;
     for (size_t j = 0; j < sizes.size(); ++j) {
       EXPECT_TRUE(shifted[j][0] == T(-7));
@@ -303,6 +306,60 @@ TEST(HundredsOfVariables) {
   Check<row::RMSProp<float>, int64_t>(sizes, {false, true, false}, false, true, 0);
 }
 
+// A table whose rows several Variables have is the whole one, row by row; what none of them has is passed over.
+template <class Step, class Index>
+void CheckParts(const Sizes& sizes, int64_t parts, bool mod, const SparseRule& rule, bool with_first) {
+  using T = typename Step::Type;
+  const Problem<Step, Index> whole({sizes}, false, true);
+  const auto want = whole.Reference(rule);
+  const RowParts table = {parts, sizes.rows, mod};
+  constexpr int kArrays = 1 + Step::kSlots;
+  std::vector<Array<T>> memory;
+  for (int64_t p = 0; p < parts; ++p) {
+    for (int k = 0; k < kArrays; ++k) memory.emplace_back(table.Size(p) * sizes.dim);
+  }
+  const auto at = [&](int64_t id, int k) {
+    const RowParts::Row row = table.RowOf(id);
+    return memory[row.part * kArrays + k].data() + row.row * sizes.dim;
+  };
+  for (int64_t id = 0; id < sizes.rows; ++id) {
+    for (int k = 0; k < kArrays; ++k) std::copy_n(whole.arrays[k].data() + id * sizes.dim, sizes.dim, at(id, k));
+  }
+  const int64_t first = with_first ? 0 : 1;
+  std::vector<SparseJob<Step>> jobs;
+  JobsOfNumbers of = {0, table.Begin(first), {}};
+  for (int64_t p = first; p < parts; ++p) {
+    SparseJob<Step> job;
+    for (int k = 0; k < kArrays; ++k) job.arrays[k] = memory[p * kArrays + k].data();
+    job.grads = whole.grads[0].data();
+    job.dim = sizes.dim;
+    jobs.push_back(job);
+    of.parts.push_back(table.Size(p));
+  }
+  const std::vector<RowNumbers<Index>> numbers = {
+      {whole.indices[0].data(), sizes.gradients, sizes.rows, mod ? static_cast<int32_t>(parts) : 1}};
+  RunJobs(jobs, numbers, {of}, whole.Inputs(), rule, 3);
+  bool same = true;
+  for (int64_t id = 0; id < sizes.rows; ++id) {
+    for (int k = 0; k < kArrays; ++k) {
+      const auto& expected = table.RowOf(id).part < first ? whole.arrays : want;
+      for (int64_t c = 0; c < sizes.dim; ++c) same &= Near(expected[k][id * sizes.dim + c], at(id, k)[c], 0);
+    }
+  }
+  EXPECT_TRUE(same);
+}
+
+TEST(TablesInParts) {
+  for (const bool mod : {false, true}) {
+    for (const bool with_first : {true, false}) {
+      CheckParts<row::Adagrad<float>, int64_t>({101, 4, 700}, 4, mod, {false, true, false}, with_first);
+      CheckParts<row::Adagrad<float>, int32_t>({30, 3, 5000, 5}, 7, mod, {false, true, false}, with_first);
+      CheckParts<row::Momentum<double>, int64_t>({20, 5, 300}, 3, mod, {false, false, false}, with_first);
+      CheckParts<row::Adam<float>, int32_t>({60, 8, 9000, 40}, 8, mod, {true, true, false}, with_first);
+    }
+  }
+}
+
 TEST(OneVariableTwiceStepsTwice) {
   using Step = row::GradientDescent<float>;
   Array<float> value(4, 1.0f);
@@ -313,7 +370,7 @@ TEST(OneVariableTwiceStepsTwice) {
   job.grads = grads.data();
   job.dim = 2;
   const std::vector<RowNumbers<int32_t>> numbers(2, {indices.data(), 2, 2});
-  RunJobs<Step>({job, job}, numbers, {{lr.data()}, false}, {false, true, true}, 1);
+  RunJobs<Step>({job, job}, numbers, {{0, 0, {2}}, {1, 0, {2}}}, {{lr.data()}, false}, {false, true, true}, 1);
   EXPECT_TRUE((value == Array<float>{1, 1, -4, -9}));
 }
 

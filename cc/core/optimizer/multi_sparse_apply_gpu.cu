@@ -10,28 +10,29 @@ namespace gpu {
 template <class Step, class Index>
 const char* MultiSparseApplyAsync(const std::vector<SparseJob<Step>>& jobs,
                                   const std::vector<RowNumbers<Index>>& numbers,
+                                  const std::vector<JobsOfNumbers>& jobs_of,
                                   const StepInputs<typename Step::Type>& inputs, const SparseRule& rule, void* memory,
                                   void* stream) {
   CudaQueue queue(stream);
   Scratch scratch(memory);
-  MultiSparseApply(&queue, jobs, numbers, inputs, rule, &scratch);
+  MultiSparseApply(&queue, jobs, numbers, jobs_of, inputs, rule, &scratch);
   return queue.error();
 }
 
 template <class Step, class Index>
 int64_t SparseScratchBytes(const std::vector<SparseJob<Step>>& jobs, const std::vector<RowNumbers<Index>>& numbers,
-                           const SparseRule& rule) {
+                           const std::vector<JobsOfNumbers>& jobs_of, const SparseRule& rule) {
   Scratch scratch(nullptr);
-  MultiSparseApply<Step, Index, CudaQueue>(nullptr, jobs, numbers, {}, rule, &scratch);
+  MultiSparseApply<Step, Index, CudaQueue>(nullptr, jobs, numbers, jobs_of, {}, rule, &scratch);
   return scratch.used();
 }
 
 #define TFB_INSTANTIATE_INDEX(Step, Index)                                                                             \
   template const char* MultiSparseApplyAsync(const std::vector<SparseJob<Step>>&,                                      \
-                                             const std::vector<RowNumbers<Index>>&,                                    \
+                                             const std::vector<RowNumbers<Index>>&, const std::vector<JobsOfNumbers>&, \
                                              const StepInputs<typename Step::Type>&, const SparseRule&, void*, void*); \
   template int64_t SparseScratchBytes(const std::vector<SparseJob<Step>>&, const std::vector<RowNumbers<Index>>&,      \
-                                      const SparseRule&);
+                                      const std::vector<JobsOfNumbers>&, const SparseRule&);
 #define TFB_INSTANTIATE_TYPE(Step)     \
   TFB_INSTANTIATE_INDEX(Step, int32_t) \
   TFB_INSTANTIATE_INDEX(Step, int64_t)

@@ -1,10 +1,11 @@
-// TfBoosterMultiGather on the GPU. An index outside its Variable gives zeros, as TensorFlow's ResourceGather does
-// there.
+// TfBoosterMultiGather and TfBoosterPartitionedGather on the GPU. An index outside its table gives zeros, as
+// TensorFlow's ResourceGather does there.
 #ifdef TF_BOOSTER_CUDA
 
 #include <vector>
 
 #include "cc/core/gpu/multi_gather_gpu.h"
+#include "cc/tf/kernels/gathered_parts.h"
 #include "cc/tf/kernels/gpu_memory.h"
 #include "cc/tf/kernels/lookup_inputs.h"
 #include "cc/tf/kernels/variable_access.h"
@@ -18,51 +19,57 @@ using tensorflow::Tensor;
 template <class T, class Index>
 class MultiGatherGpuOp final : public tensorflow::OpKernel {
  public:
-  using OpKernel::OpKernel;
+  explicit MultiGatherGpuOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, parts_.Read(ctx));
+  }
 
   void Compute(OpKernelContext* ctx) override {
     std::vector<const Tensor*> indices;
     OP_REQUIRES_OK(ctx, TensorsOf(ctx, "indices", -1, &indices));
-    const int n = static_cast<int>(indices.size());
     LockedVariables variables;
-    OP_REQUIRES_OK(ctx, variables.Lock(ctx, 0, n, tensorflow::DataTypeToEnum<T>::value));
+    OP_REQUIRES_OK(ctx, variables.Lock(ctx, 0, parts_.num_variables(), tensorflow::DataTypeToEnum<T>::value));
     OP_REQUIRES_OK(ctx, variables.PrepareToGather(ctx, CopyOnCard));
-    std::vector<gpu::GatherJob<Index>> jobs(n);
-    for (int i = 0; i < n; ++i) {
-      const Tensor& params = variables.value(i);
-      OP_REQUIRES(ctx, params.dims() >= 1,
-                  tensorflow::errors::InvalidArgument(type_string(), " '", name(), "': resources[", i,
-                                                      "] is a scalar; wanted rows"));
+    std::vector<gpu::GatherJob<Index>> jobs;
+    for (int i = 0; i < static_cast<int>(indices.size()); ++i) {
+      std::vector<const Tensor*> values;
+      for (int p = 0; p < parts_.parts(i); ++p) values.push_back(&variables.value(parts_.first_variable(i) + p));
+      gpu::GatherJob<Index> job;
+      tensorflow::TensorShape row;
+      OP_REQUIRES_OK(ctx, parts_.Check(*this, i, values, &job.table, &row));
       tensorflow::TensorShape shape = indices[i]->shape();
-      int64_t dim = 1;
-      for (int d = 1; d < params.dims(); ++d) {
-        OP_REQUIRES_OK(ctx, shape.AddDimWithStatus(params.dim_size(d)));
-        dim *= params.dim_size(d);
-      }
+      OP_REQUIRES_OK(ctx, shape.AppendShapeWithStatus(row));
       Tensor* rows = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(i, shape, &rows));
-      jobs[i].indices = indices[i]->flat<Index>().data();
-      jobs[i].size = indices[i]->NumElements();
-      jobs[i].params = static_cast<const char*>(params.data());
-      jobs[i].rows = params.dim_size(0);
-      jobs[i].row_bytes = dim * static_cast<int64_t>(sizeof(T));
-      jobs[i].out = static_cast<char*>(rows->data());
+      job.indices = indices[i]->flat<Index>().data();
+      job.size = indices[i]->NumElements();
+      job.row_bytes = row.num_elements() * static_cast<int64_t>(sizeof(T));
+      job.out = static_cast<char*>(rows->data());
+      for (const Tensor* value : values) {
+        job.params = static_cast<const char*>(value->data());
+        jobs.push_back(job);
+        ++job.part;
+      }
     }
     OP_REQUIRES_OK(ctx, GpuStatus(*this, gpu::MultiGatherAsync(jobs, GpuStream(ctx))));
   }
+
+ private:
+  GatheredParts parts_;
 };
 
-#define REGISTER_INDEX(T, Index)                                  \
-  REGISTER_KERNEL_BUILDER(Name("TfBoosterMultiGather")            \
+#define REGISTER_INDEX(op, T, Index)                              \
+  REGISTER_KERNEL_BUILDER(Name(op)                                \
                               .Device(tensorflow::DEVICE_GPU)     \
                               .HostMemory("resources")            \
                               .TypeConstraint<T>("dtype")         \
                               .TypeConstraint<Index>("Tindices"), \
                           MultiGatherGpuOp<T, Index>)
 // Not int32, which TensorFlow keeps in host memory.
-#define REGISTER(T)           \
-  REGISTER_INDEX(T, int32_t); \
-  REGISTER_INDEX(T, int64_t)
+#define REGISTER(T)                                         \
+  REGISTER_INDEX("TfBoosterMultiGather", T, int32_t);       \
+  REGISTER_INDEX("TfBoosterMultiGather", T, int64_t);       \
+  REGISTER_INDEX("TfBoosterPartitionedGather", T, int32_t); \
+  REGISTER_INDEX("TfBoosterPartitionedGather", T, int64_t)
 REGISTER(float);
 REGISTER(double);
 REGISTER(Eigen::half);

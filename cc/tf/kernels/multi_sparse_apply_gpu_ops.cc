@@ -31,12 +31,18 @@ class MultiSparseApplyGpuOp final : public MultiSparseApplyOpBase {
     OP_REQUIRES_OK(ctx, CheckScalars(ctx));
     LockedVariables vars;
     OP_REQUIRES_OK(ctx, vars.Lock(ctx, 0, first_scalar(), tensorflow::DataTypeToEnum<T>::value));
-    std::vector<Rows> rows;
-    OP_REQUIRES_OK(ctx, CheckShapes(ctx, vars, &rows));
-    std::vector<gpu::RowNumbers<Index>> numbers(num_vars_);
-    for (int i = 0; i < num_vars_; ++i) {
-      const Tensor& indices = ctx->input(first_tensor() + i);
-      numbers[i] = {indices.flat<Index>().data(), indices.NumElements(), rows[i].count};
+    std::vector<Table> tables;
+    OP_REQUIRES_OK(ctx, FindTables(ctx, vars, &tables));
+    std::vector<gpu::RowNumbers<Index>> numbers;
+    std::vector<gpu::JobsOfNumbers> jobs_of;
+    for (const Table& table : tables) {
+      const Tensor& indices = ctx->input(first_tensor() + table.first_var);
+      numbers.push_back({indices.flat<Index>().data(), indices.NumElements(), table.rule.rows,
+                         table.rule.mod ? static_cast<int32_t>(table.rule.parts) : 1});
+      jobs_of.push_back({static_cast<size_t>(table.first_var), table.rule.Begin(table.first_part), {}});
+      for (int p = 0; p < table.num_vars; ++p) {
+        jobs_of.back().parts.push_back(table.rule.Size(table.first_part + p));
+      }
     }
     const int64_t total = gpu::TotalSize(numbers);
     OP_REQUIRES(ctx, total <= std::numeric_limits<int32_t>::max(),
@@ -51,15 +57,17 @@ class MultiSparseApplyGpuOp final : public MultiSparseApplyOpBase {
     for (int i = 0; i < num_vars_; ++i) {
       for (int k = 0; k <= Step<T>::kSlots; ++k) jobs[i].arrays[k] = vars.data<T>(k * num_vars_ + i);
       jobs[i].grads = ctx->input(first_tensor() + num_vars_ + i).flat<T>().data();
-      jobs[i].dim = rows[i].dim;
+    }
+    for (const Table& table : tables) {
+      for (int p = 0; p < table.num_vars; ++p) jobs[table.first_var + p].dim = table.dim;
     }
     // Steps of gradient descent add up, so that their sum is one step, and a frequent row need not wait for itself.
     const bool sums = sum_duplicates_ || std::is_same_v<Step<T>, row::GradientDescent<T>>;
     const gpu::SparseRule rule = {Step<T>::kEveryRow && !flag_, sums, vars.HasDuplicates(first_scalar())};
     Tensor scratch;
-    OP_REQUIRES_OK(ctx, AllocateScratch(ctx, gpu::SparseScratchBytes(jobs, numbers, rule), &scratch));
-    OP_REQUIRES_OK(
-        ctx, GpuStatus(*this, gpu::MultiSparseApplyAsync(jobs, numbers, inputs, rule, scratch.data(), GpuStream(ctx))));
+    OP_REQUIRES_OK(ctx, AllocateScratch(ctx, gpu::SparseScratchBytes(jobs, numbers, jobs_of, rule), &scratch));
+    OP_REQUIRES_OK(ctx, GpuStatus(*this, gpu::MultiSparseApplyAsync(jobs, numbers, jobs_of, inputs, rule,
+                                                                    scratch.data(), GpuStream(ctx))));
   }
 
   static_assert(Step<T>::kSlots == Formula<T>::kSlots && Step<T>::kEveryRow == Formula<T>::kEveryRow, "");

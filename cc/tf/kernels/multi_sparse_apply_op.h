@@ -1,7 +1,7 @@
 // The kernel of every TfBoosterMultiSparseApply… op: checks the inputs, locks the Variables, and steps their rows.
 //
 // Work is cut by rows, so that a row belongs to one thread: by their hash where only rows with a gradient move, into
-// ranges where every row does. Each share looks at all indices of its Variable, at 1 ns each.
+// ranges where every row does. Each share looks at all indices of its table, at 1 ns each.
 #ifndef TF_BOOSTER_CC_TF_KERNELS_MULTI_SPARSE_APPLY_OP_H_
 #define TF_BOOSTER_CC_TF_KERNELS_MULTI_SPARSE_APPLY_OP_H_
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cc/core/base/lines_ahead.h"
+#include "cc/core/base/row_parts.h"
 #include "cc/core/optimizer/sparse_rows.h"
 #include "cc/tf/kernels/sparse_formulas.h"
 #include "cc/tf/kernels/tf_parallel_for.h"
@@ -22,18 +23,37 @@ class MultiSparseApplyOpBase : public VariablesOp {
                          const char* flag);
 
  protected:
-  // A Variable as rows.
-  struct Rows {
-    int64_t count = 0, dim = 0;
+  // What one gradient is for: rows of one Variable, or of the parts of one that follow each other among `var`.
+  struct Table {
+    RowParts rule;      // rows: of all parts.
+    int first_var = 0;  // Has part first_part; the next ones follow.
+    int64_t first_part = 0;
+    int num_vars = 1;
+    int64_t dim = 0;
+    bool distinct = false;  // No index comes twice.
+
+    // The Variable of a part; -1: none of this op's.
+    int VarOf(int64_t part) const {
+      const int64_t place = part - first_part;
+      return place >= 0 && place < num_vars ? first_var + static_cast<int>(place) : -1;
+    }
   };
 
-  // Shapes of Variables, slots, indices and gradients.
-  tensorflow::Status CheckShapes(tensorflow::OpKernelContext* ctx, const LockedVariables& vars,
-                                 std::vector<Rows>* rows) const;
+  // Checks shapes of Variables, slots, indices and gradients.
+  tensorflow::Status FindTables(tensorflow::OpKernelContext* ctx, const LockedVariables& vars,
+                                std::vector<Table>* tables) const;
   tensorflow::Status IndexError(int var, int64_t place, int64_t index, int64_t count) const;
 
   bool sum_duplicates_ = true;
-  std::vector<bool> distinct_;  // By Variable: whether no index comes twice.
+
+ private:
+  // Whether Variable i has the same indices and gradient as the one before it, and is the next part of the same table.
+  bool FollowsInTable(tensorflow::OpKernelContext* ctx, int i) const;
+
+  std::vector<bool> distinct_;   // By Variable.
+  std::vector<RowParts> rules_;  // By Variable,
+  std::vector<int64_t> part_;    // which part of it it is;
+  bool in_parts_ = false;        // whether any is one: else rules_ have no rows.
 };
 
 template <class T, class Index, template <class> class Formula>
@@ -46,26 +66,29 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
     OP_REQUIRES_OK(ctx, CheckScalars(ctx));
     LockedVariables vars;
     OP_REQUIRES_OK(ctx, vars.Lock(ctx, 0, first_scalar(), tensorflow::DataTypeToEnum<T>::value));
-    std::vector<Rows> rows;
-    OP_REQUIRES_OK(ctx, CheckShapes(ctx, vars, &rows));
-    std::vector<Gradient> gradients(num_vars_);
-    for (int i = 0; i < num_vars_; ++i) {
-      gradients[i] = {ctx->input(first_tensor() + i).template flat<Index>().data(),
-                      ctx->input(first_tensor() + num_vars_ + i).template flat<T>().data(),
-                      ctx->input(first_tensor() + i).NumElements(), rows[i].dim};
-      OP_REQUIRES_OK(ctx, CheckIndices(i, gradients[i], rows[i].count));
+    std::vector<Table> tables;
+    OP_REQUIRES_OK(ctx, FindTables(ctx, vars, &tables));
+    std::vector<Gradient> gradients;
+    for (const Table& table : tables) {
+      const tensorflow::Tensor& indices = ctx->input(first_tensor() + table.first_var);
+      gradients.push_back({indices.template flat<Index>().data(),
+                           ctx->input(first_tensor() + num_vars_ + table.first_var).template flat<T>().data(),
+                           indices.NumElements(), table.dim});
+      OP_REQUIRES_OK(ctx, CheckIndices(table, gradients.back()));
     }
+    std::vector<std::vector<Index>> places(tables.size());
+    for (size_t t = 0; t < tables.size(); ++t) UsePlaces(tables[t].rule, &gradients[t], &places[t]);
     OP_REQUIRES_OK(ctx, vars.PrepareToUpdate(ctx));
     vars.CopyOnRead();
     const F formula(ReadScalars<T>(ctx).data(), flag_);
     TfParallelFor pf(ctx);
-    const std::vector<Share> shares = Shares(rows, gradients, pf.num_threads());
+    const std::vector<Share> shares = Shares(tables, gradients, pf.num_threads());
     auto work = [&](int64_t begin, int64_t end) {
-      for (int64_t s = begin; s < end; ++s) Work(formula, shares[s], rows, gradients, &vars);
+      for (int64_t s = begin; s < end; ++s) Work(formula, shares[s], tables[shares[s].table], gradients, &vars);
     };
     const int64_t size = static_cast<int64_t>(shares.size());
     if (vars.HasDuplicates(first_scalar())) return work(0, size);
-    pf.Run(size, size == 0 ? 0 : static_cast<int64_t>(TotalNs(rows, gradients)) / size, work);
+    pf.Run(size, size == 0 ? 0 : static_cast<int64_t>(TotalNs(tables, gradients)) / size, work);
   }
 
  private:
@@ -77,59 +100,109 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
   static constexpr double kNsPerShare = 100000;               // What a share should cost at least.
   static constexpr double kNsPerRow = 60, kNsPerByte = 0.15;  // Cache misses; reads, sums and writes.
 
-  // Rows of Variable `var`: a hash's share, or the range [begin, end).
+  // Rows of a table: a hash's share, or of every row those at places [begin, end), which are of one part.
   struct Share {
-    int var;
+    size_t table;
     RowShare hash;
     int64_t begin, end;
   };
 
+  // The memory of a table's rows, by their places.
+  class RowArrays {
+   public:
+    RowArrays(const Table& table, int num_vars, LockedVariables* vars)
+        : table_(table), num_vars_(num_vars), vars_(vars) {
+      if (table.rule.parts == 1) Fill(table.first_var, only_);
+    }
+    // False: another op has the row.
+    bool At(int64_t place, T** arrays) const {
+      int64_t row = place;
+      if (table_.rule.parts == 1) {
+        std::copy_n(only_, kArrays, arrays);
+      } else {
+        const RowParts::Row at = table_.rule.RowAt(place);
+        const int var = table_.VarOf(at.part);
+        if (var < 0) return false;
+        Fill(var, arrays);
+        row = at.row;
+      }
+      for (int k = 0; k < kArrays; ++k) arrays[k] += row * table_.dim;
+      return true;
+    }
+
+   private:
+    void Fill(int var, T** arrays) const {
+      for (int k = 0; k < kArrays; ++k) arrays[k] = vars_->template data<T>(k * num_vars_ + var);
+    }
+    const Table& table_;
+    const int num_vars_;
+    LockedVariables* const vars_;
+    T* only_[kArrays] = {};
+  };
+
   bool every_row() const { return F::kEveryRow && !flag_; }  // Their flag is `lazy`.
 
-  tensorflow::Status CheckIndices(int var, const Gradient& gradient, int64_t count) const {
+  tensorflow::Status CheckIndices(const Table& table, const Gradient& gradient) const {
     for (int64_t i = 0; i < gradient.size; ++i) {
       const int64_t index = static_cast<int64_t>(gradient.indices[i]);
-      if (index < 0 || index >= count) return IndexError(var, i, index, count);
+      if (index < 0 || index >= table.rule.rows) return IndexError(table.first_var, i, index, table.rule.rows);
     }
     return tensorflow::OkStatus();
   }
 
-  double Ns(const Rows& rows, const Gradient& gradient) const {
-    const double row_bytes = static_cast<double>(rows.dim * kArrays * static_cast<int64_t>(sizeof(T)));
-    const double sparse = static_cast<double>(gradient.size) * (kNsPerRow + row_bytes * kNsPerByte);
-    return sparse + (every_row() ? static_cast<double>(rows.count) * row_bytes * kNsPerByte : 0);
+  // From here on indices are places.
+  static void UsePlaces(const RowParts& rule, Gradient* gradient, std::vector<Index>* places) {
+    if (!rule.mod) return;
+    places->resize(gradient->size);
+    for (int64_t i = 0; i < gradient->size; ++i) {
+      (*places)[i] = static_cast<Index>(rule.PlaceOf(static_cast<int64_t>(gradient->indices[i])));
+    }
+    gradient->indices = places->data();
   }
 
-  double TotalNs(const std::vector<Rows>& rows, const std::vector<Gradient>& gradients) const {
+  double Ns(const Table& table, const Gradient& gradient) const {
+    const double row_bytes = static_cast<double>(table.dim * kArrays * static_cast<int64_t>(sizeof(T)));
+    const double sparse = static_cast<double>(gradient.size) * (kNsPerRow + row_bytes * kNsPerByte);
+    return sparse + (every_row() ? static_cast<double>(table.rule.rows) * row_bytes * kNsPerByte : 0);
+  }
+
+  double TotalNs(const std::vector<Table>& tables, const std::vector<Gradient>& gradients) const {
     double total = 0;
-    for (int i = 0; i < num_vars_; ++i) total += Ns(rows[i], gradients[i]);
+    for (size_t t = 0; t < tables.size(); ++t) total += Ns(tables[t], gradients[t]);
     return total;
   }
 
-  std::vector<Share> Shares(const std::vector<Rows>& rows, const std::vector<Gradient>& gradients, int threads) const {
+  std::vector<Share> Shares(const std::vector<Table>& tables, const std::vector<Gradient>& gradients,
+                            int threads) const {
     std::vector<Share> shares;
-    for (int i = 0; i < num_vars_; ++i) {
-      if (rows[i].count == 0 || (gradients[i].size == 0 && !every_row())) continue;
+    for (size_t t = 0; t < tables.size(); ++t) {
+      const Table& table = tables[t];
+      if (table.rule.rows == 0 || (gradients[t].size == 0 && !every_row())) continue;
       // As many as threads: a share costs a look at all indices.
       int bits = 0;
-      while ((1 << bits) < threads && Ns(rows[i], gradients[i]) > kNsPerShare * (2 << bits)) ++bits;
-      const int64_t parts = int64_t{1} << bits;
-      for (int64_t p = 0; p < parts; ++p) {
-        shares.push_back(
-            {i, {static_cast<uint64_t>(p), bits}, rows[i].count * p / parts, rows[i].count * (p + 1) / parts});
+      while ((1 << bits) < threads && Ns(table, gradients[t]) > kNsPerShare * (2 << bits)) ++bits;
+      const int64_t shares_of_table = int64_t{1} << bits;
+      if (!every_row()) {
+        for (int64_t s = 0; s < shares_of_table; ++s) shares.push_back({t, {static_cast<uint64_t>(s), bits}, 0, 0});
+        continue;
+      }
+      for (int64_t part = table.first_part; part < table.first_part + table.num_vars; ++part) {
+        const int64_t first = table.rule.Begin(part), rows = table.rule.Size(part);
+        for (int64_t s = 0; s < shares_of_table; ++s) {
+          shares.push_back({t, {}, first + rows * s / shares_of_table, first + rows * (s + 1) / shares_of_table});
+        }
       }
     }
     return shares;
   }
 
-  void Work(const F& formula, const Share& share, const std::vector<Rows>& rows, const std::vector<Gradient>& gradients,
+  void Work(const F& formula, const Share& share, const Table& table, const std::vector<Gradient>& gradients,
             LockedVariables* vars) const {
-    T* arrays[kArrays];
-    for (int k = 0; k < kArrays; ++k) arrays[k] = vars->data<T>(k * num_vars_ + share.var);
-    const Gradient& gradient = gradients[share.var];
+    const RowArrays arrays(table, num_vars_, vars);
+    const Gradient& gradient = gradients[share.table];
     if (every_row()) {
       StepEveryRow(formula, share, arrays, gradient);
-    } else if (distinct_[share.var]) {
+    } else if (table.distinct) {
       StepDistinct(formula, share, arrays, gradient);
     } else if (sum_duplicates_) {
       StepSums(formula, share, arrays, gradient);
@@ -139,7 +212,7 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
   }
 
   // One step for each row with a gradient.
-  void StepSums(const F& formula, const Share& share, T* const* arrays, const Gradient& gradient) const {
+  void StepSums(const F& formula, const Share& share, const RowArrays& arrays, const Gradient& gradient) const {
     SparseRows<T> sums;
     sums.Sum(gradient, share.hash);
     const auto& rows = sums.rows();
@@ -151,7 +224,7 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
   }
 
   // The share's part of gradients none of which has its row in common with another.
-  void StepDistinct(const F& formula, const Share& share, T* const* arrays, const Gradient& gradient) const {
+  void StepDistinct(const F& formula, const Share& share, const RowArrays& arrays, const Gradient& gradient) const {
     const int64_t begin = gradient.size * static_cast<int64_t>(share.hash.number) >> share.hash.bits;
     const int64_t end = gradient.size * static_cast<int64_t>(share.hash.number + 1) >> share.hash.bits;
     std::vector<T> scratch(gradient.dim);
@@ -163,7 +236,7 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
   }
 
   // One step for each gradient, in their order.
-  void StepEach(const F& formula, const Share& share, T* const* arrays, const Gradient& gradient) const {
+  void StepEach(const F& formula, const Share& share, const RowArrays& arrays, const Gradient& gradient) const {
     for (int64_t i = 0; i < gradient.size; ++i) {
       if (i + kAhead < gradient.size) {
         Prefetch(arrays, static_cast<int64_t>(gradient.indices[i + kAhead]), gradient.dim);
@@ -174,7 +247,7 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
   }
 
   // The rows of a range, block by block: what is for all of them, and in between the steps of those with a gradient.
-  void StepEveryRow(const F& formula, const Share& share, T* const* arrays, const Gradient& gradient) const {
+  void StepEveryRow(const F& formula, const Share& share, const RowArrays& arrays, const Gradient& gradient) const {
     if constexpr (F::kEveryRow) {
       const int64_t dim = gradient.dim;
       ScratchArray<uint32_t> place(share.end - share.begin);
@@ -185,13 +258,13 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
       for (int64_t begin = share.begin; begin < share.end; begin += block) {
         const int64_t end = std::min(begin + block, share.end);
         T* p[kArrays];
-        for (int k = 0; k < kArrays; ++k) p[k] = arrays[k] + begin * dim;
+        if (!arrays.At(begin, p)) return;
         formula.Decay(p, (end - begin) * dim);
         for (int64_t row = begin; row < end; ++row) {
           const uint32_t mine = place[row - share.begin];
           if (mine == 0) continue;
           T* q[kArrays];
-          for (int k = 0; k < kArrays; ++k) q[k] = arrays[k] + row * dim;
+          for (int k = 0; k < kArrays; ++k) q[k] = p[k] + (row - begin) * dim;
           formula.Step(q, WithoutNegativeZeros(sums.rows()[mine - 1].grad, &scratch), dim);
         }
         if (F::kFinish) formula.Finish(p, (end - begin) * dim);
@@ -199,9 +272,9 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
     }
   }
 
-  static void StepRow(const F& formula, T* const* arrays, int64_t row, const T* grad, int64_t dim) {
+  static void StepRow(const F& formula, const RowArrays& arrays, int64_t row, const T* grad, int64_t dim) {
     T* p[kArrays];
-    for (int k = 0; k < kArrays; ++k) p[k] = arrays[k] + row * dim;
+    if (!arrays.At(row, p)) return;
     if constexpr (F::kEveryRow) formula.Decay(p, dim);
     formula.Step(p, grad, dim);
     if constexpr (F::kEveryRow) formula.Finish(p, dim);
@@ -215,10 +288,12 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
 
   // The lines of a row, which need not begin with one: a row of 17 columns lies in two, and a miss for its second one
   // was half of Adagrad's time. Beyond kLines a processor's own prefetching has seen what is coming.
-  TFB_FETCHES static void Prefetch(T* const* arrays, int64_t row, int64_t dim) {
+  TFB_FETCHES static void Prefetch(const RowArrays& arrays, int64_t row, int64_t dim) {
     const int64_t bytes = std::min(kLines * kLineBytes, dim * static_cast<int64_t>(sizeof(T)));
+    T* p[kArrays];
+    if (!arrays.At(row, p)) return;
     for (int k = 0; k < kArrays; ++k) {
-      const char* const first = reinterpret_cast<const char*>(arrays[k] + row * dim);
+      const char* const first = reinterpret_cast<const char*>(p[k]);
       for (int64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(first + at, 1);
       const auto line = [](const char* p) { return reinterpret_cast<uintptr_t>(p) / kLineBytes; };
       if (line(first + (bytes - 1) / kLineBytes * kLineBytes) != line(first + bytes - 1)) {

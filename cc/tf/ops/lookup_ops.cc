@@ -154,22 +154,42 @@ Status GradientShapes(InferenceContext* c) {
   return OkStatus();
 }
 
-// indices.shape + variable.shape[1:].
+// [ids' shape, the shape of the rows of Variable `first`].
+ShapeHandle GatheredShape(InferenceContext* c, int first, ShapeHandle ids, Status* status) {
+  const auto* handle = c->input_handle_shapes_and_types(first);
+  ShapeHandle rest = c->UnknownShape(), out = c->UnknownShape();
+  if (handle != nullptr && !handle->empty() && c->RankKnown((*handle)[0].shape)) {
+    ShapeHandle variable;
+    status->Update(c->WithRankAtLeast((*handle)[0].shape, 1, &variable));
+    if (status->ok()) status->Update(c->Subshape(variable, 1, &rest));
+    if (status->ok()) status->Update(c->Concatenate(ids, rest, &out));
+  }
+  return out;
+}
+
 Status GatherShapes(InferenceContext* c) {
   int n;
   TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
-  for (int i = 0; i < n; ++i) {
-    const auto* handle = c->input_handle_shapes_and_types(i);
-    ShapeHandle rest = c->UnknownShape(), out = c->UnknownShape();
-    if (handle != nullptr && !handle->empty() && c->RankKnown((*handle)[0].shape)) {
-      ShapeHandle variable;
-      TF_RETURN_IF_ERROR(c->WithRankAtLeast((*handle)[0].shape, 1, &variable));
-      TF_RETURN_IF_ERROR(c->Subshape(variable, 1, &rest));
-      TF_RETURN_IF_ERROR(c->Concatenate(c->input(n + i), rest, &out));
+  Status status;
+  for (int i = 0; i < n; ++i) c->set_output(i, GatheredShape(c, i, c->input(n + i), &status));
+  return status;
+}
+
+Status PartitionedGatherShapes(InferenceContext* c) {
+  int n;
+  TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+  std::vector<int> parts;
+  TF_RETURN_IF_ERROR(c->GetAttr("parts", &parts));
+  Status status;
+  int first = 0;
+  for (int i = 0; i < c->num_outputs(); ++i) {
+    if (i >= static_cast<int>(parts.size()) || parts[i] < 1 || first + parts[i] > n) {
+      return errors::InvalidArgument("parts must have an entry for each list of indices, together N");
     }
-    c->set_output(i, out);
+    c->set_output(i, GatheredShape(c, first, c->input(n + i), &status));
+    first += parts[i];
   }
-  return OkStatus();
+  return status;
 }
 
 }  // namespace
@@ -334,6 +354,26 @@ REGISTER_OP("TfBoosterMultiGather")
 ResourceGather of N Variables: rows[i] = variable i at indices[i], [indices.shape, variable.shape[1:]].
 
 An index outside its Variable is InvalidArgument; a Variable that is not initialized fails as ResourceGather does.
+)doc");
+
+REGISTER_OP("TfBoosterPartitionedGather")
+    .Input("resources: N * resource")
+    .Input("indices: M * Tindices")
+    .Output("rows: M * dtype")
+    .Attr("parts: list(int)")
+    .Attr("mod: list(bool)")
+    .Attr("N: int >= 1")
+    .Attr("M: int >= 1")
+    .Attr("dtype: {float, double, half, bfloat16, int32, int64}")
+    .Attr("Tindices: {int32, int64}")
+    .SetIsStateful()
+    .SetShapeFn(PartitionedGatherShapes)
+    .Doc(R"doc(
+tf.nn.embedding_lookup in M tables that several Variables hold each: rows[i] = rows of table i, [indices.shape, row].
+
+The next parts[i] of the resources hold table i, divided as partition_strategy "mod" (mod[i]) or "div" says; the first
+of them have one row more where that does not come out even. An index outside its table is InvalidArgument; a Variable
+that is not initialized fails as ResourceGather does.
 )doc");
 
 }  // namespace tensorflow

@@ -11,6 +11,11 @@ namespace tensorflow {
 // gradients of one row are summed, in the order of their occurrence, and the row steps once. Otherwise it steps once
 // for each, in that order. distinct[i], if the list is not empty: the indices of var[i] are known to differ from each
 // other, so that none need be sought. An index out of range is InvalidArgument, and nothing is applied.
+//
+// Of a table that several Variables hold, as tf.nn.embedding_lookup divides it, each has the table's whole indices and
+// gradient, and takes what is its own: var[i] is part part[i] of parts[i], of part_rows[i] rows together, divided as
+// partition_strategy "mod" (mod[i]) or "div" says. All four lists are empty, or have an entry for each Variable (0, 1,
+// its rows, false for a table of its own). Parts that follow each other share the work of finding and adding rows.
 #define MULTI_SPARSE_APPLY_OP(name)             \
   REGISTER_OP("TfBoosterMultiSparseApply" name) \
       .Attr("T: {float, double}")               \
@@ -18,6 +23,10 @@ namespace tensorflow {
       .Attr("N: int >= 1")                      \
       .Attr("sum_duplicates: bool = true")      \
       .Attr("distinct: list(bool) = []")        \
+      .Attr("part: list(int) = []")             \
+      .Attr("parts: list(int) = []")            \
+      .Attr("part_rows: list(int) = []")        \
+      .Attr("mod: list(bool) = []")             \
       .SetIsStateful()                          \
       .SetShapeFn(shape_inference::NoOutputs)   \
       .Input("var: N * resource")

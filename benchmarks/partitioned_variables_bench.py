@@ -1,0 +1,63 @@
+"""A training step of embedding tables under a partitioner, as code that was written for parameter servers has it."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List
+
+import numpy as np
+import tensorflow as tf
+
+import tf_booster
+from benchmarks import sessions, tables
+from benchmarks.harness import OURS, Result, contest
+
+v1 = tf.compat.v1
+FEATURES, ROWS, DIM, UNITS = 26, 100_000, 16, 64
+STEPS = 5
+
+
+def run(threads: int) -> Iterator[Result]:
+    v1.enable_resource_variables()
+    for parts in (1, 4, 16):
+        for batch in (64, 512):
+            yield contest_of(parts, batch, threads)
+
+
+def contest_of(parts: int, batch: int, threads: int) -> Result:
+    runners: Dict[str, Any] = {}
+    losses: List[float] = []
+    for contestant in (OURS, "TensorFlow"):
+        with tf.Graph().as_default() as graph:
+            v1.set_random_seed(1)
+            loss, train = _model(parts, batch)
+            if contestant == OURS:
+                tf_booster.rewrite_graph(graph)
+            session = sessions.initialized(threads)
+            losses.append(session.run([loss, train])[0])
+            runners[contestant] = sessions.turn_of(session, train, STEPS)
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
+    rates = contest(runners, STEPS * batch, seconds=3.0)
+    return Result(
+        "partitioned_variables",
+        f"{parts}",
+        DIM,
+        f"batch {batch}",
+        threads,
+        "M examples/s",
+        rates,
+        {"features": FEATURES},
+    )
+
+
+def _model(parts: int, batch: int) -> Any:
+    rng = np.random.default_rng(0)
+    ids = {f"f{i}": np.minimum(rng.zipf(1.2, (batch, 1)) - 1, ROWS - 1) for i in range(FEATURES)}
+    features = {name: tf.ensure_shape(tables.held(value), [None, 1]) for name, value in ids.items()}
+    columns = [
+        tf.feature_column.embedding_column(tf.feature_column.categorical_column_with_identity(name, ROWS), DIM)
+        for name in features
+    ]
+    with v1.variable_scope("tables", partitioner=v1.fixed_size_partitioner(parts) if parts > 1 else None):
+        embedded = v1.feature_column.input_layer(features, columns)
+    loss = tf.reduce_mean(tf.square(v1.layers.dense(v1.layers.dense(embedded, UNITS, tf.nn.relu), 1) - 1.0))
+    return loss, v1.train.AdagradOptimizer(0.01).minimize(loss)
