@@ -1,4 +1,4 @@
-"""A training step of columns that make ids of their input by many ops: indicator columns, and bucketized columns with and without an embedding."""
+"""A training step of columns of many ops: indicator columns, bucketized columns with and without an embedding, and embeddings with max_norm."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _model(kind: str, batch: int) -> Any:
     features = {}
     for i in range(FEATURES):
         numbers = rng.random((batch, 1)).astype(np.float32)
-        given = (numbers * BUCKETS).astype(np.int64) if kind == "indicator" else numbers
+        given = numbers if "bucketized" in kind else (numbers * BUCKETS).astype(np.int64)
         features[f"f{i}"] = tf.ensure_shape(tables.held(given), [None, 1])
     layer = v1.feature_column.input_layer(features, [KINDS[kind](name) for name in features])
     kernel = v1.get_variable("kernel", [layer.shape[1], UNITS], initializer=v1.random_normal_initializer(0.0, 0.1))
@@ -63,4 +63,7 @@ KINDS = {
     "indicator": lambda name: fc.indicator_column(fc.categorical_column_with_identity(name, BUCKETS)),
     "bucketized": _bucketized,
     "bucketized, embedded": lambda name: fc.embedding_column(_bucketized(name), DIM),
+    "with max_norm": lambda name: fc.embedding_column(
+        fc.categorical_column_with_identity(name, BUCKETS), DIM, max_norm=1.0
+    ),
 }

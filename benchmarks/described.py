@@ -67,11 +67,11 @@ BENCHMARKS: Dict[str, Description] = {
         what="tables x ids", facts=("collectives", "whole ms"),
     ),
     "dense_columns": Description(
-        "Indicator and bucketized columns", "A training step of 40 columns and one layer, which TensorFlow computes by hundreds of small ops.",
+        "Columns of many ops", "A training step of 40 columns and one layer, which TensorFlow computes by hundreds of small ops.",
         what="columns", distribution="batch",
     ),
     "partitioned_variables": Description(
-        "Partitioned Variables", "A training step of 26 embedding tables, of which several Variables hold each, and two layers.",
+        "Partitioned Variables", "A training step of 26 embedding tables, each in several Variables, and two layers.",
         what="parts", distribution="batch",
     ),
     "direct_lookups": Description(

@@ -59,5 +59,10 @@ def _model(parts: int, batch: int) -> Any:
     ]
     with v1.variable_scope("tables", partitioner=v1.fixed_size_partitioner(parts) if parts > 1 else None):
         embedded = v1.feature_column.input_layer(features, columns)
-    loss = tf.reduce_mean(tf.square(v1.layers.dense(v1.layers.dense(embedded, UNITS, tf.nn.relu), 1) - 1.0))
+    initializer = v1.random_normal_initializer(0.0, 0.1)
+    kernels = [
+        v1.get_variable(name, size, initializer=initializer)
+        for name, size in (("hidden", [embedded.shape[1], UNITS]), ("logit", [UNITS, 1]))
+    ]
+    loss = tf.reduce_mean(tf.square(tf.nn.relu(embedded @ kernels[0]) @ kernels[1] - 1.0))
     return loss, v1.train.AdagradOptimizer(0.01).minimize(loss)

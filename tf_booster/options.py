@@ -46,6 +46,7 @@ PASSES = (
     "repeated_features",
     "gather_matmul",
     "split_matmul",
+    "clipped_rows",
     "indicator_columns",
     "sparse_features",
     "variable_updates",

@@ -126,6 +126,17 @@ def test_ones_among_zeros():
         np.testing.assert_array_equal(got, want)
 
 
+def test_clipped_rows():
+    rows, gradients = [[floats(n, dim) for n, dim in ((40, 16), (0, 4), (333, 7), (5, 130))] for _ in range(2)]
+    norms = [3.0, 1.0, 2.0, 9.0]
+    check(lambda: ops.tf_booster_clip_rows([tf.constant(x) for x in rows], max_norms=norms), 0)
+    check(
+        lambda: ops.tf_booster_clip_rows_grad(
+            [tf.constant(g) for g in gradients], [tf.constant(x) for x in rows], max_norms=norms
+        )
+    )
+
+
 @pytest.mark.parametrize("dim", [16, 7])
 def test_joined_dots_of_pairs(dim):
     parts, beside = [floats(300, 5, dim)], floats(300, 3)

@@ -258,7 +258,7 @@ def build_model():
         by_hand = v1.get_variable(f"by_hand_{i}", [9, 4], use_resource=True)
         rows.append(tf.gather(tf.nn.embedding_lookup(by_hand, distinct), places))
     parts = [v1.get_variable(f"part_{i}", [5, 4], use_resource=True) for i in range(2)]
-    rows.append(v1.nn.embedding_lookup(parts, ids))
+    rows.append(v1.nn.embedding_lookup(parts, ids, max_norm=1.0))
     for i, row in enumerate([rows[0], rows[4], rows[8], rows[0]]):  # All by one op.
         kernel, bias = (
             v1.get_variable(f"{n}_{i}", shape, use_resource=True) for n, shape in (("tower", [4, 4]), ("bias", [4]))

@@ -12,6 +12,7 @@ v1 = tf.compat.v1
 fc = tf.feature_column
 STEPS = 20
 EDITING = {
+    "clipped_rows",
     "indicator_columns",
     "same_shapes",
     "columns",

@@ -11,32 +11,33 @@
    what it makes few rows of with what has all.
 7. gather_matmul, split_matmul: products of what repeated_features expands to all rows, which need not be expanded; before the passes that
    join columns or merge layers.
-8. indicator_columns: after repeated_features, which knows OneHot and not what it becomes; before sparse_features, for it takes along what makes a dense
+8. clipped_rows: after repeated_features, which knows its ops one by one; before variable_updates, as it changes gradients.
+9. indicator_columns: after repeated_features, which knows OneHot and not what it becomes; before sparse_features, for it takes along what makes a dense
    feature sparse.
-9. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
-10. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-11. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
+10. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
+11. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
+12. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
    to pieces.
-12. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
-13. unique: after the passes that take whole chains with their Uniques.
-14. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
+13. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
+14. unique: after the passes that take whole chains with their Uniques.
+15. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
    integers.
-15. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
-16. xla: because it marks what the others leave of the dense part.
-17. small_matmuls: of the dense part what XLA does not compile.
-18. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-19. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+16. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
+17. xla: because it marks what the others leave of the dense part.
+18. small_matmuls: of the dense part what XLA does not compile.
+19. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+20. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-20. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-21. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
-22. columns: what is joined and split between the ops that the passes before made.
-23. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-24. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-25. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-26. input_pipeline: the datasets of the graph, which no other pass looks at.
-27. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-28. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-29. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+21. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+22. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
+23. columns: what is joined and split between the ops that the passes before made.
+24. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+25. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+26. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+27. input_pipeline: the datasets of the graph, which no other pass looks at.
+28. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+29. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+30. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ from tf_booster.options import Options
 from tf_booster.parallel import ranks
 from tf_booster.parallel.collectives import count_by_kind
 from tf_booster.passes.base import Pass, PassResult, RewriteError, nothing_found
+from tf_booster.passes.clipped_rows import ClippedRows
 from tf_booster.passes.columns import Columns
 from tf_booster.passes.components import components
 from tf_booster.passes.dense_collectives import DenseCollectives
@@ -117,6 +119,7 @@ def passes(options: Options) -> List[Pass]:
         (bool(options.repeated_features), RepeatedFeatures(options.repeated_features)),
         (bool(options.repeated_features), GatherMatMul()),
         (bool(options.repeated_features), SplitMatMul()),
+        (True, ClippedRows()),
         (True, IndicatorColumns()),
         (True, SparseFeatures()),
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),

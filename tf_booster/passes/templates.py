@@ -1,0 +1,79 @@
+"""Finds a computation in a graph by having the installed TensorFlow build it once more.
+
+A gradient is dozens of ops, which differ between TensorFlow's versions. A template is what its own Python code makes in a graph of its own, of placeholders
+for what may be any tensor; a part of another graph matches if it is the same ops, with the same attributes and constants.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from tf_booster.passes.matching import skip_identity
+from tf_booster.passes.swallowed import is_pure_barrier
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """holes: by its name what stands for each placeholder. ops: those of the graph that are the template's."""
+
+    holes: Dict[str, tf.Tensor]
+    ops: Tuple[tf.Operation, ...]
+
+
+class Template:
+    """What `build` makes of placeholders of these dtypes and shapes.
+
+    Args:
+      holes: by name the dtype and shape of what may be any tensor.
+      build: gives the last tensor of the computation, from the placeholders by name.
+    """
+
+    def __init__(self, holes: Dict[str, Tuple[tf.DType, Sequence[Optional[int]]]], build: Callable[..., tf.Tensor]):
+        self._graph = tf.Graph()
+        with self._graph.as_default():
+            made = {name: tf.compat.v1.placeholder(dtype, shape) for name, (dtype, shape) in holes.items()}
+            self._end = skip_identity(build(**made))
+        self._names = {placeholder.ref(): name for name, placeholder in made.items()}
+
+    @property
+    def end_type(self) -> str:
+        """The type of the last op."""
+        return self._end.op.type
+
+    def match(self, end: tf.Tensor) -> Optional[Match]:
+        """The computation of `end`, or None if it is another one. Identities are looked through."""
+        found: Dict[object, tf.Tensor] = {}
+        holes: Dict[str, tf.Tensor] = {}
+        ops: Dict[tf.Operation, None] = {}
+        work: List[Tuple[tf.Tensor, tf.Tensor]] = [(self._end, end)]
+        while work:
+            ours, theirs = (skip_identity(tensor) for tensor in work.pop())
+            known = found.setdefault(ours.ref(), theirs)
+            if known is not theirs:
+                return None
+            name = self._names.get(ours.ref())
+            if name is not None:
+                holes[name] = theirs
+                continue
+            if theirs.op in ops and ours.value_index == theirs.value_index:
+                continue
+            if ours.value_index != theirs.value_index or not _alike(ours.op, theirs.op):
+                return None
+            ops[theirs.op] = None
+            work.extend(zip(ours.op.inputs, theirs.op.inputs))
+        return Match(holes, tuple(ops)) if holes.keys() == set(self._names.values()) else None
+
+
+def _alike(ours: tf.Operation, theirs: tf.Operation) -> bool:
+    if ours.type != theirs.type or len(ours.inputs) != len(theirs.inputs):
+        return False
+    if not all(is_pure_barrier(before) for before in theirs.control_inputs):
+        return False
+    if ours.type == "Const":
+        a, b = (tf.make_ndarray(op.get_attr("value")) for op in (ours, theirs))
+        return a.dtype == b.dtype and a.shape == b.shape and bool(np.array_equal(a, b))
+    return all(ours.get_attr(attr.name) == theirs.get_attr(attr.name) for attr in ours.op_def.attr)
