@@ -18,7 +18,7 @@ STEPS = 5
 
 def run(threads: int) -> Iterator[Result]:
     v1.enable_resource_variables()
-    for parts in (1, 4, 16):
+    for parts in (4, 16):
         for batch in (64, 512):
             yield contest_of(parts, batch, threads)
 
@@ -57,7 +57,7 @@ def _model(parts: int, batch: int) -> Any:
         tf.feature_column.embedding_column(tf.feature_column.categorical_column_with_identity(name, ROWS), DIM)
         for name in features
     ]
-    with v1.variable_scope("tables", partitioner=v1.fixed_size_partitioner(parts) if parts > 1 else None):
+    with v1.variable_scope("tables", partitioner=v1.fixed_size_partitioner(parts)):
         embedded = v1.feature_column.input_layer(features, columns)
     initializer = v1.random_normal_initializer(0.0, 0.1)
     kernels = [

@@ -31,12 +31,6 @@ class MultiSparseApplyOpBase : public VariablesOp {
     int num_vars = 1;
     int64_t dim = 0;
     bool distinct = false;  // No index comes twice.
-
-    // The Variable of a part; -1: none of this op's.
-    int VarOf(int64_t part) const {
-      const int64_t place = part - first_part;
-      return place >= 0 && place < num_vars ? first_var + static_cast<int>(place) : -1;
-    }
   };
 
   // Checks shapes of Variables, slots, indices and gradients.
@@ -127,22 +121,22 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
   // and of the parts of one.
   class RowsOfParts {
    public:
-    RowsOfParts(const Table& table, int num_vars, LockedVariables* vars)
-        : table_(table), num_vars_(num_vars), vars_(vars) {}
+    RowsOfParts(const Table& table, int num_vars, LockedVariables* vars) : table_(table) {
+      for (int i = 0; i < table.num_vars; ++i) {
+        for (int k = 0; k < kArrays; ++k) arrays_.push_back(vars->data<T>(k * num_vars + table.first_var + i));
+      }
+    }
     bool At(int64_t place, T** arrays) const {
       const RowParts::Row at = table_.rule.RowAt(place);
-      const int var = table_.VarOf(at.part);
-      if (var < 0) return false;
-      for (int k = 0; k < kArrays; ++k) {
-        arrays[k] = vars_->template data<T>(k * num_vars_ + var) + at.row * table_.dim;
-      }
+      const int64_t var = at.part - table_.first_part;
+      if (var < 0 || var >= table_.num_vars) return false;
+      for (int k = 0; k < kArrays; ++k) arrays[k] = arrays_[var * kArrays + k] + at.row * table_.dim;
       return true;
     }
 
    private:
     const Table& table_;
-    const int num_vars_;
-    LockedVariables* const vars_;
+    std::vector<T*> arrays_;  // Of each Variable.
   };
 
   bool every_row() const { return F::kEveryRow && !flag_; }  // Their flag is `lazy`.
