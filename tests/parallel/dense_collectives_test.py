@@ -31,6 +31,36 @@ def train_cases(rank, size, cases):
     return found, joined
 
 
+def divided(features):
+    """Tables in three Variables each, of which one is looked up twice, and rows with max_norm."""
+    parts = v1.fixed_size_partitioner(3)
+    ids = v1.get_variable("divided_ids", [equal.NUM_IDS, 5], partitioner=parts)
+    tags = v1.get_variable("divided_tags", [equal.NUM_TAGS + 1, 4], partitioner=parts)
+    rows = [
+        v1.nn.embedding_lookup(ids, features["id"], "div"),
+        v1.nn.embedding_lookup(ids, features["other_id"], "div"),
+        v1.nn.embedding_lookup(tags, features["tags"][:, 0] + 1, "mod", max_norm=0.5),
+    ]
+    logits = equal.logits_of(features) + v1.layers.dense(tf.concat(rows, 1), 1)[:, 0]
+    loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=features["label"], logits=logits))
+    return loss, equal.minimize(equal.OPTIMIZERS["adagrad"](), "none", loss)
+
+
+def train_divided(rank, size):
+    tf.enable_gpu_booster()
+    data = equal.records(size)
+    found = equal.train(divided, equal.part(data, rank, size))
+    return found, equal.reference(lambda d: equal.plain(divided, d), data, found) if rank == 0 else None
+
+
+def test_partitioned_variables_and_max_norm():
+    outcomes = launch.values(train_divided, 2)
+    joined, noise = outcomes[0][1]
+    assert equal.worst(joined, [found for found, _ in outcomes], noise) == ""
+    changed = {p["name"] for p in outcomes[0][0]["report"]["passes"] if p["modified"]}
+    assert {"partitioned_lookups", "clipped_rows"} <= changed
+
+
 @pytest.mark.parametrize("size", [2])
 def test_every_optimizer_and_clipping_trains_as_one_process(size):
     outcomes = launch.values(train_cases, size, cases=CASES, seconds=400)

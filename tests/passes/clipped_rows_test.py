@@ -112,6 +112,17 @@ def test_under_a_global_norm_and_where_the_lookup_waits_for_another():
     assert len(ops_of(check(program), "TfBoosterClipRows")) == 2
 
 
+def test_gradients_that_come_through_a_join():
+    """tf.gradients has them wait for those of all that is joined."""
+
+    def program():
+        rows = [tf.nn.embedding_lookup(variable(f"v{i}", 9, 4), ids(i, 20, 9), 1.0) for i in range(3)]
+        return minimized([tf.concat([*rows, tf.nn.embedding_lookup(variable("x", 9, 4), ids(7, 20, 9))], 1)])
+
+    (backward,) = ops_of(check(program), "TfBoosterClipRowsGrad")
+    assert backward.get_attr("N") == 3
+
+
 def test_where_nothing_trains():
     def program():
         tables = [variable(f"v{i}", 9, 4) for i in range(3)]

@@ -33,7 +33,10 @@ def model_fn(features, labels, mode):
     ids = fc.embedding_column(fc.categorical_column_with_identity("id", NUM_IDS), 4)
     tags = fc.embedding_column(fc.categorical_column_with_identity("tags", NUM_TAGS), 3)
     ones = fc.indicator_column(fc.categorical_column_with_identity("tags", NUM_TAGS))
+    clipped = fc.embedding_column(fc.categorical_column_with_identity("id", NUM_IDS), 2, max_norm=0.5)
     columns = [v1.feature_column.input_layer(features, [column]) for column in (ids, tags, ones)]
+    with v1.variable_scope("parts", partitioner=v1.fixed_size_partitioner(2)):
+        columns.append(v1.feature_column.input_layer(features, [clipped]))
     hidden = tf.concat([*columns, features["numbers"]], 1)
     for width in (8, 5):
         hidden = v1.layers.dense(hidden, width, tf.tanh)

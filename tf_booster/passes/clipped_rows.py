@@ -105,7 +105,7 @@ def _gradients(view: GraphView, clips: Sequence[_Clip]) -> Dict[object, _Clip]:
             clip = by_rows.get((match.holes["rows"].ref(), max_norm))
             if clip is not None and clip.end.ref() not in found:
                 gradient = match.holes["gradient"]
-                ops = _between(op, {clip.rows.op, gradient.op, *clip.ops})
+                ops = _between(op, {*match.before, *clip.ops})
                 if ops is not None:
                     found[clip.end.ref()] = _Clip(clip.rows, op.outputs[0], max_norm, ops, gradient)
             break

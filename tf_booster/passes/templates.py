@@ -7,7 +7,7 @@ for what may be any tensor; a part of another graph matches if it is the same op
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -18,10 +18,11 @@ from tf_booster.passes.swallowed import is_pure_barrier
 
 @dataclasses.dataclass(frozen=True)
 class Match:
-    """holes: by its name what stands for each placeholder. ops: those of the graph that are the template's."""
+    """holes: by its name what stands for each placeholder. ops: those of the graph that are the template's. before: what hands the holes on to them."""
 
     holes: Dict[str, tf.Tensor]
     ops: Tuple[tf.Operation, ...]
+    before: FrozenSet[tf.Operation]
 
 
 class Template:
@@ -49,15 +50,18 @@ class Template:
         found: Dict[object, tf.Tensor] = {}
         holes: Dict[str, tf.Tensor] = {}
         ops: Dict[tf.Operation, None] = {}
+        before: Set[tf.Operation] = set()
         work: List[Tuple[tf.Tensor, tf.Tensor]] = [(self._end, end)]
         while work:
-            ours, theirs = (skip_identity(tensor) for tensor in work.pop())
+            ours, given = work.pop()
+            ours, theirs = skip_identity(ours), skip_identity(given)
             known = found.setdefault(ours.ref(), theirs)
             if known is not theirs:
                 return None
             name = self._names.get(ours.ref())
             if name is not None:
                 holes[name] = theirs
+                before.add(given.op)
                 continue
             if theirs.op in ops and ours.value_index == theirs.value_index:
                 continue
@@ -65,7 +69,9 @@ class Template:
                 return None
             ops[theirs.op] = None
             work.extend(zip(ours.op.inputs, theirs.op.inputs))
-        return Match(holes, tuple(ops)) if holes.keys() == set(self._names.values()) else None
+        if holes.keys() != set(self._names.values()):
+            return None
+        return Match(holes, tuple(ops), frozenset(before))
 
 
 def _alike(ours: tf.Operation, theirs: tf.Operation) -> bool:
