@@ -49,7 +49,9 @@ class PartitionedLookups(Pass):
             else:
                 gather = found.partition.gathers[0]
                 key = (gather.get_attr("dtype"), found.partition.ids.dtype, gather.device)
-                units.append(Unit((*found.partition.gathers, stitch), key, found))
+                # Before 2.14 each gather has an Identity behind it.
+                between = dict.fromkeys(tensor.op for tensor in stitch.inputs[stitch.get_attr("N") :])
+                units.append(Unit((*dict.fromkeys([*found.partition.gathers, *between]), stitch), key, found))
         groups, refused = merge_groups(view, units)
         result.skipped.extend((unit.payload.stitch.name, reason) for unit, reason in refused)
         for group in groups:
