@@ -311,6 +311,18 @@ def test_what_is_left_and_why():
 
     assert reasons(other_order) == ["its rows are not in the order of the ids"]
 
+    def by_hand(flat, change=tf.identity):
+        choice = tf.cast(flat % 2, tf.int32)
+        parts = tf.dynamic_partition(flat // 2, choice, 2)
+        places = tf.dynamic_partition(tf.reshape(tf.range(tf.size(flat)), tf.shape(flat)), choice, 2)
+        first, second = (tf.gather(params, part) for params, part in zip([plain("a", 2), plain("b", 2)], parts))
+        tf.identity(tf.raw_ops.ParallelDynamicStitch(indices=places, data=[change(first), second]))
+
+    (reason,) = reasons(lambda: by_hand(tf.reshape(keys(), [5, 1])))
+    assert "how its ids are divided" in reason  # They are no vector.
+    (reason,) = reasons(lambda: by_hand(keys(), lambda rows: rows * 2.0))
+    assert "not rows of Variables alone" in reason
+
 
 def test_uneven_parts_that_look_like_div():
     """Of [3, 4] rows "div" would want [4, 3]: TensorFlow reads a row that is another one's, and so it stays."""

@@ -91,6 +91,8 @@ def _match(view: GraphView, stitch: tf.Operation) -> Union[_Lookup, str]:
     gathers = [skip_identity(tensor).op for tensor in stitch.inputs[parts:]]
     if any(op.type == "GatherV2" and is_of_reference_variable(op.inputs[0]) for op in gathers):
         return REFERENCE_VARIABLE
+    if any(op.type != "ResourceGather" for op in gathers):
+        return "what it stitches together are not rows of Variables alone"
     divided = gathers[0].inputs[1].op
     partition = partition_of(divided)
     if partition is None:

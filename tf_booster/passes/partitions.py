@@ -46,6 +46,8 @@ def partition_of(divided: tf.Operation) -> Optional[Partition]:
     if found is None or any(gather is None for gather in gathers):
         return None
     ids, rows = found
+    if ids.shape.rank != 1:
+        return None
     sizes = [_num_rows(gather.inputs[0]) for gather in gathers]
     if None in sizes or rows not in (None, sum(sizes)):
         return None
