@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List
+from typing import Any, Iterator
 
 import numpy as np
 import tensorflow as tf
 
-import tf_booster
 from benchmarks import sessions, tables
-from benchmarks.harness import OURS, Result, contest
+from benchmarks.harness import Result
 
 v1 = tf.compat.v1
 fc = tf.feature_column
 FEATURES, BUCKETS, DIM, UNITS = 40, 50, 8, 32
-STEPS = 5
 BOUNDARIES = list(np.linspace(0.0, 1.0, BUCKETS - 1))
 
 
@@ -26,19 +24,7 @@ def run(threads: int) -> Iterator[Result]:
 
 
 def contest_of(kind: str, batch: int, threads: int) -> Result:
-    runners: Dict[str, Any] = {}
-    losses: List[float] = []
-    for contestant in (OURS, "TensorFlow"):
-        with tf.Graph().as_default() as graph:
-            v1.set_random_seed(1)
-            loss, train = _model(kind, batch)
-            if contestant == OURS:
-                tf_booster.rewrite_graph(graph)
-            session = sessions.initialized(threads)
-            losses.append(session.run([loss, train])[0])
-            runners[contestant] = sessions.turn_of(session, train, STEPS)
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
-    rates = contest(runners, STEPS * batch, seconds=3.0)
+    rates = sessions.contest_of_steps(lambda: _model(kind, batch), batch, threads)
     return Result("dense_columns", kind, 0, f"batch {batch}", threads, "M examples/s", rates, {"features": FEATURES})
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List
+from typing import Any, Iterator
 
 import numpy as np
 import tensorflow as tf
 
-import tf_booster
 from benchmarks import sessions, tables
-from benchmarks.harness import OURS, Result, contest
+from benchmarks.harness import Result
 
 v1 = tf.compat.v1
 FEATURES, ROWS, DIM, UNITS = 26, 100_000, 16, 64
-STEPS = 5
 
 
 def run(threads: int) -> Iterator[Result]:
@@ -24,19 +22,7 @@ def run(threads: int) -> Iterator[Result]:
 
 
 def contest_of(parts: int, batch: int, threads: int) -> Result:
-    runners: Dict[str, Any] = {}
-    losses: List[float] = []
-    for contestant in (OURS, "TensorFlow"):
-        with tf.Graph().as_default() as graph:
-            v1.set_random_seed(1)
-            loss, train = _model(parts, batch)
-            if contestant == OURS:
-                tf_booster.rewrite_graph(graph)
-            session = sessions.initialized(threads)
-            losses.append(session.run([loss, train])[0])
-            runners[contestant] = sessions.turn_of(session, train, STEPS)
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
-    rates = contest(runners, STEPS * batch, seconds=3.0)
+    rates = sessions.contest_of_steps(lambda: _model(parts, batch), batch, threads)
     return Result(
         "partitioned_variables",
         f"{parts}",

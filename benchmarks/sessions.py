@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Dict, List, Tuple
 
+import numpy as np
 import tensorflow as tf
+
+import tf_booster
+from benchmarks.harness import OURS, contest
 
 v1 = tf.compat.v1
 
@@ -30,3 +34,25 @@ def turn_of(session: v1.Session, fetches: Any, steps: int) -> Callable[[int], No
             run_step()
 
     return turn
+
+
+def contest_of_steps(
+    build: Callable[[], Tuple[tf.Tensor, tf.Operation]], examples: int, threads: int, steps: int = 5
+) -> Any:
+    """The rates of `build`'s train op, rewritten and as TensorFlow runs it, in examples. Their first losses must be equal.
+
+    build: makes (loss, train op) in the default graph. examples: of a step. steps: of a turn.
+    """
+    runners: Dict[str, Any] = {}
+    losses: List[float] = []
+    for contestant in (OURS, "TensorFlow"):
+        with tf.Graph().as_default() as graph:
+            v1.set_random_seed(1)
+            loss, train = build()
+            if contestant == OURS:
+                tf_booster.rewrite_graph(graph)
+            session = initialized(threads)
+            losses.append(session.run([loss, train])[0])
+            runners[contestant] = turn_of(session, train, steps)
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
+    return contest(runners, steps * examples, seconds=3.0)

@@ -15,7 +15,7 @@ from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, check_read
 from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.matching import skip_identity, uniform_value
+from tf_booster.passes.matching import readers, skip_identity, uniform_value
 from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.swallowed import swallowed
 from tf_booster.passes.templates import Match, Template
@@ -127,23 +127,14 @@ def _between(end: tf.Operation, before: Set[tf.Operation]) -> Optional[Tuple[tf.
 def _is_used_apart(clip: _Clip, gradient: Optional[_Clip], live: Set[tf.Operation]) -> bool:
     """Whether what runs reads something between rows and clipped rows: then those ops would run beside the new one."""
     inside = {*clip.ops, *(gradient.ops if gradient is not None else ())}
-    ends = {clip.end.op}
-    between = [
-        tensor for op in clip.ops if op not in ends and op.type not in ("Const", "Shape") for tensor in op.outputs
-    ]
-    return any(_is_read(op, live) for tensor in between for op in _readers(tensor) if op in live and op not in inside)
+    between = [op for op in clip.ops if op is not clip.end.op and op.type not in ("Const", "Shape")]
+    found = (reader for op in between for tensor in op.outputs for reader in readers(tensor))
+    return any(_is_read(op, live) for op in found if op in live and op not in inside)
 
 
 def _is_read(op: tf.Operation, live: Set[tf.Operation]) -> bool:
     """Whether anybody wants what `op` gives: tf.gradients has ops wait for gradients that nothing reads."""
     return any(reader in live for tensor in op.outputs for reader in tensor.consumers())
-
-
-def _readers(tensor: tf.Tensor) -> List[tf.Operation]:
-    found = []
-    for op in tensor.consumers():
-        found += _readers(op.outputs[0]) if op.type == "Identity" else [op]
-    return found
 
 
 @functools.lru_cache(maxsize=256)
@@ -163,17 +154,16 @@ def _backward(shape: Tuple[Optional[int], ...], max_norm: float) -> Template:
 
 def _merge(view: GraphView, op_type: str, clips: List[_Clip]) -> None:
     ends = [clip.end.op for clip in clips]
-    given = [view.current(clip.rows) for clip in clips]
-    inputs = [clip.rows for clip in clips]
-    max_norms = [clip.max_norm for clip in clips]
-    gradients = [view.current(clip.gradient) for clip in clips if clip.gradient is not None]
-    gone = swallowed(ends, [*inputs, *(clip.gradient for clip in clips if clip.gradient is not None)])
+    rows, max_norms = [clip.rows for clip in clips], [clip.max_norm for clip in clips]
+    gradients = [clip.gradient for clip in clips if clip.gradient is not None]
+    gone = swallowed(ends, [*rows, *gradients])
+    rows, gradients = ([view.current(tensor) for tensor in tensors] for tensors in (rows, gradients))
     with view.inserting(ends[0].device, gone.control_inputs):
         if op_type == _CLIP:
-            made = _native.ops().tf_booster_clip_rows(given, max_norms=max_norms, name="tf_booster/clip_rows")
+            made = _native.ops().tf_booster_clip_rows(rows, max_norms=max_norms, name="tf_booster/clip_rows")
         else:
             name = "tf_booster/clip_rows_gradient"
-            made = _native.ops().tf_booster_clip_rows_grad(gradients, given, max_norms=max_norms, name=name)
+            made = _native.ops().tf_booster_clip_rows_grad(gradients, rows, max_norms=max_norms, name=name)
     view.redirect_all([(clip.end, new) for clip, new in zip(clips, made)])
     view.redirect_control(ends, made[0].op)
     view.note_originals(made[0].op, ends)

@@ -12,7 +12,7 @@ from typing import List, Optional, Set, Union
 import tensorflow as tf
 
 from tf_booster import _compat, _native
-from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.base import Pass, PassResult, check_read
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import REFERENCE_VARIABLE, is_of_reference_variable, skip_identity
 from tf_booster.passes.merging import Unit, merge_groups
@@ -66,9 +66,7 @@ class PartitionedLookups(Pass):
 
     def ensures(self, view: GraphView) -> None:
         """Nothing that the pass made is left without use."""
-        for op in view.ops("TfBoosterPartitionedGather"):
-            if not any(output.consumers() for output in op.outputs):
-                raise RewriteError(f"Op '{op.name}' gathers rows that nothing reads.")
+        check_read(view, "TfBoosterPartitionedGather")
 
 
 def _stitches(view: GraphView) -> List[tf.Operation]:

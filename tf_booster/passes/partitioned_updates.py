@@ -7,7 +7,7 @@ row's part itself, as the lookup does.
 from __future__ import annotations
 
 import dataclasses
-from typing import List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
@@ -18,9 +18,13 @@ from tf_booster.passes.static_integers import static_integers
 from tf_booster.passes.swallowed import is_pure_barrier
 from tf_booster.passes.variable_update_matching import Part, VariableUpdate
 
+Partitions = Dict[tf.Operation, Optional[Partition]]
 
-def with_whole_gradient(update: VariableUpdate) -> VariableUpdate:
+
+def with_whole_gradient(update: VariableUpdate, known: Partitions) -> VariableUpdate:
     """`update` with its table's gradient if its Variable is part of one; else as it is.
+
+    known: the divisions of ids that were looked at, which all parts of a table have in common; they are added to it.
 
     Sums have the same bits: a row's gradients come in the same order in the whole as in the part.
     """
@@ -30,17 +34,19 @@ def with_whole_gradient(update: VariableUpdate) -> VariableUpdate:
     ids, grads = _pieces(tensors["indices"]), _pieces(tensors["grad"])
     if ids is None or grads is None or len(ids) != len(grads):
         return update
-    wholes = [_whole(i, g, update.var) for i, g in zip(ids, grads)]
-    if any(whole is None or whole[:2] != wholes[0][:2] for whole in wholes):
+    wholes = [_whole(i, g, update.var, known) for i, g in zip(ids, grads)]
+    if any(whole is None for whole in wholes):
         return update
-    partition, part = wholes[0][2], wholes[0][1]
+    part, partition, _ = wholes[0]
+    if any(other != part or not _same_table(others, partition) for other, others, _ in wholes[1:]):
+        return update
     found = Part(
         part,
         len(partition.gathers),
         partition.rows,
         partition.mod,
-        tuple(whole[2].ids for whole in wholes),
-        tuple(whole[3] for whole in wholes),
+        tuple(whole.ids for _, whole, _ in wholes),
+        tuple(grad for _, _, grad in wholes),
     )
     return dataclasses.replace(update, part=found)
 
@@ -56,20 +62,27 @@ def _pieces(tensor: tf.Tensor) -> Optional[List[tf.Tensor]]:
     return None if any(piece is None for piece in found) else found
 
 
-def _whole(ids: tf.Tensor, grad: tf.Tensor, handle: tf.Tensor) -> Optional[Tuple[Tuple, int, Partition, tf.Tensor]]:
-    """(the table, which part of it `handle` is, the division of the ids, their gradient), given the ids and gradient of this part."""
+def _whole(
+    ids: tf.Tensor, grad: tf.Tensor, handle: tf.Tensor, known: Partitions
+) -> Optional[Tuple[int, Partition, tf.Tensor]]:
+    """(which part `handle` is, the division of the ids, their gradient), given the ids and gradient of this part."""
     gather = grad.op
     if gather.type != "GatherV2" or gather.get_attr("batch_dims") != 0 or static_integers(gather.inputs[2]) != [0]:
         return None
     places = skip_identity(gather.inputs[1])
-    partition = partition_of(ids.op)
+    if ids.op not in known:
+        known[ids.op] = partition_of(ids.op)
+    partition = known[ids.op]
     if partition is None or not are_places(places.op, partition) or places.value_index != ids.value_index:
         return None
     if partition.handles[ids.value_index] is not handle or not _waits_for_nothing(gather):
         return None
-    # Of two lookups in one list of Variables: the same Variables, in the same order and by the same strategy.
-    table = (tuple(part.ref() for part in partition.handles), partition.mod)
-    return table, ids.value_index, partition, gather.inputs[0]
+    return ids.value_index, partition, gather.inputs[0]
+
+
+def _same_table(a: Partition, b: Partition) -> bool:
+    """Whether both look up in the same Variables, in the same order and by the same strategy."""
+    return a.mod == b.mod and [handle.ref() for handle in a.handles] == [handle.ref() for handle in b.handles]
 
 
 def _source(tensor: tf.Tensor) -> Optional[tf.Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import List, Optional, Tuple
+from typing import Optional, Tuple
 
 import tensorflow as tf
 
@@ -19,6 +19,7 @@ class Partition:
       ids: [n], all of them.
       choice: [n], the part of each, as DynamicPartition takes it.
       gathers: of each part the ResourceGather of its ids.
+      handles: the Variables that hold the parts.
       rows: of all parts together.
       mod: whether the strategy is "mod"; else it is "div".
     """
@@ -26,13 +27,9 @@ class Partition:
     ids: tf.Tensor
     choice: tf.Tensor
     gathers: Tuple[tf.Operation, ...]
+    handles: Tuple[tf.Tensor, ...]
     rows: int
     mod: bool
-
-    @property
-    def handles(self) -> List[tf.Tensor]:
-        """The Variables that hold the parts."""
-        return [gather.inputs[0] for gather in self.gathers]
 
 
 def partition_of(divided: tf.Operation) -> Optional[Partition]:
@@ -48,13 +45,14 @@ def partition_of(divided: tf.Operation) -> Optional[Partition]:
     ids, rows = found
     if ids.shape.rank != 1:
         return None
-    sizes = [_num_rows(gather.inputs[0]) for gather in gathers]
+    handles = tuple(gather.inputs[0] for gather in gathers)
+    sizes = [_num_rows(handle) for handle in handles]
     if None in sizes or rows not in (None, sum(sizes)):
         return None
     short, longer = divmod(sum(sizes), parts)
     if short == 0 or sizes != [short + (part < longer) for part in range(parts)]:
         return None
-    return Partition(ids, choice, tuple(gathers), sum(sizes), rows is None)
+    return Partition(ids, choice, tuple(gathers), handles, sum(sizes), rows is None)
 
 
 def are_places(divided: tf.Operation, partition: Partition) -> bool:

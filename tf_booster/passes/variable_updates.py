@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, removed_variables
-from tf_booster.passes.partitioned_updates import with_whole_gradient
+from tf_booster.passes.partitioned_updates import Partitions, with_whole_gradient
 from tf_booster.passes.sparse_update_matching import (
     APPLY_TYPES,
     CHAIN_ENDS,
@@ -59,7 +59,10 @@ class VariableUpdates(Pass):
         result = PassResult(self.name)
         left = _replaced(view) | set(removed_variables(view.graph))
         candidates = view.ops(*_ONE_OP, *CHAIN_ENDS)
-        found = [self._match(op) for op in candidates if op.name not in left and op.inputs[0].op.name not in left]
+        known: Partitions = {}
+        found = [
+            self._match(op, known) for op in candidates if op.name not in left and op.inputs[0].op.name not in left
+        ]
         updates = [update for update in found if update is not None]
         plan = plan_updates(view, updates)
         references, assigns = view.ops(*REFERENCE_TYPES), stepping_assigns(view)
@@ -72,13 +75,13 @@ class VariableUpdates(Pass):
         result.skipped += _in_functions(view)
         return result
 
-    def _match(self, op: tf.Operation) -> Optional[VariableUpdate]:
+    def _match(self, op: tf.Operation, known: Partitions) -> Optional[VariableUpdate]:
         if op.type in DENSE_TYPES:
             return match_dense(op)
         update = match_sparse_apply(op) if op.type in APPLY_TYPES else match_sparse_chain(op, self._lazy_adam)
         if update is None:
             return None
-        return (densified(update) if self._fuse_sparse else None) or with_whole_gradient(update)
+        return (densified(update) if self._fuse_sparse else None) or with_whole_gradient(update, known)
 
     def _fuse(self, view: GraphView, plan: UpdatePlan, result: PassResult) -> List[Dict[str, Any]]:
         entries = []
