@@ -9,7 +9,8 @@ from tf_booster import options
 CONTRACT = (
     "device horovod fuse_tables fuse_variables fuse_sparse_variables fast_parser pipeline prefetch_to_device xla "
     "gradient_reduction lr_scaling warmup_steps shard_input partition lazy_adam deterministic check_numerics seed "
-    "table_memory_fraction table_directory watchdog watchdog_abort repeated_features scoring_precision disable_passes"
+    "table_memory_fraction table_directory watchdog watchdog_abort repeated_features scoring_precision updatable_exports "
+    "disable_passes"
 ).split()
 
 
@@ -44,6 +45,7 @@ WRONG_VALUES = {
     "watchdog": -1,
     "watchdog_abort": "never",
     "repeated_features": "user",
+    "updatable_exports": "auto",
     "scoring_precision": "bfloat16",
     "disable_passes": ["hash_tables"],
 }

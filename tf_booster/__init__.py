@@ -13,6 +13,8 @@ from __future__ import annotations
 import tensorflow as _tf
 
 from tf_booster import _native, feature_column
+from tf_booster.checkpoint.apply_increments import apply_increments
+from tf_booster.checkpoint.increments import IncrementHook
 from tf_booster.data.tf_record_example_dataset import TFRecordExampleDataset
 from tf_booster.embedding.hash_table import HashTable, get_hash_table
 from tf_booster.embedding.lookup import embedding_lookup, embedding_lookup_sparse
@@ -27,9 +29,11 @@ __version__ = "0.3.0"
 
 __all__ = [
     "HashTable",
+    "IncrementHook",
     "PipelineTraceHook",
     "RewriteError",
     "TFRecordExampleDataset",
+    "apply_increments",
     "disable_gpu_booster",
     "embedding_lookup",
     "embedding_lookup_sparse",

@@ -507,6 +507,20 @@ def name_based_saver(scaffold: Any) -> None:
         scaffold._saver = tf.compat.v1.train.Saver(var_list=objects, sharded=True)  # pylint: disable=protected-access
 
 
+def saveables(scaffold: Any, is_wanted: Callable[[Any], bool]) -> List[Any]:
+    """What the Saver of a Scaffold makes of those entries of its var_list that are wanted, or of those of all Variables of the default graph:
+    objects with `specs`, and restore(tensors, shapes) that gives an op."""
+    from tensorflow.python.training.saving import saveable_object_util
+
+    saver = scaffold.saver if scaffold is not None else None
+    listed = getattr(saver, "_var_list", None) or tf.compat.v1.global_variables()
+    if isinstance(listed, dict):
+        by_name = {name: entry for name, entry in listed.items() if is_wanted(entry)}
+    else:
+        by_name = saveable_object_util.op_list_to_dict([entry for entry in listed if is_wanted(entry)])
+    return saveable_object_util.validate_and_slice_inputs(by_name)
+
+
 def register_shared_resource(handle: tf.Tensor, create: tf.Operation, is_initialized: tf.Tensor) -> None:
     """Makes Scaffold's default init op run `create`, unless the session restores a checkpoint."""
     _resources.register_resource(handle, create, is_initialized)

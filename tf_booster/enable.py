@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_booster import _native, log, parsing
 from tf_booster import options as _options
-from tf_booster.estimator import device_prefetch, patches, sessions
+from tf_booster.estimator import device_prefetch, patches, sessions, updatable_exports
 from tf_booster.parallel import agreement, evaluation, host_ranks, rank_input, ranks, shared_graphs, watchdog
 from tf_booster.passes import eager_datasets, named_features, pipelines, quantized_products, servers, table_placement
 from tf_booster.report import Report
@@ -54,6 +54,7 @@ def enable_gpu_booster(**options: Any) -> None:
     device_prefetch.set_wanted(wanted)
     rank_input.set_wanted(wanted.shard_input)
     named_features.set_wanted(wanted.repeated_features, any_graph=wanted.xla == "padded")
+    updatable_exports.set_wanted(wanted.updatable_exports)
     quantized_products.set_wanted(
         "float32" if "quantized_products" in wanted.disable_passes else wanted.scoring_precision
     )

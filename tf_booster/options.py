@@ -35,6 +35,7 @@ class Options:
     watchdog_abort: float = 0
     repeated_features: Tuple[str, ...] = ()
     scoring_precision: str = "float32"
+    updatable_exports: bool = False
     disable_passes: Tuple[str, ...] = ()
 
 
@@ -133,6 +134,7 @@ _RULES: Dict[str, _Rule] = {
     "watchdog_abort": _Rule(kind=_is_seconds, wanted="seconds, 0 for never"),
     "repeated_features": _Rule(kind=_is_names, wanted="a list of names of features"),
     "scoring_precision": _Rule(("float32", "int16", "int8")),
+    "updatable_exports": _Rule(_ON_OFF),
     "disable_passes": _Rule(kind=_is_passes, wanted=f"a list of names out of {', '.join(map(repr, PASSES))}"),
 }
 

@@ -32,6 +32,11 @@ def prepare(saver: Any, graph: tf.Graph) -> None:
         setattr(saver, _TABLE_SAVES, table_saves.make(saver, graph))
 
 
+def set_tables(saver: Any, saves: table_saves.TableSaves) -> None:
+    """What a Saver saves of tables, where it is not what its own ops save."""
+    setattr(saver, _TABLE_SAVES, saves)
+
+
 def _tables_of(saver: Any) -> Optional[table_saves.TableSaves]:
     return getattr(saver, _TABLE_SAVES, None)
 

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_booster import _native
+from tf_booster.checkpoint import listed_tables
 
 _EXPORT = "TfBoosterTableExport"
 
@@ -34,18 +35,11 @@ class TableSaves:
         return [prefix + suffix for suffix in self.suffixes]
 
 
-@dataclasses.dataclass
-class _Part:
-    """Fields of one table: their numbers and names in the checkpoint."""
-
-    resource: tf.Tensor
-    with_slots: bool
-    names: Dict[int, str] = dataclasses.field(default_factory=dict)
-
-
 def make(saver: Any, graph: tf.Graph) -> Optional[TableSaves]:
     """Adds the ops to the graph of a built Saver; None where it saves no tables."""
-    by_device: Dict[str, List[_Part]] = {}
+    if not saver.saver_def.save_tensor_name:  # It only restores.
+        return None
+    by_device: Dict[str, List[listed_tables.ListedTable]] = {}
     feeds: Dict[str, Any] = {}
     for op in _save_ops(saver, graph):
         for name, tensor in zip(tf.get_static_value(op.inputs[1]), list(op.inputs)[3:]):
@@ -58,40 +52,37 @@ def make(saver: Any, graph: tf.Graph) -> Optional[TableSaves]:
     prefix = graph.get_tensor_by_name(saver.saver_def.filename_tensor_name)
     suffixes = tuple(f"-tables-{i}" for i in range(len(by_device)))
     with graph.as_default(), tf.control_dependencies(None):
-        ops = tuple(_save_op(parts, prefix, suffix) for parts, suffix in zip(by_device.values(), suffixes))
+        ops = tuple(_save_op(listed, prefix, suffix) for listed, suffix in zip(by_device.values(), suffixes))
     return TableSaves(ops, suffixes, feeds)
 
 
-def _add(keys: tf.Tensor, name: str, by_device: Dict[str, List[_Part]]) -> None:
-    """Puts the table whose keys are saved where others of its resource are. A second name for the same makes a part of its own."""
+def _add(keys: tf.Tensor, name: str, by_device: Dict[str, List[listed_tables.ListedTable]]) -> None:
+    """Lists the table whose keys are saved."""
     handle, fields = keys.op.inputs[0], keys.op.get_attr("fields")
     is_field = handle.op.type == "TfBoosterTableField"
     resource = handle.op.inputs[0] if is_field else handle
     field = fields[keys.value_index] if fields else handle.op.get_attr("field") if is_field else 0
-    with_slots = keys.op.get_attr("S") > 0
-    parts = by_device.setdefault(handle.device, [])
-    for part in parts:
-        if part.resource.op is resource.op and part.with_slots == with_slots and field not in part.names:
-            break
-    else:
-        part = _Part(resource, with_slots)
-        parts.append(part)
-    part.names[field] = name
+    listed_tables.add(
+        by_device.setdefault(handle.device, []), resource, field, name, with_slots=keys.op.get_attr("S") > 0
+    )
 
 
-def _save_op(parts: List[_Part], prefix: tf.Tensor, suffix: str) -> tf.Operation:
-    with tf.device("/CPU:0"):
-        shard = tf.strings.join([prefix, suffix], name=f"{prefix.op.name}{suffix}")
-    with tf.device(None), tf.device(parts[0].resource.device):
+def _save_op(listed: List[listed_tables.ListedTable], prefix: tf.Tensor, suffix: str) -> tf.Operation:
+    shard = shard_prefix(prefix, suffix)
+    with tf.device(None), tf.device(listed[0].resource.device):
         return _native.ops().tf_booster_table_save(
-            [part.resource for part in parts],
+            listed_tables.resources(listed),
             shard,
-            sizes=[len(part.names) for part in parts],
-            fields=[field for part in parts for field in part.names],
-            checkpoint_names=[name for part in parts for name in part.names.values()],
-            with_slots=[part.with_slots for part in parts],
+            **listed_tables.attributes(listed),
+            with_slots=[table.with_slots for table in listed],
             name=f"{prefix.op.name}{suffix}_save",
         )
+
+
+def shard_prefix(prefix: tf.Tensor, suffix: str) -> tf.Tensor:
+    """Where an op writes its tables, beside what a Saver writes to `prefix`."""
+    with tf.device("/CPU:0"):
+        return tf.strings.join([prefix, suffix], name=f"{prefix.op.name}{suffix}")
 
 
 def _without_rows(tensor: tf.Tensor) -> Any:

@@ -22,8 +22,15 @@ from typing import Any, Callable, List, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.checkpoint import rank_hooks, rank_savers, warm_start
-from tf_booster.estimator import device_prefetch, frozen_graphs, resource_variables, saved_model, sessions
+from tf_booster.checkpoint import increments, rank_hooks, rank_savers, warm_start
+from tf_booster.estimator import (
+    device_prefetch,
+    frozen_graphs,
+    resource_variables,
+    saved_model,
+    sessions,
+    updatable_exports,
+)
 from tf_booster.estimator.table_stats import with_stats_hook
 from tf_booster.parallel import (
     agreed_time,
@@ -154,6 +161,7 @@ def _finalize(original: Any, rewrite: Rewrite) -> Any:
             _rewrite(graph, self, rewrite)
             if isinstance(self.saver, tf.compat.v1.train.Saver):
                 rank_savers.prepare(self.saver, graph)
+            increments.prepare_all(graph)
             rank_savers.prepare_all(graph)
             agreement.agree(graph)
         result = original(self)
@@ -174,6 +182,7 @@ def _call_model_fn(original: Any, rewrite: Rewrite) -> Any:
         named_features.note_spec(graph, given, spec)
         if getattr(_exporting, "graphs", None) is not None and _is_wanted(graph):
             _rewrite(graph, spec.scaffold, rewrite)
+            updatable_exports.add(graph, spec.scaffold)
             _exporting.graphs.append(graph)
         return spec
 

@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterable, List, Set
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.estimator import updatable_exports
 from tf_booster.passes.graph_view import removed_variables
 
 _STAND_INS = ("TfBoosterStandInIds", "TfBoosterStandInTable")
@@ -19,6 +20,7 @@ _STAND_INS = ("TfBoosterStandInIds", "TfBoosterStandInTable")
 def finish_last(builder: Any, graph: tf.Graph) -> None:
     """Prunes what was added last to `builder`, a tf.compat.v1.saved_model.Builder; it was made from `graph`."""
     meta_graph = _compat.added_meta_graph(builder)
+    updatable_exports.add_signature(meta_graph, graph)
     prune(meta_graph, removed_variables(graph))
     forget_card(meta_graph)
     forget_disk(meta_graph)

@@ -46,6 +46,7 @@ CpuTable::CpuTable(TableOptions options, const CpuTableConfig& config)
     : options_(std::move(options)),
       config_(config),
       admits_all_(AdmitsAll(options_)),
+      edits_(options_.fields.size()),
       state_(NewState()),
       epoch_(FirstEpoch()),
       row_swap_(config.swap_steps) {}
@@ -91,6 +92,7 @@ Status CpuTable::Reserve(int64_t rows, ParallelFor& pf) {
 Status CpuTable::Clear(uint32_t field) {
   TFB_RETURN_IF_ERROR(CheckDistinct(options_, {field}, "Clear"));
   std::lock_guard<std::mutex> lock(writer_);
+  edits_.Note(field);
   if (state_->num_fields > 1) {
     const FieldState& before = state_->fields[state_->active[field]];
     state_->fields[state_->OtherId(state_->active[field])].Start(before.seed, before.step, before.evicted);

@@ -1,4 +1,4 @@
-// Fields out: Export, ExportPieces.
+// Fields out: Export, ExportPieces, ExportChanges.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -104,7 +104,7 @@ Status WriteArray(const RowStore& store, const std::vector<uint32_t>& rows, int6
       RowsToCome to_come(store);
       for (int64_t i = begin; i < end; ++i) {
         to_come.Ask(rows[first + i]);
-        fill(rows[first + i], buffer.get() + i * width);
+        fill(first + i, buffer.get() + i * width);
       }
     });
     piece.bytes = n * row_bytes;
@@ -113,20 +113,20 @@ Status WriteArray(const RowStore& store, const std::vector<uint32_t>& rows, int6
   return Status();
 }
 
-// Calls visit(entry) on the pending keys of an id, as long as it returns ok.
-template <class Visit>
-Status ForEachPending(const StripedIndex& index, uint32_t id, Visit visit) {
+// Calls visit(entry) on the keys of an id whose states are wanted, as long as it returns ok.
+template <class Wanted, class Visit>
+Status ForEachKey(const StripedIndex& index, uint32_t id, Wanted wanted, Visit visit) {
   Status status;
   index.ForEach([&](const IndexEntry& entry) {
-    if (status.ok() && IsPending(entry.state) && entry.field == id) status = visit(entry);
+    if (status.ok() && wanted(entry.state) && entry.field == id) status = visit(entry);
   });
   return status;
 }
 
-// The same of pending keys, one int64 each.
-template <class Value>
-Status WritePending(const StripedIndex& index, uint32_t id, ContentsPiece piece,
-                    FunctionRef<Status(const ContentsPiece&)> write, Value value) {
+// Makes pieces of one int64 of each of them.
+template <class Wanted, class Value>
+Status WriteKeys(const StripedIndex& index, uint32_t id, Wanted wanted, ContentsPiece piece,
+                 FunctionRef<Status(const ContentsPiece&)> write, Value value) {
   std::vector<int64_t> buffer;
   const auto flush = [&] {
     piece.data = buffer.data();
@@ -135,12 +135,74 @@ Status WritePending(const StripedIndex& index, uint32_t id, ContentsPiece piece,
     buffer.clear();
     return status;
   };
-  TFB_RETURN_IF_ERROR(ForEachPending(index, id, [&](const IndexEntry& entry) {
+  TFB_RETURN_IF_ERROR(ForEachKey(index, id, wanted, [&](const IndexEntry& entry) {
     buffer.push_back(value(entry));
     return buffer.size() * sizeof(int64_t) < kPieceBytes ? Status() : flush();
   }));
   return flush();
 }
+
+// The rows of some fields that were used after a step of each, and their keys.
+class ChangedRows {
+ public:
+  // places[id]: which of `changes` it is of, or -1.
+  ChangedRows(const TableState& state, const std::vector<int64_t>& places, const std::vector<FieldChanges>& changes,
+              ParallelFor& pf)
+      : rows_(changes.size()), keys_(changes.size()) {
+    int64_t oldest = INT64_MAX;
+    for (const FieldChanges& field : changes) oldest = std::min(oldest, field.since.step);
+    const std::vector<uint64_t> recent = RowsSince(state.rows, oldest, pf);
+    std::vector<std::vector<std::vector<RowKey>>> found(kStripes);
+    pf.Run(kStripes, 1 + state.num_rows() / kStripes * 5, [&](int64_t begin, int64_t end) {
+      for (int64_t s = begin; s < end; ++s) {
+        found[s].resize(changes.size());
+        state.index.ForEachOfStripe(static_cast<int>(s), [&](const IndexEntry& entry) {
+          if (!IsRow(entry.state) || places[entry.field] < 0) return;
+          const int64_t r = int64_t{entry.state} - kFirstRow, place = places[entry.field];
+          if ((recent[r / 64] >> (r % 64) & 1) == 0) return;
+          const int64_t since = changes[place].since.step;
+          if (since > oldest && state.rows.Counts(entry.state).last_step <= since) return;
+          found[s][place].push_back({entry.state, entry.key});
+        });
+      }
+    });
+    for (size_t f = 0; f < changes.size(); ++f) {
+      std::vector<RowKey> all;
+      for (const auto& stripe : found) all.insert(all.end(), stripe[f].begin(), stripe[f].end());
+      std::sort(all.begin(), all.end(), [](const RowKey& a, const RowKey& b) { return a.row < b.row; });
+      for (const RowKey& entry : all) {
+        rows_[f].push_back(entry.row);
+        keys_[f].push_back(entry.key);
+      }
+    }
+  }
+
+  // In the order of their numbers.
+  const std::vector<uint32_t>& rows(size_t place) const { return rows_[place]; }
+  const std::vector<int64_t>& keys(size_t place) const { return keys_[place]; }
+
+ private:
+  struct RowKey {
+    uint32_t row;
+    int64_t key;
+  };
+
+  // A bit for each row, from kFirstRow on: in memory that is read in order, for the index's order is none of rows.
+  static std::vector<uint64_t> RowsSince(const RowStore& rows, int64_t step, ParallelFor& pf) {
+    const int64_t size = int64_t{rows.end()} - kFirstRow;
+    std::vector<uint64_t> bits((size + 63) / 64, 0);
+    pf.Run(static_cast<int64_t>(bits.size()), 64, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin * 64; r < std::min(size, end * 64); ++r) {
+        const bool is_recent = rows.Counts(static_cast<uint32_t>(kFirstRow + r)).last_step > step;
+        bits[r / 64] |= uint64_t{is_recent} << (r % 64);
+      }
+    });
+    return bits;
+  }
+
+  std::vector<std::vector<uint32_t>> rows_;
+  std::vector<std::vector<int64_t>> keys_;
+};
 
 }  // namespace
 
@@ -183,7 +245,7 @@ Status CpuTable::Export(const std::vector<uint32_t>& fields, FunctionRef<Status(
         }
       });
       int64_t next = 0;
-      TFB_RETURN_IF_ERROR(ForEachPending(state_->index, state_->active[fields[f]], [&](const IndexEntry& entry) {
+      TFB_RETURN_IF_ERROR(ForEachKey(state_->index, state_->active[fields[f]], IsPending, [&](const IndexEntry& entry) {
         if (out[f].pending_keys != nullptr) out[f].pending_keys[next] = entry.key;
         if (out[f].pending_counts != nullptr) out[f].pending_counts[next] = PendingCount(entry.state);
         ++next;
@@ -218,13 +280,14 @@ Status CpuTable::ExportPieces(const std::vector<uint32_t>& fields, bool with_slo
     const int64_t dim = store.layout().dim;
     const FieldRows field_rows(*state_, places, fields.size(), pf);
     for (size_t f = 0; f < fields.size(); ++f) {
+      const std::vector<uint32_t>& rows = field_rows.of(f);
       const auto numbers = [&](ContentsArray array, auto value) {
-        return WriteArray<int64_t>(store, field_rows.of(f), 1, {f, array}, write, pf,
-                                   [&](uint32_t row, int64_t* to) { *to = value(row); });
+        return WriteArray<int64_t>(store, rows, 1, {f, array}, write, pf,
+                                   [&](int64_t i, int64_t* to) { *to = value(rows[i]); });
       };
       const auto columns = [&](ContentsPiece piece, int64_t from) {
-        return WriteArray<float>(store, field_rows.of(f), dim, piece, write, pf, [&](uint32_t row, float* to) {
-          std::memcpy(to, store.Values(row) + from, dim * sizeof(float));
+        return WriteArray<float>(store, rows, dim, piece, write, pf, [&](int64_t i, float* to) {
+          std::memcpy(to, store.Values(rows[i]) + from, dim * sizeof(float));
         });
       };
       TFB_RETURN_IF_ERROR(numbers(ContentsArray::kKeys, [&](uint32_t row) { return field_rows.KeyOf(row); }));
@@ -237,10 +300,53 @@ Status CpuTable::ExportPieces(const std::vector<uint32_t>& fields, bool with_slo
       TFB_RETURN_IF_ERROR(
           numbers(ContentsArray::kLastSteps, [&](uint32_t row) { return store.Counts(row).last_step; }));
       const uint32_t id = state_->active[fields[f]];
-      TFB_RETURN_IF_ERROR(WritePending(state_->index, id, {f, ContentsArray::kPendingKeys}, write,
-                                       [](const IndexEntry& entry) { return entry.key; }));
-      TFB_RETURN_IF_ERROR(WritePending(state_->index, id, {f, ContentsArray::kPendingCounts}, write,
-                                       [](const IndexEntry& entry) { return int64_t{PendingCount(entry.state)}; }));
+      TFB_RETURN_IF_ERROR(WriteKeys(state_->index, id, IsPending, {f, ContentsArray::kPendingKeys}, write,
+                                    [](const IndexEntry& entry) { return entry.key; }));
+      TFB_RETURN_IF_ERROR(WriteKeys(state_->index, id, IsPending, {f, ContentsArray::kPendingCounts}, write,
+                                    [](const IndexEntry& entry) { return int64_t{PendingCount(entry.state)}; }));
+    }
+    return Status();
+  });
+}
+
+FieldMark CpuTable::MarkOf(uint32_t field) const {
+  const FieldState& state = state_->fields[state_->active[field]];
+  return {state.step, edits_.of(field), state.evicted};
+}
+
+Status CpuTable::ReadMark(uint32_t field, FieldMark* mark) const {
+  TFB_RETURN_IF_ERROR(CheckDistinct(options_, {field}, "ReadMark"));
+  std::lock_guard<std::mutex> lock(writer_);
+  *mark = MarkOf(field);
+  return Status();
+}
+
+Status CpuTable::ExportChanges(std::vector<FieldChanges> changes,
+                               FunctionRef<Status(const std::vector<FieldChanges>&)> begin,
+                               FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const {
+  TFB_RETURN_IF_ERROR(CheckDistinct(options_, FieldsOf(changes), "ExportChanges"));
+  std::lock_guard<std::mutex> lock(writer_);
+  return Guarded([&] {
+    std::vector<int64_t> places(state_->fields.size(), -1);
+    for (size_t f = 0; f < changes.size(); ++f) {
+      places[state_->active[changes[f].field]] = static_cast<int64_t>(f);
+      changes[f].Settle(MarkOf(changes[f].field));
+    }
+    TFB_RETURN_IF_ERROR(begin(changes));
+    const RowStore& store = state_->rows;
+    const int64_t dim = store.layout().dim;
+    const ChangedRows changed(*state_, places, changes, pf);
+    for (size_t f = 0; f < changes.size(); ++f) {
+      const std::vector<uint32_t>& rows = changed.rows(f);
+      TFB_RETURN_IF_ERROR(WriteArray<int64_t>(store, rows, 1, {f, ContentsArray::kKeys}, write, pf,
+                                              [&](int64_t i, int64_t* to) { *to = changed.keys(f)[i]; }));
+      TFB_RETURN_IF_ERROR(WriteArray<float>(
+          store, rows, dim, {f, ContentsArray::kValues}, write, pf,
+          [&](int64_t i, float* to) { std::memcpy(to, store.Values(rows[i]), dim * sizeof(float)); }));
+      if (!changes[f].all_keys) continue;
+      TFB_RETURN_IF_ERROR(WriteKeys(state_->index, state_->active[changes[f].field], IsRow,
+                                    {f, ContentsArray::kAllKeys}, write,
+                                    [](const IndexEntry& entry) { return entry.key; }));
     }
     return Status();
   });

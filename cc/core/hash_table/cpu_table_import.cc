@@ -16,6 +16,7 @@ Status CpuTable::ImportPieces(const std::vector<ContentsSource>& sources, Parall
   for (const ContentsSource& source : sources) fields.push_back(source.field);
   TFB_RETURN_IF_ERROR(CheckDistinct(options_, fields, "Import"));
   std::lock_guard<std::mutex> lock(writer_);
+  for (const uint32_t field : fields) edits_.Note(field);
   return Guarded(
       [&] { return fields.size() == state_->num_fields ? ImportAll(sources, pf) : ImportSome(sources, pf); });
 }

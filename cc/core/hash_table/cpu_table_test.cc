@@ -1,5 +1,6 @@
 // The CPU table under the contract suite.
 #include "cc/core/hash_table/contract/basics.h"
+#include "cc/core/hash_table/contract/changes.h"
 #include "cc/core/hash_table/contract/cpu_tables.h"
 #include "cc/core/hash_table/contract/fields.h"
 #include "cc/core/hash_table/contract/policies.h"
@@ -32,6 +33,9 @@ CONTRACT(ExportsInPieces, CpuTables)
 CONTRACT(ImportsInPieces, CpuTables)
 CONTRACT(AnImportThatEndsEarlyLeavesNothing, CpuTables)
 CONTRACT(ExportPassesErrorsOn, CpuTables)
+CONTRACT(ChangesLeadFromPictureToPicture, CpuTables)
+CONTRACT(ChangesOfNothingAndOfAll, CpuTables)
+CONTRACT(ChangesRefuseAndPassErrorsOn, CpuTables)
 
 CONTRACT(FieldsLiveAsTheyWouldAlone, CpuTables)
 

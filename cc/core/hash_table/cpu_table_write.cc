@@ -164,6 +164,7 @@ bool CpuTable::InsertWithoutRow(const KeyBatch& keys, const NewRows& start, bool
 Status CpuTable::FindOrInsert(const KeyBatch& keys, float* out, ParallelFor& pf) {
   TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   std::lock_guard<std::mutex> lock(writer_);
+  edits_.NoteAll();
   return Guarded([&] {
     CertainRoom space(state_.get(), config_.memory);
     const bool alone = pf.num_threads() == 1 || keys.size <= kKeysForOneThread;
@@ -206,6 +207,7 @@ void CpuTable::AssignInOrder(const float* values, const uint32_t* states, int64_
 Status CpuTable::InsertOrAssign(const KeyBatch& keys, const float* values, ParallelFor& pf) {
   TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   std::lock_guard<std::mutex> lock(writer_);
+  edits_.NoteAll();
   return Guarded([&] {
     const auto states = NewUninitialized<uint32_t>(keys.size);
     Locate(keys, nullptr, /*probe_unknown=*/true, states.get(), pf);
@@ -232,6 +234,7 @@ Status CpuTable::InsertOrAssign(const KeyBatch& keys, const float* values, Paral
 Status CpuTable::Erase(const KeyBatch& keys, int64_t* erased, ParallelFor& pf) {
   TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   std::lock_guard<std::mutex> lock(writer_);
+  edits_.NoteAll();
   return Guarded([&] {
     const ByStripe by_stripe(*state_, keys);
     const auto rows = NewUninitialized<uint32_t>(keys.size);

@@ -1,5 +1,6 @@
 // A table that has no memory for most of its rows, under the contract suite, while rows swap places.
 #include "cc/core/hash_table/contract/basics.h"
+#include "cc/core/hash_table/contract/changes.h"
 #include "cc/core/hash_table/contract/cpu_tables.h"
 #include "cc/core/hash_table/contract/fields.h"
 #include "cc/core/hash_table/contract/new_keys.h"
@@ -24,6 +25,8 @@ CONTRACT(EvictsAmongTies, CpuTablesOnDisk)
 CONTRACT(ExportsAndImports, CpuTablesOnDisk)
 CONTRACT(ImportIsAllOrNothing, CpuTablesOnDisk)
 CONTRACT(ExportsInPieces, CpuTablesOnDisk)
+CONTRACT(ChangesLeadFromPictureToPicture, CpuTablesOnDisk)
+CONTRACT(ChangesOfNothingAndOfAll, CpuTablesOnDisk)
 CONTRACT(ImportsInPieces, CpuTablesOnDisk)
 CONTRACT(AnImportThatEndsEarlyLeavesNothing, CpuTablesOnDisk)
 CONTRACT(FieldsLiveAsTheyWouldAlone, CpuTablesOnDisk)

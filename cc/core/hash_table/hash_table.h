@@ -20,6 +20,7 @@
 #include "cc/core/base/lines_ahead.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/base/status.h"
+#include "cc/core/hash_table/field_changes.h"
 #include "cc/core/hash_table/row_handle.h"
 #include "cc/core/hash_table/table_options.h"
 
@@ -64,8 +65,8 @@ struct BasicContentsRef {
 using ContentsOut = BasicContentsRef<int64_t, float>;
 using ContentsIn = BasicContentsRef<const int64_t, const float>;
 
-// A part of one of a field's arrays, as ExportPieces gives it.
-enum class ContentsArray { kKeys, kValues, kSlot, kFrequencies, kLastSteps, kPendingKeys, kPendingCounts };
+// A part of one of a field's arrays, as ExportPieces and ExportChanges give it.
+enum class ContentsArray { kKeys, kValues, kSlot, kFrequencies, kLastSteps, kPendingKeys, kPendingCounts, kAllKeys };
 struct ContentsPiece {
   size_t place = 0;  // Of the field among those that were asked for.
   ContentsArray array = ContentsArray::kKeys;
@@ -166,6 +167,17 @@ class HashTable {
   virtual Status ExportPieces(const std::vector<uint32_t>& fields, bool with_slots,
                               FunctionRef<Status(const std::vector<ContentsOut>&)> begin,
                               FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const = 0;
+
+  // Where a field stands now, for ExportChanges later.
+  virtual Status ReadMark(uint32_t field, FieldMark* mark) const = 0;
+
+  // The rows of distinct fields that changed since a mark of each, in one picture. `begin` is called once, with what is
+  // settled of each; then `write` gets, field by field, keys and values of those rows, and if `all_keys` kAllKeys, each
+  // as pieces one behind the other. Memory and errors as ExportPieces; of a CPU table 1 bit a row and 16 bytes a row
+  // that changed.
+  virtual Status ExportChanges(std::vector<FieldChanges> changes,
+                               FunctionRef<Status(const std::vector<FieldChanges>&)> begin,
+                               FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const = 0;
 
   // Replaces distinct fields, each as a whole; other fields stay. Keys of a field must be distinct (InvalidArgument
   // otherwise), within a limit, and fit. On error the table is as it was; readers see all of it or nothing.

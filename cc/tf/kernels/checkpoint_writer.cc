@@ -1,5 +1,7 @@
 #include "cc/tf/kernels/checkpoint_writer.h"
 
+#include <algorithm>
+
 #include "absl/strings/string_view.h"
 #include "tensorflow/core/lib/core/coding.h"
 #include "tensorflow/core/lib/hash/crc32c.h"
@@ -13,6 +15,7 @@ namespace tf_booster {
 namespace {
 
 namespace crc32c = tensorflow::crc32c;
+using tensorflow::TensorShape;
 using TfStatus = tensorflow::Status;
 
 }  // namespace
@@ -31,6 +34,13 @@ TfStatus CheckpointWriter::Begin(const std::string& name, tensorflow::DataType d
   entry_.set_offset(size_);
   entry_.set_size(shape.num_elements() * tensorflow::DataTypeSize(dtype));
   crc32c_ = 0;
+  row_bytes_ = 0;
+  return tensorflow::OkStatus();
+}
+
+TfStatus CheckpointWriter::BeginRows(const std::string& name, tensorflow::DataType dtype, int64_t columns) {
+  TF_RETURN_IF_ERROR(Begin(name, dtype, columns == 0 ? TensorShape({0}) : TensorShape({0, columns})));
+  row_bytes_ = std::max<int64_t>(1, columns) * tensorflow::DataTypeSize(dtype);
   return tensorflow::OkStatus();
 }
 
@@ -64,6 +74,11 @@ TfStatus CheckpointWriter::AddScalar(const std::string& name, const std::string&
 
 TfStatus CheckpointWriter::End() {
   if (name_.empty()) return tensorflow::OkStatus();
+  if (row_bytes_ > 0) {
+    const int64_t rows = (size_ - entry_.offset()) / row_bytes_;
+    entry_.mutable_shape()->mutable_dim(0)->set_size(rows);
+    entry_.set_size(rows * row_bytes_);
+  }
   if (size_ - entry_.offset() != entry_.size()) {
     return tensorflow::errors::Internal("of '", name_, "' there are ", size_ - entry_.offset(), " bytes, not ",
                                         entry_.size());

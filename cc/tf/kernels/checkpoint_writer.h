@@ -27,6 +27,8 @@ class CheckpointWriter {
   // Ends the tensor before, and begins one of a numeric dtype, whose bytes follow, in row-major order. Internal: of the
   // one before there were too many or too few.
   tensorflow::Status Begin(const std::string& name, tensorflow::DataType dtype, const tensorflow::TensorShape& shape);
+  // The same of [rows, columns], or of a vector where `columns` is 0, with as many rows as will be appended.
+  tensorflow::Status BeginRows(const std::string& name, tensorflow::DataType dtype, int64_t columns);
   tensorflow::Status Append(const void* data, int64_t bytes);
 
   tensorflow::Status AddScalar(const std::string& name, int64_t value);
@@ -44,6 +46,7 @@ class CheckpointWriter {
   std::map<std::string, std::string> entries_;  // Serialized, by name.
   std::string name_;                            // Of the tensor that was begun; empty: none.
   tensorflow::BundleEntryProto entry_;
+  int64_t row_bytes_ = 0;  // Of a tensor by BeginRows.
   uint32_t crc32c_ = 0;
 };
 

@@ -79,9 +79,29 @@ TfStatus TableCheckpoint::Open() {
     slots_.emplace_back();
     TF_RETURN_IF_ERROR(OpenRows("slots/" + slot, {num_rows_, dim}, &slots_.back()));
   }
+  TF_RETURN_IF_ERROR(OpenIncrement());
   if (!reader_.Contains(FullName("pending_keys"))) return tensorflow::OkStatus();
   TF_RETURN_IF_ERROR(OpenRows("pending_keys", {kAny}, &pending_keys_, &num_pending_));
   return OpenRows("pending_counts", {num_pending_}, &pending_counts_);
+}
+
+TfStatus TableCheckpoint::OpenIncrement() {
+  std::optional<int64_t> number, since;
+  TF_RETURN_IF_ERROR(ReadScalar("increment", &number));
+  TF_RETURN_IF_ERROR(ReadScalar("since_step", &since));
+  if (!number || !since || !step_) return tensorflow::OkStatus();
+  increment_ = {*number, *since, *step_, reader_.Contains(FullName("all_keys"))};
+  return increment_->has_all_keys ? OpenRows("all_keys", {kAny}, &all_keys_, &num_all_keys_) : tensorflow::OkStatus();
+}
+
+TfStatus TableCheckpoint::ReadAllKeys(std::vector<int64_t>* keys) {
+  keys->resize(num_all_keys_);
+  for (int64_t done = 0; done < num_all_keys_;) {
+    const TensorPiece& piece = all_keys_->rows.pieces()[all_keys_->rows.piece()];
+    TF_RETURN_IF_ERROR(Corrupt(all_keys_->rows.name(), all_keys_->rows.Read(piece.rows, keys->data() + done)));
+    done += piece.rows;
+  }
+  return tensorflow::OkStatus();
 }
 
 template <class T>

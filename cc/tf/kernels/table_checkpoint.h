@@ -42,6 +42,15 @@ class TableCheckpoint {
   ContentsSource Source(uint32_t field);
   const tensorflow::Status& status() const { return status_; }
 
+  // What TableSaveIncrement writes is no whole table, but the rows that changed after the step `since`, or all (-1), up
+  // to the step `step`; its Source gives these.
+  struct Increment {
+    int64_t number = 0, since = 0, step = 0;
+    bool has_all_keys = false;  // Of the rows that there are.
+  };
+  const std::optional<Increment>& increment() const { return increment_; }
+  tensorflow::Status ReadAllKeys(std::vector<int64_t>* keys);
+
   // The optimizer whose slots the checkpoint has; they are read if it is the table's own.
   const std::string& optimizer() const { return optimizer_; }
   bool has_slots() const { return !slots_.empty(); }
@@ -59,6 +68,7 @@ class TableCheckpoint {
                                 const std::vector<int64_t>& shape, tensorflow::TensorShape* found);
   tensorflow::Status CheckShape(const std::string& full_name, const tensorflow::TensorShape& found,
                                 const std::vector<int64_t>& wanted) const;
+  tensorflow::Status OpenIncrement();
   // A tensor of the shape, as rows; `length`, if not null, gets how many there are.
   template <class T>
   tensorflow::Status OpenRows(const std::string& suffix, const std::vector<int64_t>& shape,
@@ -92,12 +102,13 @@ class TableCheckpoint {
   tensorflow::Status status_;
 
   // Null for what the checkpoint lacks.
-  std::unique_ptr<Array<int64_t>> keys_, frequencies_, last_use_steps_, pending_keys_, pending_counts_;
+  std::unique_ptr<Array<int64_t>> keys_, frequencies_, last_use_steps_, pending_keys_, pending_counts_, all_keys_;
   std::unique_ptr<Array<float>> values_;
   std::vector<std::unique_ptr<Array<float>>> slots_;
-  int64_t num_rows_ = 0, num_pending_ = 0;
+  int64_t num_rows_ = 0, num_pending_ = 0, num_all_keys_ = 0;
   std::optional<int64_t> step_, seed_;
   std::string optimizer_;
+  std::optional<Increment> increment_;
 };
 
 }  // namespace tf_booster

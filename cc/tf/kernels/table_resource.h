@@ -2,10 +2,13 @@
 #ifndef TF_BOOSTER_CC_TF_KERNELS_TABLE_RESOURCE_H_
 #define TF_BOOSTER_CC_TF_KERNELS_TABLE_RESOURCE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cc/core/hash_table/hash_table.h"
 #include "cc/tf/kernels/table_config.h"
@@ -13,15 +16,41 @@
 
 namespace tf_booster {
 
+// The increment that each field had last; 0: none since it was restored or made.
+class AppliedIncrements {
+ public:
+  explicit AppliedIncrements(size_t fields) : numbers_(fields, 0) {}
+
+  int64_t Get(uint32_t field) const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return numbers_[field];
+  }
+  void Raise(uint32_t field, int64_t number) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    numbers_[field] = std::max(numbers_[field], number);
+  }
+  void Forget(uint32_t field) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    numbers_[field] = 0;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<int64_t> numbers_;
+};
+
 class TableResource : public tensorflow::ResourceBase {
  public:
   TableResource(TableConfig config, std::unique_ptr<HashTable> table)
-      : config_(std::make_shared<TableConfig>(std::move(config))), table_(std::move(table)) {}
+      : config_(std::make_shared<TableConfig>(std::move(config))),
+        table_(std::move(table)),
+        increments_(std::make_shared<AppliedIncrements>(config_->options.fields.size())) {}
   // One field of `fused`, which must have it.
   TableResource(const TableResource& fused, int64_t field)
-      : config_(fused.config_), table_(fused.table_), field_(field) {}
+      : config_(fused.config_), table_(fused.table_), increments_(fused.increments_), field_(field) {}
 
   HashTable& table() const { return *table_; }
+  AppliedIncrements& increments() const { return *increments_; }
   const TableConfig& config() const { return *config_; }
   const std::string& name() const { return config_->options.name; }
   int64_t dim() const { return config_->options.dim; }
@@ -36,6 +65,7 @@ class TableResource : public tensorflow::ResourceBase {
  private:
   const std::shared_ptr<const TableConfig> config_;
   const std::shared_ptr<HashTable> table_;
+  const std::shared_ptr<AppliedIncrements> increments_;
   const int64_t field_ = -1;
 };
 

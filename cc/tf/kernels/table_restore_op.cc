@@ -45,12 +45,17 @@ class TableRestoreOp : public tensorflow::OpKernel {
       call.SetField(fields[i]);
       checkpoints.push_back(std::make_unique<TableCheckpoint>(call, prefix, checkpoint_names_[i], part_));
       OP_REQUIRES_OK(ctx, checkpoints[i]->Open());
+      OP_REQUIRES(ctx, !checkpoints[i]->increment(),
+                  tensorflow::errors::InvalidArgument(
+                      call.Where(), "'", prefix, "' is an increment, with the rows alone that changed in some steps; ",
+                      "restore a checkpoint, or apply it to a served model by tf_booster.apply_increments"));
       sources.push_back(checkpoints[i]->Source(fields[i]));
     }
     if (fields.size() > 1) call.SetField(-1);
     const Status imported = call.table().ImportPieces(sources, call.parallel_for());
     for (const auto& checkpoint : checkpoints) OP_REQUIRES_OK(ctx, checkpoint->status());
     OP_REQUIRES_OK(ctx, call.Convert(imported, absl::StrCat("checkpoint '", prefix, "'")));
+    for (const uint32_t field : fields) call.resource().increments().Forget(field);
     for (size_t i = 0; i < fields.size() && call.resource().num_slots() > 0; ++i) {
       const TableCheckpoint& checkpoint = *checkpoints[i];
       if (checkpoint.has_slots()) continue;

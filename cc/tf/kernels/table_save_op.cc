@@ -1,12 +1,10 @@
 // TfBoosterTableSave: fields of tables as a checkpoint of their own, for savers, without room for them in memory.
-#include <algorithm>
-#include <numeric>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "cc/tf/kernels/checkpoint_writer.h"
+#include "cc/tf/kernels/listed_tables.h"
 #include "cc/tf/kernels/table_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
@@ -22,10 +20,8 @@ using TfStatus = tensorflow::Status;
 // Some fields of one table, from ExportPieces to the writer.
 class TableToCheckpoint {
  public:
-  // names: of the fields in the checkpoint.
-  TableToCheckpoint(const TableCall& call, std::vector<uint32_t> fields, std::vector<std::string> names,
-                    bool with_slots, CheckpointWriter* writer)
-      : call_(call), fields_(std::move(fields)), names_(std::move(names)), with_slots_(with_slots), writer_(writer) {}
+  TableToCheckpoint(const TableCall& call, const ListedTable& table, bool with_slots, CheckpointWriter* writer)
+      : call_(call), fields_(table.fields), names_(table.names), with_slots_(with_slots), writer_(writer) {}
 
   TfStatus Write(ParallelFor& pf) {
     // TensorFlow's own error must come back from the callback as it was, so it is kept here.
@@ -87,13 +83,15 @@ class TableToCheckpoint {
         return writer_->Begin(start + "pending_keys", DT_INT64, pending);
       case ContentsArray::kPendingCounts:
         return writer_->Begin(start + "pending_counts", DT_INT64, pending);
+      case ContentsArray::kAllKeys:
+        break;  // ExportChanges gives them alone.
     }
     return tensorflow::OkStatus();
   }
 
   const TableCall& call_;
-  const std::vector<uint32_t> fields_;
-  const std::vector<std::string> names_;
+  const std::vector<uint32_t>& fields_;
+  const std::vector<std::string>& names_;
   const bool with_slots_;
   CheckpointWriter* const writer_;
   std::vector<ContentsOut> heads_;
@@ -105,22 +103,12 @@ class TableToCheckpoint {
 class TableSaveOp : public tensorflow::OpKernel {
  public:
   explicit TableSaveOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("checkpoint_names", &checkpoint_names_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("sizes", &sizes_));
+    OP_REQUIRES_OK(ctx, ReadListedTables(ctx, &tables_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("with_slots", &with_slots_));
-    OP_REQUIRES_OK(ctx, ReadFields(ctx, "fields", &fields_));
-    int tables = 0;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("N", &tables));
-    const size_t size = std::accumulate(sizes_.begin(), sizes_.end(), int64_t{0});
-    const bool fits = static_cast<int>(sizes_.size()) == tables && with_slots_.size() == sizes_.size() &&
-                      size == fields_.size() && size == checkpoint_names_.size() &&
-                      std::all_of(sizes_.begin(), sizes_.end(), [](int64_t size) { return size >= 0; });
     OP_REQUIRES(
-        ctx, fits,
-        tensorflow::errors::InvalidArgument(
-            "TableSave: of ", tables, " tables there are ", sizes_.size(), " sizes with the sum ", size, " and ",
-            with_slots_.size(), " entries of with_slots, and ", checkpoint_names_.size(), " checkpoint_names and ",
-            fields_.size(), " fields; give each table its size and with_slots, and each of its fields a name"));
+        ctx, with_slots_.size() == tables_.size(),
+        tensorflow::errors::InvalidArgument("TableSave: with_slots has ", with_slots_.size(),
+                                            " entries, but there are ", tables_.size(), " tables; give each its own"));
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
@@ -129,21 +117,17 @@ class TableSaveOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, call.CheckScalar(ctx->input(ctx->num_inputs() - 1), "prefix"));
     CheckpointWriter writer(ctx->input(ctx->num_inputs() - 1).scalar<tensorflow::tstring>()());
     OP_REQUIRES_OK(ctx, writer.Open());
-    auto field = fields_.begin();
-    auto name = checkpoint_names_.begin();
-    for (size_t i = 0; i < sizes_.size(); field += sizes_[i], name += sizes_[i], ++i) {
+    for (size_t i = 0; i < tables_.size(); ++i) {
       OP_REQUIRES_OK(ctx, call.Open(static_cast<int>(i)));
-      TableToCheckpoint table(call, {field, field + sizes_[i]}, {name, name + sizes_[i]}, with_slots_[i], &writer);
+      TableToCheckpoint table(call, tables_[i], with_slots_[i], &writer);
       OP_REQUIRES_OK(ctx, table.Write(call.parallel_for()));
     }
     OP_REQUIRES_OK(ctx, writer.Finish());
   }
 
  private:
-  std::vector<std::string> checkpoint_names_;
-  std::vector<int64_t> sizes_;
+  std::vector<ListedTable> tables_;
   std::vector<bool> with_slots_;
-  std::vector<uint32_t> fields_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableSave").Device(tensorflow::DEVICE_CPU), TableSaveOp);

@@ -293,6 +293,64 @@ A table is not updated while its fields are written.
 prefix: scalar, the path of the checkpoint to write, without '.index'. sizes: how many of `fields` and their checkpoint_names are of each table, one table after the other.
 )doc");
 
+REGISTER_OP("TfBoosterTableMarks")
+    .Input("tables: N * resource")
+    .Output("marks: int64")
+    .Attr("N: int >= 1")
+    .Attr("sizes: list(int)")
+    .Attr("fields: list(int)")
+    .Attr("checkpoint_names: list(string)")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Matrix(c->UnknownDim(), 3));
+      return OkStatus();
+    })
+    .Doc(R"doc(
+Where fields of tables stand, for TableSaveIncrement to write later what changed since; attributes as TableSave's.
+
+marks: a row for each field: its step, and counts of this process of what steps do not tell.
+)doc");
+
+REGISTER_OP("TfBoosterTableSaveIncrement")
+    .Input("tables: N * resource")
+    .Input("since: int64")
+    .Input("number: int64")
+    .Input("prefix: string")
+    .Attr("N: int >= 1")
+    .Attr("sizes: list(int)")
+    .Attr("fields: list(int)")
+    .Attr("checkpoint_names: list(string)")
+    .Attr("all_keys: list(bool)")
+    .SetIsStateful()
+    .SetShapeFn(shape_inference::NoOutputs)
+    .Doc(R"doc(
+Writes what changed in fields of tables as one V2 checkpoint: <name>/keys, /values of the rows that changed, /increment, /since_step, /step, and, where rows may have left, /all_keys.
+
+A table is not updated while its fields are written.
+
+since: [fields, 3], by TableMarks; a row of −1, 0, 0: before all there is. number: scalar, of this increment, one more than that of the one before.
+prefix: scalar, the path of the checkpoint to write, without '.index'. sizes, fields, checkpoint_names: as TableSave's. all_keys: of which fields all keys are written, whether rows may have left or not.
+)doc");
+
+REGISTER_OP("TfBoosterTableApplyIncrement")
+    .Input("tables: N * resource")
+    .Input("prefix: string")
+    .Output("rows: int64")
+    .Output("removed: int64")
+    .Attr("N: int >= 1")
+    .Attr("sizes: list(int)")
+    .Attr("fields: list(int)")
+    .Attr("checkpoint_names: list(string)")
+    .SetIsStateful()
+    .SetShapeFn(ScalarOutputs)
+    .Doc(R"doc(
+Puts an increment that TableSaveIncrement wrote upon fields of tables: assigns its rows, and removes those that left.
+
+All is read and checked first. Lookups meanwhile see each row before or after. FailedPrecondition: increments between the table and this one are missing. AlreadyExists: all fields have it.
+
+prefix: scalar, its path without '.index'. sizes, fields, checkpoint_names: as TableSave's. rows, removed: scalars, how many were assigned, and removed.
+)doc");
+
 REGISTER_OP("TfBoosterTableRestore")
     .Input("table: resource")
     .Input("prefix: string")

@@ -189,6 +189,8 @@ inline TableContents ExportByPieces(const HashTable& table, const std::vector<ui
       case ContentsArray::kPendingCounts:
         append(&all.pending_counts);
         break;
+      case ContentsArray::kAllKeys:
+        EXPECT_TRUE(false);  // ExportChanges gives them alone.
     }
     return Status();
   };
@@ -294,7 +296,7 @@ inline std::map<FieldKey, ModelRow> RowsOf(const TableContents& contents, int64_
   std::map<FieldKey, ModelRow> rows;
   for (size_t i = 0; i < contents.keys.size(); ++i) {
     ModelRow row;
-    row.values.assign(contents.values.begin() + i * dim, contents.values.begin() + (i + 1) * dim);
+    row.values.insert(row.values.end(), contents.values.begin() + i * dim, contents.values.begin() + (i + 1) * dim);
     for (const std::vector<float>& slot : contents.slots) {
       row.values.insert(row.values.end(), slot.begin() + i * dim, slot.begin() + (i + 1) * dim);
     }

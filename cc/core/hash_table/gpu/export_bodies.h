@@ -7,13 +7,17 @@
 namespace tf_booster {
 namespace gpu {
 
-// Unit: a row from `first` on. id: those that are wanted.
+// Unit: a row from `first` on. Wanted are those of `id` that were used after the step `since`.
 struct FlagRows {
   DeviceState state;
   int64_t first;
   uint32_t id;
+  int64_t since;
   int32_t* flags;
-  TFB_HOST_DEVICE void operator()(int64_t r) const { flags[r] = state.IdOfRow(static_cast<uint32_t>(first + r)) == id; }
+  TFB_HOST_DEVICE void operator()(int64_t r) const {
+    const uint32_t row = static_cast<uint32_t>(first + r);
+    flags[r] = state.IdOfRow(row) == id && state.rows.Counts(row).last_step > since;
+  }
 };
 
 // Arrays of a piece.

@@ -20,7 +20,7 @@ int64_t GpuTableOn<Queue>::RowsOfPiece() const {
 }
 
 template <class Queue>
-Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, uint32_t id, Columns columns, Piece* piece) const {
+Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, WantedRows wanted, Columns columns, Piece* piece) const {
   const int64_t sum_bytes = Queue::SumBytes(n);
   int32_t *flags = nullptr, *ranks = nullptr;
   ExportArrays out;
@@ -38,7 +38,7 @@ Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, uint32_t id, Colum
   out.columns = columns.size;
   DeviceBlock block;
   TFB_RETURN_IF_ERROR(TakeArrays(take, &block));
-  ForEach(queue_, n, FlagRows{state_->view, first, id, flags});
+  ForEach(queue_, n, FlagRows{state_->view, first, wanted.id, wanted.since, flags});
   queue_.InclusiveSum(flags, ranks, n, sum_scratch);
   ForEach<kGroupLanes>(queue_, n, ExportRows{state_->view, first, flags, ranks, out});
   int32_t size = 0;
@@ -59,13 +59,13 @@ Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, uint32_t id, Colum
 // it.
 template <class Queue>
 template <class Visit>
-Status GpuTableOn<Queue>::ForEachPiece(uint32_t id, Columns columns, Visit visit) const {
+Status GpuTableOn<Queue>::ForEachPiece(WantedRows wanted, Columns columns, Visit visit) const {
   const int64_t end = static_cast<int64_t>(state_->ReadCounts(queue_).counters.end);
   TFB_RETURN_IF_ERROR(Done());
   Piece piece;
   for (int64_t first = kFirstRow, most = RowsOfPiece(); first < end;) {
     const int64_t n = std::min(most, end - first);
-    const Status status = ReadPiece(first, n, id, columns, &piece);
+    const Status status = ReadPiece(first, n, wanted, columns, &piece);
     if (status.code() == StatusCode::kResourceExhausted && n > kLeastRowsOfPiece) {
       most = std::max(kLeastRowsOfPiece, n / 2);
       continue;
@@ -83,7 +83,7 @@ Status GpuTableOn<Queue>::ExportField(const ContentsOut& out) const {
   bool with_values = out.values != nullptr;
   for (const float* slot : out.slots) with_values |= slot != nullptr;
   int64_t done = 0;
-  return ForEachPiece(state_->active[out.field], {0, with_values ? width : 0}, [&](const Piece& piece) {
+  return ForEachPiece({state_->active[out.field]}, {0, with_values ? width : 0}, [&](const Piece& piece) {
     const int64_t n = static_cast<int64_t>(piece.keys.size());
     if (out.keys != nullptr) std::copy(piece.keys.begin(), piece.keys.end(), out.keys + done);
     if (out.frequencies != nullptr) {
@@ -185,10 +185,10 @@ Status GpuTableOn<Queue>::ExportPieces(const std::vector<uint32_t>& fields, bool
         return values.empty() ? Status() : write({f, array, slot, values.data(), bytes});
       };
       const auto numbers = [&](ContentsArray array, std::vector<int64_t> Piece::*values) {
-        return ForEachPiece(id, {}, [&](const Piece& piece) { return give(array, 0, piece.*values); });
+        return ForEachPiece({id}, {}, [&](const Piece& piece) { return give(array, 0, piece.*values); });
       };
       const auto columns = [&](ContentsArray array, size_t slot, int64_t first) {
-        return ForEachPiece(id, {first, options_.dim},
+        return ForEachPiece({id}, {first, options_.dim},
                             [&](const Piece& piece) { return give(array, slot, piece.values); });
       };
       TFB_RETURN_IF_ERROR(numbers(ContentsArray::kKeys, &Piece::keys));
@@ -208,11 +208,55 @@ Status GpuTableOn<Queue>::ExportPieces(const std::vector<uint32_t>& fields, bool
 }
 
 template <class Queue>
+FieldMark GpuTableOn<Queue>::MarkOf(uint32_t field, const GpuTableCounts& counts) const {
+  const uint32_t id = state_->active[field];
+  return {state_->fields[id].step, edits_.of(field), counts.evicted[id]};
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::ReadMark(uint32_t field, FieldMark* mark) const {
+  TFB_RETURN_IF_ERROR(CheckDistinct(options_, {field}, "ReadMark"));
+  return Guarded([&] {
+    *mark = MarkOf(field, state_->ReadCounts(queue_));
+    return Done();
+  });
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::ExportChanges(std::vector<FieldChanges> changes,
+                                        FunctionRef<Status(const std::vector<FieldChanges>&)> begin,
+                                        FunctionRef<Status(const ContentsPiece&)> write, ParallelFor&) const {
+  TFB_RETURN_IF_ERROR(CheckDistinct(options_, FieldsOf(changes), "ExportChanges"));
+  return Guarded([&] {
+    const GpuTableCounts counts = state_->ReadCounts(queue_);
+    TFB_RETURN_IF_ERROR(Done());
+    for (FieldChanges& field : changes) field.Settle(MarkOf(field.field, counts));
+    TFB_RETURN_IF_ERROR(begin(changes));
+    for (size_t f = 0; f < changes.size(); ++f) {
+      const WantedRows all = {state_->active[changes[f].field]}, changed = {all.id, changes[f].since.step};
+      const auto keys = [&](ContentsArray array) {
+        return [&write, f, array](const Piece& piece) {
+          return write({f, array, 0, piece.keys.data(), static_cast<int64_t>(piece.keys.size() * sizeof(int64_t))});
+        };
+      };
+      TFB_RETURN_IF_ERROR(ForEachPiece(changed, {}, keys(ContentsArray::kKeys)));
+      TFB_RETURN_IF_ERROR(ForEachPiece(changed, {0, options_.dim}, [&](const Piece& piece) {
+        const int64_t bytes = static_cast<int64_t>(piece.values.size() * sizeof(float));
+        return write({f, ContentsArray::kValues, 0, piece.values.data(), bytes});
+      }));
+      if (changes[f].all_keys) TFB_RETURN_IF_ERROR(ForEachPiece(all, {}, keys(ContentsArray::kAllKeys)));
+    }
+    return Done();
+  });
+}
+
+template <class Queue>
 Status GpuTableOn<Queue>::ImportPieces(const std::vector<ContentsSource>& sources, ParallelFor&) {
   std::vector<uint32_t> fields;
   for (const ContentsSource& source : sources) fields.push_back(source.field);
   TFB_RETURN_IF_ERROR(CheckDistinct(options_, fields, "Import"));
   return Guarded([&] {
+    for (const uint32_t field : fields) edits_.Note(field);
     std::vector<uint32_t> ids;
     if (fields.size() == state_->num_fields) {  // Into a new state: what the table had is given back.
       std::unique_ptr<State> state;
@@ -356,6 +400,7 @@ template <class Queue>
 Status GpuTableOn<Queue>::Clear(uint32_t field) {
   TFB_RETURN_IF_ERROR(CheckDistinct(options_, {field}, "Clear"));
   return Guarded([&] {
+    edits_.Note(field);
     State& state = *state_;
     if (state.num_fields == 1) {
       std::unique_ptr<State> empty;

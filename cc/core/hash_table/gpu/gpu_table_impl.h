@@ -29,7 +29,7 @@ class GpuTableOn final : public GpuTable {
   using State = GpuTableState<Queue>;
 
   GpuTableOn(TableOptions options, const GpuTableConfig& config, Queue queue)
-      : options_(std::move(options)), config_(config), queue_(std::move(queue)) {}
+      : options_(std::move(options)), config_(config), edits_(options_.fields.size()), queue_(std::move(queue)) {}
   Status Init();
 
   const TableOptions& options() const override { return options_; }
@@ -54,6 +54,9 @@ class GpuTableOn final : public GpuTable {
   Status ExportPieces(const std::vector<uint32_t>& fields, bool with_slots,
                       FunctionRef<Status(const std::vector<ContentsOut>&)> begin,
                       FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const override;
+  Status ReadMark(uint32_t field, FieldMark* mark) const override;
+  Status ExportChanges(std::vector<FieldChanges> changes, FunctionRef<Status(const std::vector<FieldChanges>&)> begin,
+                       FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const override;
   Status ImportPieces(const std::vector<ContentsSource>& sources, ParallelFor& pf) override;
   Status Clear(uint32_t field) override;
   TableStats Stats() const override;
@@ -141,18 +144,24 @@ class GpuTableOn final : public GpuTable {
   struct Columns {
     int64_t first = 0, size = 0;
   };
+  // Whose rows, and used after which step.
+  struct WantedRows {
+    uint32_t id = 0;
+    int64_t since = -1;
+  };
   // Rows of the table on the host.
   struct Piece {
     std::vector<int64_t> keys, frequencies, last_steps;
     std::vector<float> values;  // [rows, columns]
   };
-  // Rows [first, first + n) that are of `id`.
-  Status ReadPiece(int64_t first, int64_t n, uint32_t id, Columns columns, Piece* piece) const;
+  // What is wanted among rows [first, first + n).
+  Status ReadPiece(int64_t first, int64_t n, WantedRows wanted, Columns columns, Piece* piece) const;
   static constexpr int64_t kLeastRowsOfPiece = 1024;
-  // Calls visit(piece) with pieces of all rows of `id`, in the order of row numbers, which is that of insertion while
-  // no row is freed.
+  // Calls visit(piece) with pieces of all rows that are wanted, in the order of row numbers, which is that of insertion
+  // while no row is freed.
   template <class Visit>
-  Status ForEachPiece(uint32_t id, Columns columns, Visit visit) const;
+  Status ForEachPiece(WantedRows wanted, Columns columns, Visit visit) const;
+  FieldMark MarkOf(uint32_t field, const GpuTableCounts& counts) const;
   // What each field holds, without arrays.
   std::vector<ContentsOut> StartExport(const std::vector<uint32_t>& fields) const;
   Status ExportField(const ContentsOut& out) const;
@@ -203,6 +212,7 @@ class GpuTableOn final : public GpuTable {
 
   const TableOptions options_;
   const GpuTableConfig config_;
+  EditCounts edits_;  // Under mutex_.
   mutable std::mutex mutex_;
   mutable Queue queue_;
   std::unique_ptr<State> state_;

@@ -1,5 +1,6 @@
 // The card's table under the contract suite, its kernels' bodies run by the host.
 #include "cc/core/hash_table/contract/basics.h"
+#include "cc/core/hash_table/contract/changes.h"
 #include "cc/core/hash_table/contract/fields.h"
 #include "cc/core/hash_table/contract/policies.h"
 #include "cc/core/hash_table/gpu/contract_tables.h"
@@ -32,6 +33,9 @@ GPU_CONTRACT(ExportsInPieces, GpuTables)
 GPU_CONTRACT(ImportsInPieces, GpuTables)
 GPU_CONTRACT(AnImportThatEndsEarlyLeavesNothing, GpuTables)
 GPU_CONTRACT(ExportPassesErrorsOn, GpuTables)
+GPU_CONTRACT(ChangesLeadFromPictureToPicture, GpuTables)
+GPU_CONTRACT(ChangesOfNothingAndOfAll, GpuTables)
+GPU_CONTRACT(ChangesRefuseAndPassErrorsOn, GpuTables)
 
 GPU_CONTRACT(FieldsLiveAsTheyWouldAlone, GpuTables)
 

@@ -218,6 +218,7 @@ template <class Queue>
 Status GpuTableOn<Queue>::FindOrInsert(const KeyBatch& keys, float* out, ParallelFor&) {
   TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   return Guarded([&] {
+    edits_.NoteAll();
     Staged staged;
     Insertion insertion;
     for (GpuFieldState& field : state_->fields) field.over = true;  // Nobody leaves before a step.
@@ -236,6 +237,7 @@ template <class Queue>
 Status GpuTableOn<Queue>::InsertOrAssign(const KeyBatch& keys, const float* values, ParallelFor&) {
   TFB_RETURN_IF_ERROR(CheckFields(options_, keys));
   return Guarded([&] {
+    edits_.NoteAll();
     Staged staged;
     Insertion insertion;
     for (GpuFieldState& field : state_->fields) field.over = true;  // Nobody leaves before a step.
@@ -266,6 +268,7 @@ Status GpuTableOn<Queue>::Erase(const KeyBatch& keys, int64_t* erased, ParallelF
   if (erased != nullptr) *erased = 0;
   if (keys.size == 0) return Status();
   return Guarded([&] {
+    edits_.NoteAll();
     Staged staged;
     TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
     return FreeByRank(staged.keys, erased);

@@ -1,5 +1,6 @@
 // A table that has no room on the card for most of its rows, under the contract suite, while rows swap places.
 #include "cc/core/hash_table/contract/basics.h"
+#include "cc/core/hash_table/contract/changes.h"
 #include "cc/core/hash_table/contract/fields.h"
 #include "cc/core/hash_table/contract/policies.h"
 #include "cc/core/hash_table/gpu/contract_tables.h"
@@ -21,6 +22,8 @@ GPU_CONTRACT(EvictsAmongTies, GpuTablesWithHostRows)
 GPU_CONTRACT(ExportsAndImports, GpuTablesWithHostRows)
 GPU_CONTRACT(ImportIsAllOrNothing, GpuTablesWithHostRows)
 GPU_CONTRACT(ExportsInPieces, GpuTablesWithHostRows)
+GPU_CONTRACT(ChangesLeadFromPictureToPicture, GpuTablesWithHostRows)
+GPU_CONTRACT(ChangesOfNothingAndOfAll, GpuTablesWithHostRows)
 GPU_CONTRACT(ImportsInPieces, GpuTablesWithHostRows)
 GPU_CONTRACT(AnImportThatEndsEarlyLeavesNothing, GpuTablesWithHostRows)
 GPU_CONTRACT(FieldsLiveAsTheyWouldAlone, GpuTablesWithHostRows)

@@ -1,0 +1,186 @@
+// TfBoosterTableApplyIncrement: brings tables that are served up to where TableSaveIncrement found those in training.
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cc/tf/kernels/listed_tables.h"
+#include "cc/tf/kernels/table_checkpoint.h"
+#include "cc/tf/kernels/table_kernel.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_booster {
+namespace {
+
+namespace errors = tensorflow::errors;
+using TfStatus = tensorflow::Status;
+
+// One field and its part of an increment.
+class FieldIncrement {
+ public:
+  FieldIncrement(TableCall* call, std::string prefix, std::string name, uint32_t field)
+      : call_(*call), prefix_(std::move(prefix)), name_(std::move(name)), field_(field) {}
+
+  // Finds it, and whether the table is where it goes on from.
+  TfStatus Open() {
+    call_.SetField(field_);
+    TableCheckpoint checkpoint(call_, prefix_, name_, {});
+    TF_RETURN_IF_ERROR(checkpoint.Open());
+    if (!checkpoint.increment()) {
+      return errors::InvalidArgument(call_.Where(), "'", prefix_,
+                                     "' is no increment; give it what tf_booster.IncrementHook wrote");
+    }
+    increment_ = *checkpoint.increment();
+    TableStats stats;
+    TF_RETURN_IF_ERROR(call_.Convert(call_.table().FieldStats(field_, &stats)));
+    const int64_t last = call_.resource().increments().Get(field_), number = increment_.number;
+    if (number <= last) {
+      is_done_ = true;
+    } else if (increment_.since < 0) {
+      is_done_ = false;
+    } else if (last > 0 && number != last + 1) {
+      return errors::FailedPrecondition(call_.Where(), "increment ", number, " in '", prefix_, "' follows ", number - 1,
+                                        ", but the table has increment ", last,
+                                        "; apply those between them first, or load a newer export");
+    } else if (last == 0 && increment_.since > stats.step) {
+      return errors::FailedPrecondition(
+          call_.Where(), "increment ", number, " in '", prefix_, "' goes on from step ", increment_.since,
+          ", but the table is at step ", stats.step,
+          ", where the export was made; apply the increments before it first, or load a newer export");
+    } else {
+      is_done_ = last == 0 && increment_.step <= stats.step;
+    }
+    return tensorflow::OkStatus();
+  }
+
+  // Whether the table had it before.
+  bool is_done() const { return is_done_; }
+
+  // Reads all of it, so that what is corrupt is found before anything changes.
+  TfStatus Verify() const {
+    const auto look = [](const ContentsIn&) { return tensorflow::OkStatus(); };
+    return Read(look, [](std::vector<int64_t>) { return tensorflow::OkStatus(); });
+  }
+
+  TfStatus Apply(int64_t* rows, int64_t* removed) const {
+    const auto assign = [&](const ContentsIn& piece) {
+      const KeyBatch keys = {piece.keys, nullptr, piece.rows, field_};
+      *rows += piece.rows;
+      return call_.Convert(call_.table().InsertOrAssign(keys, piece.values, call_.parallel_for()), prefix_);
+    };
+    return Read(assign, [&](std::vector<int64_t> keys) { return Keep(std::move(keys), removed); });
+  }
+
+  void SetDone() const { call_.resource().increments().Raise(field_, increment_.number); }
+
+ private:
+  // Calls visit(piece) with the rows, and then keep(keys) with all keys, if they are there.
+  template <class Visit, class Keep>
+  TfStatus Read(Visit visit, Keep keep) const {
+    call_.SetField(field_);
+    TableCheckpoint checkpoint(call_, prefix_, name_, {});
+    TF_RETURN_IF_ERROR(checkpoint.Open());
+    const ContentsSource source = checkpoint.Source(field_);
+    for (;;) {
+      ContentsIn piece;
+      const Status read = source.next(&piece);
+      TF_RETURN_IF_ERROR(checkpoint.status());
+      TF_RETURN_IF_ERROR(call_.Convert(read));
+      if (piece.rows == 0) break;
+      TF_RETURN_IF_ERROR(visit(piece));
+    }
+    if (!checkpoint.increment()->has_all_keys) return tensorflow::OkStatus();
+    std::vector<int64_t> keys;
+    TF_RETURN_IF_ERROR(checkpoint.ReadAllKeys(&keys));
+    return keep(std::move(keys));
+  }
+
+  // Erases the rows of other keys.
+  TfStatus Keep(std::vector<int64_t> keys, int64_t* removed) const {
+    std::sort(keys.begin(), keys.end());
+    std::vector<int64_t> present;
+    const auto allocate = [&](std::vector<ContentsOut>* out) {
+      present.resize((*out)[0].rows);
+      (*out)[0].keys = present.data();
+      return Status();
+    };
+    TF_RETURN_IF_ERROR(call_.Convert(call_.table().Export({field_}, allocate, call_.parallel_for())));
+    const auto stays = [&](int64_t key) { return std::binary_search(keys.begin(), keys.end(), key); };
+    present.erase(std::remove_if(present.begin(), present.end(), stays), present.end());
+    int64_t erased = 0;
+    const KeyBatch gone = {present.data(), nullptr, static_cast<int64_t>(present.size()), field_};
+    TF_RETURN_IF_ERROR(call_.Convert(call_.table().Erase(gone, &erased, call_.parallel_for())));
+    *removed += erased;
+    return tensorflow::OkStatus();
+  }
+
+  TableCall& call_;
+  const std::string prefix_, name_;
+  const uint32_t field_;
+  TableCheckpoint::Increment increment_;
+  bool is_done_ = false;
+};
+
+}  // namespace
+
+class TableApplyIncrementOp : public tensorflow::OpKernel {
+ public:
+  explicit TableApplyIncrementOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadListedTables(ctx, &tables_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const tensorflow::Tensor& prefix = ctx->input(ctx->num_inputs() - 1);
+    std::vector<std::unique_ptr<TableCall>> calls;
+    std::vector<FieldIncrement> fields;
+    for (size_t i = 0; i < tables_.size(); ++i) {
+      calls.push_back(std::make_unique<TableCall>(ctx));
+      OP_REQUIRES_OK(ctx, calls[i]->Open(static_cast<int>(i)));
+      OP_REQUIRES_OK(ctx, calls[i]->CheckScalar(prefix, "prefix"));
+      for (size_t f = 0; f < tables_[i].fields.size(); ++f) {
+        fields.emplace_back(calls[i].get(), prefix.scalar<tensorflow::tstring>()(), tables_[i].names[f],
+                            tables_[i].fields[f]);
+      }
+    }
+    bool all_done = true;
+    for (FieldIncrement& field : fields) {
+      OP_REQUIRES_OK(ctx, field.Open());
+      all_done = all_done && field.is_done();
+    }
+    if (all_done) {
+      ctx->SetStatus(errors::AlreadyExists(calls[0]->Where(), "increment '", prefix.scalar<tensorflow::tstring>()(),
+                                           "' is in the tables already; nothing is to be done"));
+      return;
+    }
+    for (const FieldIncrement& field : fields) OP_REQUIRES_OK(ctx, field.Verify());
+    int64_t rows = 0, removed = 0;
+    for (const FieldIncrement& field : fields) {
+      if (!field.is_done()) OP_REQUIRES_OK(ctx, field.Apply(&rows, &removed));
+      field.SetDone();
+    }
+    tensorflow::Tensor* output = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &output));
+    output->scalar<int64_t>()() = rows;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, {}, &output));
+    output->scalar<int64_t>()() = removed;
+  }
+
+ private:
+  std::vector<ListedTable> tables_;
+  std::mutex mutex_;  // One at a time.
+};
+
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableApplyIncrement").Device(tensorflow::DEVICE_CPU), TableApplyIncrementOp);
+// On a GPU with all arrays in host memory: what is not part of each step of one process copies them itself.
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTableApplyIncrement")
+                            .Device(tensorflow::DEVICE_GPU)
+                            .HostMemory("tables")
+                            .HostMemory("prefix")
+                            .HostMemory("rows")
+                            .HostMemory("removed"),
+                        TableApplyIncrementOp);
+
+}  // namespace tf_booster
