@@ -33,6 +33,7 @@ NAMES = (
     "pipeline_cost",
     "dense_columns",
     "partitioned_variables",
+    "increments",
     "direct_lookups",
     "repeated_features",
     "gather_matmul",

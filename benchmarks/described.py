@@ -74,6 +74,10 @@ BENCHMARKS: Dict[str, Description] = {
         "Partitioned Variables", "A training step of 26 embedding tables, each in several Variables, and two layers.",
         what="parts", distribution="batch",
     ),
+    "increments": Description(
+        "Increments", "What brings a served table of 4,000,000 rows up to date: the rows that changed, or all; files in memory.",
+        what="contest", distribution="changed rows", facts=("MB", "MB of all rows"),
+    ),
     "direct_lookups": Description(
         "Lookups of predictions", "26 embedding columns on ordinary Variables, 1,000 rows: read where they lie, gathered first, and as TensorFlow runs them.",
         what="ids", distribution="keys",

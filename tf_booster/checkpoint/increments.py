@@ -148,7 +148,7 @@ class _IncrementWriter:
             for i, listed in enumerate(listed_tables.all_by_device(graph).values()):
                 suffixes.append(f"-tables-{i}")
                 ops.append(self._add(listed, table_saves.shard_prefix(prefix, suffixes[i])))
-        self._saves = table_saves.TableSaves(tuple(ops), tuple(suffixes), {}) if ops else None
+        self._saves = table_saves.TableSaves(tuple(ops), tuple(suffixes)) if ops else None
         self._last = 0  # The newest increment's number.
         self._marks: List[np.ndarray] = []  # Where the tables stood when it was written, device by device.
 
@@ -212,9 +212,9 @@ class _IncrementWriter:
         marks = self._read_marks(session)
         number = self._last + 1
         if self._saves is not None:
-            feeds = {tables.since.name: since for tables, since in zip(self._tables, self._marks)}
-            feeds[self._number.name] = number
-            rank_savers.set_tables(self._saver, dataclasses.replace(self._saves, feeds=feeds))
+            inputs = {tables.since.name: since for tables, since in zip(self._tables, self._marks)}
+            inputs[self._number.name] = number
+            rank_savers.set_tables(self._saver, dataclasses.replace(self._saves, inputs=inputs))
         # No state file, which would make a checkpoint to resume from of what is none.
         self._saver.save(session, prefix_of(self._directory, number), write_meta_graph=False, write_state=False)
         self._last, self._marks = number, marks

@@ -120,7 +120,7 @@ def _write_shards(saver: Any, session: Any, prefix: str, tables: Optional[table_
     if tables is None:
         session.run(saver.saver_def.save_tensor_name, file)
         return [prefix]
-    session.run([saver.saver_def.save_tensor_name, *tables.ops], {**file, **tables.feeds})
+    session.run([saver.saver_def.save_tensor_name, *tables.ops], {**file, **tables.feeds, **tables.inputs})
     return [*tables.shards(prefix), prefix]  # Of a scalar the first one counts, and the last was fed.
 
 
@@ -147,7 +147,7 @@ class _Save:
         shard = publishing.shard_prefix(self._folder, self.place.rank)
         if self.place.rank > 0:
             assert self._tables is not None
-            session.run(self._tables.ops, {self._saver.saver_def.filename_tensor_name: shard})
+            session.run(self._tables.ops, {self._saver.saver_def.filename_tensor_name: shard, **self._tables.inputs})
             publishing.at("shard written")
             store().put(f"{self._key}-{self.place.rank}", {"shard": shard})
             return tf.compat.as_bytes(prefix)

@@ -24,11 +24,13 @@ class TableSaves:
 
     ops: each writes those of one device, to the Saver's prefix and one of `suffixes`.
     feeds: what the Saver's own SaveV2 is to be fed meanwhile, by the tensors' names.
+    inputs: what `ops` are to be fed, likewise.
     """
 
     ops: Tuple[tf.Operation, ...]
     suffixes: Tuple[str, ...]
-    feeds: Dict[str, Any]
+    feeds: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    inputs: Dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def shards(self, prefix: str) -> List[str]:
         """What `ops` write where the Saver's prefix is `prefix`: checkpoints by themselves."""

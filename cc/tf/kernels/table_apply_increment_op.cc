@@ -1,10 +1,10 @@
 // TfBoosterTableApplyIncrement: brings tables that are served up to where TableSaveIncrement found those in training.
-#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "cc/core/hash_table/missing_from.h"
 #include "cc/tf/kernels/listed_tables.h"
 #include "cc/tf/kernels/table_checkpoint.h"
 #include "cc/tf/kernels/table_kernel.h"
@@ -61,7 +61,7 @@ class FieldIncrement {
   // Reads all of it, so that what is corrupt is found before anything changes.
   TfStatus Verify() const {
     const auto look = [](const ContentsIn&) { return tensorflow::OkStatus(); };
-    return Read(look, [](std::vector<int64_t>) { return tensorflow::OkStatus(); });
+    return Read(look, [](const std::vector<int64_t>&) { return tensorflow::OkStatus(); });
   }
 
   TfStatus Apply(int64_t* rows, int64_t* removed) const {
@@ -70,7 +70,7 @@ class FieldIncrement {
       *rows += piece.rows;
       return call_.Convert(call_.table().InsertOrAssign(keys, piece.values, call_.parallel_for()), prefix_);
     };
-    return Read(assign, [&](std::vector<int64_t> keys) { return Keep(std::move(keys), removed); });
+    return Read(assign, [&](const std::vector<int64_t>& keys) { return Keep(keys, removed); });
   }
 
   void SetDone() const { call_.resource().increments().Raise(field_, increment_.number); }
@@ -94,24 +94,28 @@ class FieldIncrement {
     if (!checkpoint.increment()->has_all_keys) return tensorflow::OkStatus();
     std::vector<int64_t> keys;
     TF_RETURN_IF_ERROR(checkpoint.ReadAllKeys(&keys));
-    return keep(std::move(keys));
+    return keep(keys);
   }
 
   // Erases the rows of other keys.
-  TfStatus Keep(std::vector<int64_t> keys, int64_t* removed) const {
-    std::sort(keys.begin(), keys.end());
+  TfStatus Keep(const std::vector<int64_t>& keys, int64_t* removed) const {
     std::vector<int64_t> present;
-    const auto allocate = [&](std::vector<ContentsOut>* out) {
-      present.resize((*out)[0].rows);
-      (*out)[0].keys = present.data();
+    present.reserve(call_.table().FieldSize(field_));
+    FieldMark now;
+    TF_RETURN_IF_ERROR(call_.Convert(call_.table().ReadMark(field_, &now)));
+    const auto begin = [](const std::vector<FieldChanges>&) { return Status(); };
+    const auto write = [&](const ContentsPiece& piece) {
+      const int64_t* const data = static_cast<const int64_t*>(piece.data);
+      if (piece.array == ContentsArray::kAllKeys) present.insert(present.end(), data, data + piece.bytes / 8);
       return Status();
     };
-    TF_RETURN_IF_ERROR(call_.Convert(call_.table().Export({field_}, allocate, call_.parallel_for())));
-    const auto stays = [&](int64_t key) { return std::binary_search(keys.begin(), keys.end(), key); };
-    present.erase(std::remove_if(present.begin(), present.end(), stays), present.end());
+    // The keys alone: nothing changed since now.
+    ParallelFor& pf = call_.parallel_for();
+    TF_RETURN_IF_ERROR(call_.Convert(call_.table().ExportChanges({{field_, now, true, {}}}, begin, write, pf)));
+    const std::vector<int64_t> left = MissingFrom(keys, present, pf);
     int64_t erased = 0;
-    const KeyBatch gone = {present.data(), nullptr, static_cast<int64_t>(present.size()), field_};
-    TF_RETURN_IF_ERROR(call_.Convert(call_.table().Erase(gone, &erased, call_.parallel_for())));
+    const KeyBatch gone = {left.data(), nullptr, static_cast<int64_t>(left.size()), field_};
+    TF_RETURN_IF_ERROR(call_.Convert(call_.table().Erase(gone, &erased, pf)));
     *removed += erased;
     return tensorflow::OkStatus();
   }
