@@ -1,8 +1,8 @@
 """Increments: small checkpoints of what training changed since the one before, for models that are served meanwhile.
 
 `increment-<n>` is a checkpoint as any other: all Variables, and of each hash table <table>/keys and /values of the rows that changed.
-Where rows may have left, by eviction or by hand, it has <table>/all_keys, too, of which a served table keeps the rows alone. It is
-written by the ops that save tables and put in its place by publishing, on several ranks as in one process.
+Where rows have left it has <table>/left_keys, too, or, if nobody knows which, <table>/all_keys, of which a served table keeps the rows alone. It
+is written as checkpoints of tables are, and put in its place by publishing, on several ranks as in one process.
 
 They are a chain. Who has increment n - 1 may take n. Who has none, but an export, may take those that go on from a step of its tables
 (since_step) that the export has reached, and passes over those of steps that it has (step). Where a training begins whose tables stand
@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import weakref
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -23,8 +23,11 @@ import tensorflow as tf
 from tf_booster import _native, log
 from tf_booster.checkpoint import listed_tables, rank_savers, table_saves
 from tf_booster.parallel import shared_graphs
+from tf_booster.parallel.store import store
 
 _BASE = "increment"
+_STEP, _EDITS, _EVICTED, _LISTED_FROM = range(4)  # Columns of what TableMarks gives.
+_exchanges: List[int] = [0]  # Between ranks so far, the same on all.
 _hooks: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> its hooks, until it is rewritten.
 
 
@@ -129,6 +132,7 @@ class _Tables:
     names: List[str]
     marks: tf.Tensor
     since: tf.Tensor
+    all_keys: tf.Tensor
 
 
 class _IncrementWriter:
@@ -136,7 +140,7 @@ class _IncrementWriter:
 
     def __init__(self, graph: tf.Graph, directory: str, max_to_keep: int):
         self._directory, self._max_to_keep = directory, max_to_keep
-        self._deletes = shared_graphs.place(graph).rank == 0
+        self._place = shared_graphs.place(graph)
         tf.io.gfile.makedirs(directory)
         with graph.as_default(), tf.control_dependencies(None), tf.device(None):
             with tf.device("/CPU:0"):
@@ -155,27 +159,21 @@ class _IncrementWriter:
     def _add(self, listed: List[listed_tables.ListedTable], shard: tf.Tensor) -> tf.Operation:
         resources, attributes = listed_tables.resources(listed), listed_tables.attributes(listed)
         with tf.device("/CPU:0"):
-            since = tf.compat.v1.placeholder(tf.int64, [None, 3], name="tf_booster/increment/since")
+            since = tf.compat.v1.placeholder(tf.int64, [None, 4], name="tf_booster/increment/since")
+            all_keys = tf.compat.v1.placeholder(tf.bool, [None], name="tf_booster/increment/all_keys")
         with tf.device(None), tf.device(listed[0].resource.device):
             marks = _native.ops().tf_booster_table_marks(resources, **attributes, name="tf_booster/increment/marks")
             op = _native.ops().tf_booster_table_save_increment(
                 resources,
                 since,
+                all_keys,
                 self._number,
                 shard,
                 **attributes,
-                all_keys=self._always_all_keys(listed),
                 name="tf_booster/increment/save_tables",
             )
-        self._tables.append(_Tables(listed_tables.names(listed), marks, since))
+        self._tables.append(_Tables(listed_tables.names(listed), marks, since, all_keys))
         return op
-
-    @staticmethod
-    def _always_all_keys(listed: List[listed_tables.ListedTable]) -> List[bool]:
-        """Of several ranks, one may have evicted rows and another not, and all must write alike."""
-        several = shared_graphs.place(listed[0].resource.graph).size > 1
-        evictions = [(table, table.resource.op.get_attr("evictions")) for table in listed]
-        return [several and bool(kinds[field]) for table, kinds in evictions for field in table.names]
 
     def start(self, session: Any) -> None:
         """Finds where the tables stand, and goes on with the chain of increments that is there."""
@@ -187,14 +185,14 @@ class _IncrementWriter:
                 f"the tables are not where increment {self._last} in '{self._directory}' left them, since steps behind a checkpoint "
                 f"were lost or taken elsewhere; increment {self._last + 1} has all rows"
             )
-            self._marks = [np.full_like(marks, [-1, 0, 0]) for marks in self._marks]
+            self._marks = [np.full_like(marks, -1) for marks in self._marks]
             self.write(session)
 
     def _goes_on(self) -> bool:
         """Whether the newest increment ends where the tables are."""
         reader = tf.train.load_checkpoint(prefix_of(self._directory, self._last))
         steps: Dict[str, int] = {
-            name: int(mark[0])
+            name: int(mark[_STEP])
             for tables, marks in zip(self._tables, self._marks)
             for name, mark in zip(tables.names, marks)
         }
@@ -206,18 +204,44 @@ class _IncrementWriter:
     def _read_marks(self, session: Any) -> List[np.ndarray]:
         return session.run([tables.marks for tables in self._tables])
 
+    def _wanted(self, marks: List[np.ndarray]) -> Tuple[List[np.ndarray], List[np.ndarray]]:
+        """Of which tables all rows are wanted, and of which all keys, device by device: what one rank of several needs, all write."""
+        whole, all_keys = [], []
+        for since, now in zip(self._marks, marks):
+            whole.append((since[:, _STEP] < 0) | (since[:, _EDITS] != now[:, _EDITS]))
+            unlisted = (since[:, _EVICTED] != now[:, _EVICTED]) & (since[:, _EVICTED] < now[:, _LISTED_FROM])
+            all_keys.append(whole[-1] | unlisted)
+        if self._place.size == 1:
+            return whole, all_keys
+        mine = np.concatenate([np.concatenate(whole), np.concatenate(all_keys)])
+        agreed = np.any(_of_all_ranks(mine.tolist(), self._place), axis=0)
+        ends = np.cumsum([len(part) for part in whole + all_keys])[:-1]
+        parts = np.split(agreed, ends)
+        return parts[: len(whole)], parts[len(whole) :]
+
     def write(self, session: Any) -> None:
         """Writes the next increment."""
         # Before it is written: what changes meanwhile comes once more in the next.
         marks = self._read_marks(session)
         number = self._last + 1
         if self._saves is not None:
-            inputs = {tables.since.name: since for tables, since in zip(self._tables, self._marks)}
-            inputs[self._number.name] = number
+            whole, all_keys = self._wanted(marks)
+            inputs: Dict[str, Any] = {self._number.name: number}
+            for i, tables in enumerate(self._tables):
+                inputs[tables.since.name] = np.where(whole[i][:, None], -1, self._marks[i])
+                inputs[tables.all_keys.name] = all_keys[i]
             rank_savers.set_tables(self._saver, dataclasses.replace(self._saves, inputs=inputs))
         # No state file, which would make a checkpoint to resume from of what is none.
         self._saver.save(session, prefix_of(self._directory, number), write_meta_graph=False, write_state=False)
         self._last, self._marks = number, marks
-        if self._deletes and self._max_to_keep > 0:
+        if self._place.rank == 0 and self._max_to_keep > 0:
             for old in numbers_in(self._directory)[: -self._max_to_keep]:
                 tf.compat.v1.train.remove_checkpoint(prefix_of(self._directory, old))
+
+
+def _of_all_ranks(mine: List[bool], place: Any) -> List[List[bool]]:
+    """What each rank gives, on all of them; they meet in the store."""
+    _exchanges[0] += 1
+    key = f"increment-{_exchanges[0]}"
+    store().put(f"{key}-{place.rank}", mine)
+    return [store().wait(f"{key}-{rank}", f"rank {rank} to write an increment") for rank in range(place.size)]

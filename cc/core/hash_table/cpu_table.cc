@@ -47,6 +47,7 @@ CpuTable::CpuTable(TableOptions options, const CpuTableConfig& config)
       config_(config),
       admits_all_(AdmitsAll(options_)),
       edits_(options_.fields.size()),
+      left_keys_(options_.fields.size()),
       state_(NewState()),
       epoch_(FirstEpoch()),
       row_swap_(config.swap_steps) {}

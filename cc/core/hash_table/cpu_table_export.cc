@@ -142,6 +142,18 @@ Status WriteKeys(const StripedIndex& index, uint32_t id, Wanted wanted, Contents
   return flush();
 }
 
+// Pieces of the keys that left since the mark: two, where they go round the end.
+Status WriteLeftKeys(const LeftKeysRing& left, const FieldChanges& changes, size_t place,
+                     FunctionRef<Status(const ContentsPiece&)> write) {
+  for (int64_t n = changes.since.evicted; n < changes.now.evicted;) {
+    const int64_t at = n % left.size, size = std::min(changes.now.evicted - n, left.size - at);
+    const int64_t bytes = size * static_cast<int64_t>(sizeof(int64_t));
+    TFB_RETURN_IF_ERROR(write({place, ContentsArray::kLeftKeys, 0, left.keys + at, bytes}));
+    n += size;
+  }
+  return Status();
+}
+
 // The rows of some fields that were used after a step of each, and their keys.
 class ChangedRows {
  public:
@@ -311,7 +323,24 @@ Status CpuTable::ExportPieces(const std::vector<uint32_t>& fields, bool with_slo
 
 FieldMark CpuTable::MarkOf(uint32_t field) const {
   const FieldState& state = state_->fields[state_->active[field]];
-  return {state.step, edits_.of(field), state.evicted};
+  return {state.step, edits_.of(field), state.evicted, left_keys_[field].ring.ListedFrom(state.evicted)};
+}
+
+Status CpuTable::ListLeaving(uint32_t field) {
+  TFB_RETURN_IF_ERROR(CheckDistinct(options_, {field}, "ListLeaving"));
+  if (!options_.fields[field].eviction.enabled()) return Status();
+  std::lock_guard<std::mutex> lock(writer_);
+  const FieldState& state = state_->fields[state_->active[field]];
+  LeftKeys& left = left_keys_[field];
+  const int64_t size = LeftKeysRing::SizeFor(state.rows);
+  if (size < left.ring.size * 2) return Status();
+  std::unique_ptr<int64_t[]> memory(new (std::nothrow) int64_t[size]);
+  if (memory == nullptr) return Status();
+  const int64_t evicted = state.evicted, from = std::min(evicted, left.ring.ListedFrom(evicted));
+  for (int64_t n = from; n < evicted; ++n) memory[n % size] = left.ring.keys[n % left.ring.size];
+  left.ring = {memory.get(), size, from};
+  left.memory = std::move(memory);
+  return Status();
 }
 
 Status CpuTable::ReadMark(uint32_t field, FieldMark* mark) const {
@@ -343,6 +372,9 @@ Status CpuTable::ExportChanges(std::vector<FieldChanges> changes,
       TFB_RETURN_IF_ERROR(WriteArray<float>(
           store, rows, dim, {f, ContentsArray::kValues}, write, pf,
           [&](int64_t i, float* to) { std::memcpy(to, store.Values(rows[i]), dim * sizeof(float)); }));
+      if (changes[f].left_keys) {
+        TFB_RETURN_IF_ERROR(WriteLeftKeys(left_keys_[changes[f].field].ring, changes[f], f, write));
+      }
       if (!changes[f].all_keys) continue;
       TFB_RETURN_IF_ERROR(WriteKeys(state_->index, state_->active[changes[f].field], IsRow,
                                     {f, ContentsArray::kAllKeys}, write,

@@ -57,6 +57,7 @@ class CpuTable final : public HashTable {
   Status ExportPieces(const std::vector<uint32_t>& fields, bool with_slots,
                       FunctionRef<Status(const std::vector<ContentsOut>&)> begin,
                       FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const override;
+  Status ListLeaving(uint32_t field) override;
   Status ReadMark(uint32_t field, FieldMark* mark) const override;
   Status ExportChanges(std::vector<FieldChanges> changes, FunctionRef<Status(const std::vector<FieldChanges>&)> begin,
                        FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const override;
@@ -107,6 +108,11 @@ class CpuTable final : public HashTable {
   int64_t EvictSome(uint32_t id, int64_t step);
   void ScanForVictims();
 
+  // Keys that eviction has removed from a field, once they are wanted.
+  struct LeftKeys {
+    std::unique_ptr<int64_t[]> memory;
+    LeftKeysRing ring;
+  };
   FieldMark MarkOf(uint32_t field) const;
   // What each field holds, without arrays, and which of `fields` each id is, or -1.
   void StartExport(const std::vector<uint32_t>& fields, std::vector<ContentsOut>* out,
@@ -140,7 +146,9 @@ class CpuTable final : public HashTable {
   const TableOptions options_;
   const CpuTableConfig config_;
   const bool admits_all_;  // No field has a filter.
-  EditCounts edits_;       // Under writer_.
+  // By field, under writer_.
+  EditCounts edits_;
+  std::vector<LeftKeys> left_keys_;
   mutable std::mutex writer_;
   mutable RoomLock room_;
   std::unique_ptr<TableState> state_;  // Never null. Changed in the writing room.

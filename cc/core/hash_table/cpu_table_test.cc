@@ -35,6 +35,7 @@ CONTRACT(AnImportThatEndsEarlyLeavesNothing, CpuTables)
 CONTRACT(ExportPassesErrorsOn, CpuTables)
 CONTRACT(ChangesLeadFromPictureToPicture, CpuTables)
 CONTRACT(ChangesOfNothingAndOfAll, CpuTables)
+CONTRACT(ListsOfLeftKeysEndAndGrow, CpuTables)
 CONTRACT(ChangesRefuseAndPassErrorsOn, CpuTables)
 
 CONTRACT(FieldsLiveAsTheyWouldAlone, CpuTables)

@@ -195,12 +195,14 @@ void CpuTable::Evict(const std::vector<int64_t>& steps) {
 
 int64_t CpuTable::EvictSome(uint32_t id, int64_t step) {
   FieldState& field = state_->fields[id];
+  const LeftKeysRing& left = left_keys_[state_->FieldOf(id)].ring;
   RoomGuard guard(room_, RoomLock::kWriting);
   int64_t victims = 0, key = 0;
   for (; victims < kVictimsPerVisit; ++victims) {
     if (!field.queue.PopVictim(field.rows, step, state_->index, state_->rows, &key)) break;
     const uint64_t hash = HashKey(key, id);
     state_->rows.Free(state_->Remove(hash, state_->index.Find(hash, key, id)));
+    if (left.size > 0) left.keys[(field.evicted + victims) % left.size] = key;
   }
   field.evicted += victims;
   return victims;

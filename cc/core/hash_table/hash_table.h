@@ -66,7 +66,17 @@ using ContentsOut = BasicContentsRef<int64_t, float>;
 using ContentsIn = BasicContentsRef<const int64_t, const float>;
 
 // A part of one of a field's arrays, as ExportPieces and ExportChanges give it.
-enum class ContentsArray { kKeys, kValues, kSlot, kFrequencies, kLastSteps, kPendingKeys, kPendingCounts, kAllKeys };
+enum class ContentsArray {
+  kKeys,
+  kValues,
+  kSlot,
+  kFrequencies,
+  kLastSteps,
+  kPendingKeys,
+  kPendingCounts,
+  kAllKeys,
+  kLeftKeys
+};
 struct ContentsPiece {
   size_t place = 0;  // Of the field among those that were asked for.
   ContentsArray array = ContentsArray::kKeys;
@@ -168,13 +178,16 @@ class HashTable {
                               FunctionRef<Status(const std::vector<ContentsOut>&)> begin,
                               FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const = 0;
 
+  // From now on the field lists the keys that its eviction removes, the latest eighth of its rows or 65,536 of them;
+  // again, when it has grown. Where there is no memory, it does not.
+  virtual Status ListLeaving(uint32_t field) = 0;
   // Where a field stands now, for ExportChanges later.
   virtual Status ReadMark(uint32_t field, FieldMark* mark) const = 0;
 
   // The rows of distinct fields that changed since a mark of each, in one picture. `begin` is called once, with what is
-  // settled of each; then `write` gets, field by field, keys and values of those rows, and if `all_keys` kAllKeys, each
-  // as pieces one behind the other. Memory and errors as ExportPieces; of a CPU table 1 bit a row and 16 bytes a row
-  // that changed.
+  // settled of each; then `write` gets, field by field, keys and values of those rows, and kAllKeys or kLeftKeys if it
+  // is settled so, each as pieces one behind the other. Memory and errors as ExportPieces; of a CPU table 1 bit a row
+  // and 16 bytes a row that changed.
   virtual Status ExportChanges(std::vector<FieldChanges> changes,
                                FunctionRef<Status(const std::vector<FieldChanges>&)> begin,
                                FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const = 0;

@@ -25,6 +25,8 @@ struct EvictionOptions {
   int64_t max_idle_steps = 0;  // > 0: rows not used in the last `max_idle_steps` steps leave.
   int64_t max_rows = 0;        // > 0: rows leave in `order` until at most so many remain.
   EvictionOrder order = EvictionOrder::kNone;
+
+  bool enabled() const { return max_idle_steps > 0 || max_rows > 0; }
 };
 
 // One feature's share of a table. An ordinary table has one field; a fused table has one for each original table, and

@@ -65,20 +65,25 @@ class FieldIncrement {
   }
 
   TfStatus Apply(int64_t* rows, int64_t* removed) const {
+    std::vector<int64_t> assigned;
     const auto assign = [&](const ContentsIn& piece) {
+      if (increment_.has_left_keys) assigned.insert(assigned.end(), piece.keys, piece.keys + piece.rows);
       const KeyBatch keys = {piece.keys, nullptr, piece.rows, field_};
       *rows += piece.rows;
       return call_.Convert(call_.table().InsertOrAssign(keys, piece.values, call_.parallel_for()), prefix_);
     };
-    return Read(assign, [&](const std::vector<int64_t>& keys) { return Keep(keys, removed); });
+    return Read(assign, [&](const std::vector<int64_t>& keys) {
+      if (increment_.has_all_keys) return Keep(keys, removed);
+      return Remove(MissingFrom(assigned, keys, call_.parallel_for()), removed);  // Of those that left, some are back.
+    });
   }
 
   void SetDone() const { call_.resource().increments().Raise(field_, increment_.number); }
 
  private:
-  // Calls visit(piece) with the rows, and then keep(keys) with all keys, if they are there.
-  template <class Visit, class Keep>
-  TfStatus Read(Visit visit, Keep keep) const {
+  // Calls visit(piece) with the rows, and then clear(keys) with the keys that say which other rows left, if any.
+  template <class Visit, class Clear>
+  TfStatus Read(Visit visit, Clear clear) const {
     call_.SetField(field_);
     TableCheckpoint checkpoint(call_, prefix_, name_, {});
     TF_RETURN_IF_ERROR(checkpoint.Open());
@@ -91,13 +96,21 @@ class FieldIncrement {
       if (piece.rows == 0) break;
       TF_RETURN_IF_ERROR(visit(piece));
     }
-    if (!checkpoint.increment()->has_all_keys) return tensorflow::OkStatus();
+    if (!increment_.has_all_keys && !increment_.has_left_keys) return tensorflow::OkStatus();
     std::vector<int64_t> keys;
-    TF_RETURN_IF_ERROR(checkpoint.ReadAllKeys(&keys));
-    return keep(keys);
+    TF_RETURN_IF_ERROR(checkpoint.ReadIncrementKeys(&keys));
+    return clear(keys);
   }
 
-  // Erases the rows of other keys.
+  TfStatus Remove(const std::vector<int64_t>& keys, int64_t* removed) const {
+    int64_t erased = 0;
+    const KeyBatch gone = {keys.data(), nullptr, static_cast<int64_t>(keys.size()), field_};
+    TF_RETURN_IF_ERROR(call_.Convert(call_.table().Erase(gone, &erased, call_.parallel_for())));
+    *removed += erased;
+    return tensorflow::OkStatus();
+  }
+
+  // Removes the rows of other keys.
   TfStatus Keep(const std::vector<int64_t>& keys, int64_t* removed) const {
     std::vector<int64_t> present;
     present.reserve(call_.table().FieldSize(field_));
@@ -112,12 +125,7 @@ class FieldIncrement {
     // The keys alone: nothing changed since now.
     ParallelFor& pf = call_.parallel_for();
     TF_RETURN_IF_ERROR(call_.Convert(call_.table().ExportChanges({{field_, now, true, {}}}, begin, write, pf)));
-    const std::vector<int64_t> left = MissingFrom(keys, present, pf);
-    int64_t erased = 0;
-    const KeyBatch gone = {left.data(), nullptr, static_cast<int64_t>(left.size()), field_};
-    TF_RETURN_IF_ERROR(call_.Convert(call_.table().Erase(gone, &erased, pf)));
-    *removed += erased;
-    return tensorflow::OkStatus();
+    return Remove(MissingFrom(keys, present, pf), removed);
   }
 
   TableCall& call_;

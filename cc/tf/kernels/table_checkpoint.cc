@@ -90,16 +90,19 @@ TfStatus TableCheckpoint::OpenIncrement() {
   TF_RETURN_IF_ERROR(ReadScalar("increment", &number));
   TF_RETURN_IF_ERROR(ReadScalar("since_step", &since));
   if (!number || !since || !step_) return tensorflow::OkStatus();
-  increment_ = {*number, *since, *step_, reader_.Contains(FullName("all_keys"))};
-  return increment_->has_all_keys ? OpenRows("all_keys", {kAny}, &all_keys_, &num_all_keys_) : tensorflow::OkStatus();
+  increment_ = {*number, *since, *step_, reader_.Contains(FullName("all_keys")),
+                reader_.Contains(FullName("left_keys"))};
+  if (!increment_->has_all_keys && !increment_->has_left_keys) return tensorflow::OkStatus();
+  return OpenRows(increment_->has_all_keys ? "all_keys" : "left_keys", {kAny}, &increment_keys_, &num_increment_keys_);
 }
 
-TfStatus TableCheckpoint::ReadAllKeys(std::vector<int64_t>* keys) {
-  keys->resize(num_all_keys_);
-  for (int64_t done = 0; done < num_all_keys_;) {
-    const TensorPiece& piece = all_keys_->rows.pieces()[all_keys_->rows.piece()];
-    TF_RETURN_IF_ERROR(Corrupt(all_keys_->rows.name(), all_keys_->rows.Read(piece.rows, keys->data() + done)));
-    done += piece.rows;
+TfStatus TableCheckpoint::ReadIncrementKeys(std::vector<int64_t>* keys) {
+  keys->resize(num_increment_keys_);
+  for (int64_t done = 0; done < num_increment_keys_;) {
+    TensorRows& rows = increment_keys_->rows;
+    const int64_t size = rows.pieces()[rows.piece()].rows;
+    TF_RETURN_IF_ERROR(Corrupt(rows.name(), rows.Read(size, keys->data() + done)));
+    done += size;
   }
   return tensorflow::OkStatus();
 }

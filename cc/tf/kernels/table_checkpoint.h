@@ -46,10 +46,12 @@ class TableCheckpoint {
   // to the step `step`; its Source gives these.
   struct Increment {
     int64_t number = 0, since = 0, step = 0;
-    bool has_all_keys = false;  // Of the rows that there are.
+    // Of the rows that there are; or of rows that left, of which some may be back.
+    bool has_all_keys = false, has_left_keys = false;
   };
   const std::optional<Increment>& increment() const { return increment_; }
-  tensorflow::Status ReadAllKeys(std::vector<int64_t>* keys);
+  // Those of has_all_keys or has_left_keys.
+  tensorflow::Status ReadIncrementKeys(std::vector<int64_t>* keys);
 
   // The optimizer whose slots the checkpoint has; they are read if it is the table's own.
   const std::string& optimizer() const { return optimizer_; }
@@ -102,10 +104,11 @@ class TableCheckpoint {
   tensorflow::Status status_;
 
   // Null for what the checkpoint lacks.
-  std::unique_ptr<Array<int64_t>> keys_, frequencies_, last_use_steps_, pending_keys_, pending_counts_, all_keys_;
+  std::unique_ptr<Array<int64_t>> keys_, frequencies_, last_use_steps_, pending_keys_, pending_counts_;
+  std::unique_ptr<Array<int64_t>> increment_keys_;
   std::unique_ptr<Array<float>> values_;
   std::vector<std::unique_ptr<Array<float>>> slots_;
-  int64_t num_rows_ = 0, num_pending_ = 0, num_all_keys_ = 0;
+  int64_t num_rows_ = 0, num_pending_ = 0, num_increment_keys_ = 0;
   std::optional<int64_t> step_, seed_;
   std::string optimizer_;
   std::optional<Increment> increment_;

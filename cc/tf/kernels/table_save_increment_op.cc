@@ -18,15 +18,15 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using TfStatus = tensorflow::Status;
 
-constexpr int64_t kMarkSize = 3;  // step, edits, evicted
+constexpr int64_t kMarkSize = 4;  // step, edits, evicted, listed_from
 
 FieldMark ReadMark(const Tensor& marks, int64_t i) {
   const int64_t* const mark = marks.flat<int64_t>().data() + i * kMarkSize;
-  return {mark[0], mark[1], mark[2]};
+  return {mark[0], mark[1], mark[2], mark[3]};
 }
 
 void WriteMark(const FieldMark& mark, int64_t i, Tensor* marks) {
-  const int64_t values[] = {mark.step, mark.edits, mark.evicted};
+  const int64_t values[] = {mark.step, mark.edits, mark.evicted, mark.listed_from};
   std::copy_n(values, kMarkSize, marks->flat<int64_t>().data() + i * kMarkSize);
 }
 
@@ -59,22 +59,28 @@ class IncrementToCheckpoint {
   TfStatus BeginUntil(size_t place, ContentsArray array) {
     while (place_ < table_.fields.size() && (place_ < place || (place_ == place && array_ <= array))) {
       TF_RETURN_IF_ERROR(BeginNext());
-      const bool more =
-          array_ == ContentsArray::kKeys || (array_ == ContentsArray::kValues && settled_[place_].all_keys);
-      if (more) {
-        array_ = array_ == ContentsArray::kKeys ? ContentsArray::kValues : ContentsArray::kAllKeys;
-      } else {
-        ++place_;
-        array_ = ContentsArray::kKeys;
-      }
+      GoOn();
     }
     return tensorflow::OkStatus();
+  }
+
+  void GoOn() {
+    const FieldChanges& settled = settled_[place_];
+    if (array_ == ContentsArray::kKeys) {
+      array_ = ContentsArray::kValues;
+    } else if (array_ == ContentsArray::kValues && (settled.all_keys || settled.left_keys)) {
+      array_ = settled.all_keys ? ContentsArray::kAllKeys : ContentsArray::kLeftKeys;
+    } else {
+      ++place_;
+      array_ = ContentsArray::kKeys;
+    }
   }
 
   TfStatus BeginNext() {
     const std::string start = table_.names[place_] + "/";
     if (array_ == ContentsArray::kValues) return writer_->BeginRows(start + "values", DT_FLOAT, call_.resource().dim());
     if (array_ == ContentsArray::kAllKeys) return writer_->BeginRows(start + "all_keys", DT_INT64, 0);
+    if (array_ == ContentsArray::kLeftKeys) return writer_->BeginRows(start + "left_keys", DT_INT64, 0);
     TF_RETURN_IF_ERROR(writer_->AddScalar(start + "increment", number_));
     TF_RETURN_IF_ERROR(writer_->AddScalar(start + "since_step", settled_[place_].since.step));
     TF_RETURN_IF_ERROR(writer_->AddScalar(start + "step", settled_[place_].now.step));
@@ -108,6 +114,7 @@ class TableMarksOp : public tensorflow::OpKernel {
       OP_REQUIRES_OK(ctx, call.Open(static_cast<int>(i)));
       for (size_t f = 0; f < tables_[i].fields.size(); ++f) {
         FieldMark mark;
+        OP_REQUIRES_OK(ctx, call.Convert(call.table().ListLeaving(tables_[i].fields[f])));
         OP_REQUIRES_OK(ctx, call.Convert(call.table().ReadMark(tables_[i].fields[f], &mark)));
         WriteMark(mark, tables_[i].first + static_cast<int64_t>(f), marks);
       }
@@ -122,21 +129,18 @@ class TableSaveIncrementOp : public tensorflow::OpKernel {
  public:
   explicit TableSaveIncrementOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadListedTables(ctx, &tables_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("all_keys", &all_keys_));
-    const size_t size = tables_.back().first + tables_.back().fields.size();
-    OP_REQUIRES(ctx, all_keys_.size() == size,
-                tensorflow::errors::InvalidArgument("TableSaveIncrement: all_keys has ", all_keys_.size(),
-                                                    " entries, but there are ", size, " fields; give each its own"));
+    size_ = tables_.back().first + static_cast<int64_t>(tables_.back().fields.size());
   }
 
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
     const int inputs = ctx->num_inputs();
-    const Tensor& since = ctx->input(inputs - 3);
+    const Tensor &since = ctx->input(inputs - 4), &all_keys = ctx->input(inputs - 3);
     OP_REQUIRES_OK(ctx, call.Open());
     OP_REQUIRES_OK(ctx, call.CheckScalar(ctx->input(inputs - 2), "number"));
     OP_REQUIRES_OK(ctx, call.CheckScalar(ctx->input(inputs - 1), "prefix"));
-    const tensorflow::TensorShape wanted({static_cast<int64_t>(all_keys_.size()), kMarkSize});
+    OP_REQUIRES_OK(ctx, call.CheckVector(all_keys, "all_keys", size_, "fields"));
+    const tensorflow::TensorShape wanted({size_, kMarkSize});
     OP_REQUIRES(ctx, since.shape() == wanted,
                 tensorflow::errors::InvalidArgument(call.Where(), "since has the shape ", since.shape().DebugString(),
                                                     ", but must be ", wanted.DebugString(),
@@ -148,7 +152,7 @@ class TableSaveIncrementOp : public tensorflow::OpKernel {
       std::vector<FieldChanges> changes;
       for (size_t f = 0; f < tables_[i].fields.size(); ++f) {
         const int64_t place = tables_[i].first + static_cast<int64_t>(f);
-        changes.push_back({tables_[i].fields[f], ReadMark(since, place), all_keys_[place], {}});
+        changes.push_back({tables_[i].fields[f], ReadMark(since, place), all_keys.flat<bool>()(place)});
       }
       IncrementToCheckpoint table(call, tables_[i], ctx->input(inputs - 2).scalar<int64_t>()(), &writer);
       OP_REQUIRES_OK(ctx, table.Write(changes, call.parallel_for()));
@@ -158,7 +162,7 @@ class TableSaveIncrementOp : public tensorflow::OpKernel {
 
  private:
   std::vector<ListedTable> tables_;
-  std::vector<bool> all_keys_;
+  int64_t size_ = 0;  // Of all fields.
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTableMarks").Device(tensorflow::DEVICE_CPU), TableMarksOp);
@@ -170,6 +174,7 @@ REGISTER_KERNEL_BUILDER(Name("TfBoosterTableSaveIncrement")
                             .Device(tensorflow::DEVICE_GPU)
                             .HostMemory("tables")
                             .HostMemory("since")
+                            .HostMemory("all_keys")
                             .HostMemory("number")
                             .HostMemory("prefix"),
                         TableSaveIncrementOp);

@@ -84,6 +84,7 @@ class TableToCheckpoint {
       case ContentsArray::kPendingCounts:
         return writer_->Begin(start + "pending_counts", DT_INT64, pending);
       case ContentsArray::kAllKeys:
+      case ContentsArray::kLeftKeys:
         break;  // ExportChanges gives them alone.
     }
     return tensorflow::OkStatus();

@@ -302,34 +302,36 @@ REGISTER_OP("TfBoosterTableMarks")
     .Attr("checkpoint_names: list(string)")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Matrix(c->UnknownDim(), 3));
+      c->set_output(0, c->Matrix(c->UnknownDim(), 4));
       return OkStatus();
     })
     .Doc(R"doc(
 Where fields of tables stand, for TableSaveIncrement to write later what changed since; attributes as TableSave's.
 
-marks: a row for each field: its step, and counts of this process of what steps do not tell.
+From the first time on, the fields list the keys that eviction removes.
+
+marks: a row for each field: its step, how often it was edited otherwise than by updates, how many rows were evicted, and from which of these on their keys are listed; but for the step counts of this process.
 )doc");
 
 REGISTER_OP("TfBoosterTableSaveIncrement")
     .Input("tables: N * resource")
     .Input("since: int64")
+    .Input("all_keys: bool")
     .Input("number: int64")
     .Input("prefix: string")
     .Attr("N: int >= 1")
     .Attr("sizes: list(int)")
     .Attr("fields: list(int)")
     .Attr("checkpoint_names: list(string)")
-    .Attr("all_keys: list(bool)")
     .SetIsStateful()
     .SetShapeFn(shape_inference::NoOutputs)
     .Doc(R"doc(
-Writes what changed in fields of tables as one V2 checkpoint: <name>/keys, /values of the rows that changed, /increment, /since_step, /step, and, where rows may have left, /all_keys.
+Writes what changed in fields of tables as one V2 checkpoint: <name>/keys, /values of the rows that changed, /increment, /since_step, /step, and, where rows have left, /left_keys, or /all_keys if it is not known which.
 
 A table is not updated while its fields are written.
 
-since: [fields, 3], by TableMarks; a row of −1, 0, 0: before all there is. number: scalar, of this increment, one more than that of the one before.
-prefix: scalar, the path of the checkpoint to write, without '.index'. sizes, fields, checkpoint_names: as TableSave's. all_keys: of which fields all keys are written, whether rows may have left or not.
+since: [fields, 4], by TableMarks; a row of −1: before all there is. all_keys: [fields], of which /all_keys is wanted whatever is known. number: scalar, of this increment, one more than that of the one before.
+prefix: scalar, the path of the checkpoint to write, without '.index'. sizes, fields, checkpoint_names: as TableSave's.
 )doc");
 
 REGISTER_OP("TfBoosterTableApplyIncrement")

@@ -32,7 +32,7 @@ inline std::vector<FieldMark> MarksOf(const HashTable& table) {
 // What ExportChanges gave of one field.
 struct GivenChanges {
   FieldChanges settled;
-  std::vector<int64_t> keys, all_keys;
+  std::vector<int64_t> keys, all_keys, left_keys;
   std::vector<float> values;
 };
 
@@ -54,10 +54,11 @@ inline std::vector<GivenChanges> ExportChanges(const HashTable& table, const std
     order.push_back({piece.place, static_cast<int>(piece.array)});
     GivenChanges& to = given[piece.place];
     EXPECT_TRUE(piece.array == ContentsArray::kKeys || piece.array == ContentsArray::kValues ||
-                piece.array == ContentsArray::kAllKeys);
+                piece.array == ContentsArray::kAllKeys || piece.array == ContentsArray::kLeftKeys);
     if (piece.array == ContentsArray::kKeys) append(&to.keys);
     if (piece.array == ContentsArray::kValues) append(&to.values);
     if (piece.array == ContentsArray::kAllKeys) append(&to.all_keys);
+    if (piece.array == ContentsArray::kLeftKeys) append(&to.left_keys);
     return Status();
   };
   EXPECT_OK(table.ExportChanges(wanted, begin, write, pf));
@@ -66,6 +67,8 @@ inline std::vector<GivenChanges> ExportChanges(const HashTable& table, const std
     EXPECT_EQ(given[i].settled.field, wanted[i].field);
     EXPECT_EQ(given[i].values.size(), given[i].keys.size() * table.options().dim);
     EXPECT_TRUE(given[i].settled.all_keys || given[i].all_keys.empty());
+    EXPECT_EQ(given[i].settled.left_keys, !given[i].left_keys.empty());
+    EXPECT_TRUE(!given[i].settled.left_keys || !given[i].settled.all_keys);
   }
   return given;
 }
@@ -73,6 +76,7 @@ inline std::vector<GivenChanges> ExportChanges(const HashTable& table, const std
 // Puts changes upon a picture.
 inline void Apply(const GivenChanges& changes, int64_t dim, Embeddings* picture) {
   const uint32_t field = changes.settled.field;
+  for (const int64_t key : changes.left_keys) picture->erase({field, key});  // Some are back, and among the rows.
   for (size_t i = 0; i < changes.keys.size(); ++i) {
     const auto row = changes.values.begin() + i * dim;
     picture->insert_or_assign({field, changes.keys[i]}, std::vector<float>(row, row + dim));
@@ -102,9 +106,14 @@ inline void ChangesLeadFromPictureToPicture(const TableMaker& make) {
     std::mt19937_64 random(11);
     Embeddings picture;
     std::vector<FieldMark> marks(options.fields.size());
-    int64_t short_lists = 0;
+    // Listed or not: of some tables from the start, of others later, or never.
+    const int list_from = pattern == kPatterns[0] ? 0 : pattern == kPatterns[1] ? 1000 : 9;
+    int64_t short_lists = 0, lists_of_left = 0;
     for (int round = 0; round < Rounds(40); ++round) {
       std::vector<std::set<int64_t>> trained(options.fields.size());
+      for (const uint32_t f : AllFields(*table)) {
+        if (round >= list_from) EXPECT_OK(table->ListLeaving(f));
+      }
       for (int step = static_cast<int>(random() % 4); step > 0; --step) {
         Batch batch;
         for (const uint32_t f : AllFields(*table)) {
@@ -134,20 +143,19 @@ inline void ChangesLeadFromPictureToPicture(const TableMaker& make) {
         if (edit < 3 && round > 0) {
           EXPECT_EQ(given.settled.since.step, marks[f].step);
           for (const int64_t key : given.keys) EXPECT_EQ(trained[f].count(key), size_t{1});
-          EXPECT_EQ(given.settled.all_keys, given.settled.now.evicted > marks[f].evicted);
+          const int64_t left = given.settled.now.evicted - marks[f].evicted;
+          EXPECT_EQ(given.settled.all_keys, left > 0 && round < list_from);
+          EXPECT_EQ(static_cast<int64_t>(given.left_keys.size()), round < list_from ? 0 : left);
+          lists_of_left += given.settled.left_keys;
           short_lists += !given.settled.all_keys;
         }
         marks[f] = given.settled.now;
       }
       EXPECT_TRUE(picture == EmbeddingsOf(*table, AllFields(*table), pf));
-      const std::vector<FieldMark> now = MarksOf(*table);
-      for (const uint32_t f : AllFields(*table)) {
-        EXPECT_EQ(now[f].step, marks[f].step);
-        EXPECT_EQ(now[f].edits, marks[f].edits);
-        EXPECT_EQ(now[f].evicted, marks[f].evicted);
-      }
+      EXPECT_TRUE(MarksOf(*table) == marks);
     }
     EXPECT_TRUE(short_lists > 5);
+    EXPECT_EQ(lists_of_left > 5, list_from < 100);
   }
 }
 
@@ -179,6 +187,60 @@ inline void ChangesOfNothingAndOfAll(const TableMaker& make) {
       wide->Update({batch.ref(), nullptr, nullptr}, RowByRow([](int64_t i, float* row) { row[i % 600] = i; }), pf));
   const GivenChanges given = ExportChanges(*wide, {{0, before}}, pf)[0];
   EXPECT_TRUE(given.keys == batch.keys && given.values == ExportAll(*wide, pf).values && given.all_keys.empty());
+}
+
+// More rows than a list has room for leave, in one step and in many: none is missed, since all keys come then; and
+// lists that grow keep what they had.
+inline void ListsOfLeftKeysEndAndGrow(const TableMaker& make) {
+  TableOptions options = OneField(1);
+  options.fields[0].eviction.max_idle_steps = 1;
+  std::unique_ptr<HashTable> table = make(options);
+  ThreadFor pf(2);
+  const int64_t room = LeftKeysRing::SizeFor(0);
+  int64_t next = 0;
+  const auto step = [&](int64_t size) {
+    Batch batch;
+    for (int64_t i = 0; i < size; ++i) batch.keys.push_back(next++);
+    EXPECT_OK(table->Update({batch.ref(), nullptr, nullptr}, RowByRow([](int64_t, float*) {}), pf));
+  };
+  FieldMark mark;
+  const auto changes = [&] {
+    const FieldMark since = mark;
+    EXPECT_OK(table->ReadMark(0, &mark));
+    return ExportChanges(*table, {{0, since}}, pf)[0];
+  };
+  step(10);
+  EXPECT_OK(table->ListLeaving(0));
+  changes();
+  step(7);
+  GivenChanges given = changes();
+  EXPECT_EQ(given.left_keys.size(), size_t{10});
+  if (Rounds(5) < 5) return;  // The room is for 65,536 keys.
+  step(room - 7);
+  step(0);
+  EXPECT_EQ(static_cast<int64_t>(changes().left_keys.size()), room);
+  step(room - 7);
+  step(5);
+  step(0);
+  given = changes();  // Round the end.
+  EXPECT_EQ(static_cast<int64_t>(given.left_keys.size()), room - 2);
+  EXPECT_EQ(std::set<int64_t>(given.left_keys.begin(), given.left_keys.end()).size(), given.left_keys.size());
+  EXPECT_EQ(*std::max_element(given.left_keys.begin(), given.left_keys.end()), next - 1);
+  step(room + 1);
+  step(3);
+  given = changes();
+  EXPECT_TRUE(given.settled.all_keys && given.left_keys.empty());
+  EXPECT_EQ(given.all_keys.size(), size_t{3});
+  step(16 * room);  // So many rows have a list of twice as many keys.
+  EXPECT_OK(table->ListLeaving(0));
+  given = changes();
+  EXPECT_EQ(given.left_keys.size(), size_t{3});
+  step(1);
+  EXPECT_TRUE(changes().settled.all_keys);
+  step(2 * room - 1);
+  step(0);
+  given = changes();
+  EXPECT_EQ(static_cast<int64_t>(given.left_keys.size()), 2 * room);
 }
 
 inline void ChangesRefuseAndPassErrorsOn(const TableMaker& make) {

@@ -190,6 +190,7 @@ inline TableContents ExportByPieces(const HashTable& table, const std::vector<ui
         append(&all.pending_counts);
         break;
       case ContentsArray::kAllKeys:
+      case ContentsArray::kLeftKeys:
         EXPECT_TRUE(false);  // ExportChanges gives them alone.
     }
     return Status();

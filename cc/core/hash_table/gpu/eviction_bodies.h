@@ -70,6 +70,7 @@ struct EvictionBody {
   bool by_frequency;
   int64_t max_rows;     // Or 0, and
   int64_t last_victim;  // the highest score that leaves.
+  LeftKeysRing left;    // In the card's memory; where keys go that leave.
 
   TFB_HOST_DEVICE uint64_t Wanted() const {
     const int64_t rows = static_cast<int64_t>(state.field_rows[id]);
@@ -218,7 +219,9 @@ struct FreeVictims : EvictionBody {
   TFB_HOST_DEVICE void operator()(int64_t word) const {
     int64_t rank = arrays.ranks[word] - arrays.freed[word];
     for (uint64_t rest = arrays.victims[word]; rest != 0; rest &= rest - 1) {
-      FreeOne(state, RowAt(word * kRowsOfWord + BitNumber(rest & (~rest + 1))), static_cast<uint64_t>(rank++));
+      const int64_t r = word * kRowsOfWord + BitNumber(rest & (~rest + 1));
+      if (left.size > 0) left.keys[(static_cast<int64_t>(state.field_evicted[id]) + rank) % left.size] = KeyAt(r);
+      FreeOne(state, RowAt(r), static_cast<uint64_t>(rank++));
     }
   }
 };

@@ -210,7 +210,48 @@ Status GpuTableOn<Queue>::ExportPieces(const std::vector<uint32_t>& fields, bool
 template <class Queue>
 FieldMark GpuTableOn<Queue>::MarkOf(uint32_t field, const GpuTableCounts& counts) const {
   const uint32_t id = state_->active[field];
-  return {state_->fields[id].step, edits_.of(field), counts.evicted[id]};
+  return {state_->fields[id].step, edits_.of(field), counts.evicted[id],
+          left_keys_[field].ring.ListedFrom(counts.evicted[id])};
+}
+
+template <class Queue>
+std::vector<int64_t> GpuTableOn<Queue>::ReadLeftKeys(const LeftKeysRing& ring, int64_t from, int64_t evicted) const {
+  std::vector<int64_t> keys(std::max<int64_t>(0, evicted - from));
+  for (int64_t n = from; n < evicted;) {
+    const int64_t at = n % ring.size, size = std::min(evicted - n, ring.size - at);
+    queue_.ToHost(ring.keys + at, size, keys.data() + (n - from));
+    n += size;
+  }
+  return keys;
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::ListLeaving(uint32_t field) {
+  TFB_RETURN_IF_ERROR(CheckDistinct(options_, {field}, "ListLeaving"));
+  if (!options_.fields[field].eviction.enabled()) return Status();
+  return Guarded([&] {
+    const GpuTableCounts counts = state_->ReadCounts(queue_);
+    TFB_RETURN_IF_ERROR(Done());
+    const uint32_t id = state_->active[field];
+    LeftKeys& left = left_keys_[field];
+    const int64_t size = LeftKeysRing::SizeFor(counts.rows[id]), evicted = counts.evicted[id];
+    if (size < left.ring.size * 2) return Status();
+    DeviceBlock memory(config_.allocator, size * static_cast<int64_t>(sizeof(int64_t)));
+    if (!memory.ok()) return Status();
+    const int64_t from = std::min(evicted, left.ring.ListedFrom(evicted));
+    const std::vector<int64_t> keys = ReadLeftKeys(left.ring, from, evicted);
+    TFB_RETURN_IF_ERROR(Done());
+    const LeftKeysRing ring = {static_cast<int64_t*>(memory.get()), size, from};
+    for (int64_t n = from; n < evicted;) {
+      const int64_t at = n % size, run = std::min(evicted - n, size - at);
+      queue_.FromHost(keys.data() + (n - from), run, ring.keys + at);
+      n += run;
+    }
+    TFB_RETURN_IF_ERROR(Done());
+    left.ring = ring;
+    left.memory = std::move(memory);
+    return Status();
+  });
 }
 
 template <class Queue>
@@ -244,6 +285,13 @@ Status GpuTableOn<Queue>::ExportChanges(std::vector<FieldChanges> changes,
         const int64_t bytes = static_cast<int64_t>(piece.values.size() * sizeof(float));
         return write({f, ContentsArray::kValues, 0, piece.values.data(), bytes});
       }));
+      if (changes[f].left_keys) {
+        const LeftKeysRing& ring = left_keys_[changes[f].field].ring;
+        const std::vector<int64_t> left = ReadLeftKeys(ring, changes[f].since.evicted, changes[f].now.evicted);
+        TFB_RETURN_IF_ERROR(Done());
+        const int64_t bytes = static_cast<int64_t>(left.size() * sizeof(int64_t));
+        TFB_RETURN_IF_ERROR(write({f, ContentsArray::kLeftKeys, 0, left.data(), bytes}));
+      }
       if (changes[f].all_keys) TFB_RETURN_IF_ERROR(ForEachPiece(all, {}, keys(ContentsArray::kAllKeys)));
     }
     return Done();

@@ -29,7 +29,11 @@ class GpuTableOn final : public GpuTable {
   using State = GpuTableState<Queue>;
 
   GpuTableOn(TableOptions options, const GpuTableConfig& config, Queue queue)
-      : options_(std::move(options)), config_(config), edits_(options_.fields.size()), queue_(std::move(queue)) {}
+      : options_(std::move(options)),
+        config_(config),
+        edits_(options_.fields.size()),
+        left_keys_(options_.fields.size()),
+        queue_(std::move(queue)) {}
   Status Init();
 
   const TableOptions& options() const override { return options_; }
@@ -54,6 +58,7 @@ class GpuTableOn final : public GpuTable {
   Status ExportPieces(const std::vector<uint32_t>& fields, bool with_slots,
                       FunctionRef<Status(const std::vector<ContentsOut>&)> begin,
                       FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const override;
+  Status ListLeaving(uint32_t field) override;
   Status ReadMark(uint32_t field, FieldMark* mark) const override;
   Status ExportChanges(std::vector<FieldChanges> changes, FunctionRef<Status(const std::vector<FieldChanges>&)> begin,
                        FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const override;
@@ -161,6 +166,13 @@ class GpuTableOn final : public GpuTable {
   // while no row is freed.
   template <class Visit>
   Status ForEachPiece(WantedRows wanted, Columns columns, Visit visit) const;
+  // Keys that eviction has removed from a field, once they are wanted.
+  struct LeftKeys {
+    DeviceBlock memory;
+    LeftKeysRing ring;
+  };
+  // Those from the eviction `from` on.
+  std::vector<int64_t> ReadLeftKeys(const LeftKeysRing& ring, int64_t from, int64_t evicted) const;
   FieldMark MarkOf(uint32_t field, const GpuTableCounts& counts) const;
   // What each field holds, without arrays.
   std::vector<ContentsOut> StartExport(const std::vector<uint32_t>& fields) const;
@@ -212,7 +224,9 @@ class GpuTableOn final : public GpuTable {
 
   const TableOptions options_;
   const GpuTableConfig config_;
-  EditCounts edits_;  // Under mutex_.
+  // By field, under mutex_.
+  EditCounts edits_;
+  std::vector<LeftKeys> left_keys_;
   mutable std::mutex mutex_;
   mutable Queue queue_;
   std::unique_ptr<State> state_;

@@ -35,6 +35,7 @@ GPU_CONTRACT(AnImportThatEndsEarlyLeavesNothing, GpuTables)
 GPU_CONTRACT(ExportPassesErrorsOn, GpuTables)
 GPU_CONTRACT(ChangesLeadFromPictureToPicture, GpuTables)
 GPU_CONTRACT(ChangesOfNothingAndOfAll, GpuTables)
+GPU_CONTRACT(ListsOfLeftKeysEndAndGrow, GpuTables)
 GPU_CONTRACT(ChangesRefuseAndPassErrorsOn, GpuTables)
 
 GPU_CONTRACT(FieldsLiveAsTheyWouldAlone, GpuTables)

@@ -198,7 +198,8 @@ void GpuTableOn<Queue>::EvictField(uint32_t id, const EvictionArrays& arrays) {
                              id,
                              eviction.order == EvictionOrder::kLfu,
                              eviction.max_rows,
-                             state.fields[id].step - eviction.max_idle_steps};
+                             state.fields[id].step - eviction.max_idle_steps,
+                             left_keys_[state.FieldOf(id)].ring};
   char* const zeros = reinterpret_cast<char*>(arrays.choices);
   queue_.Zero(zeros, reinterpret_cast<char*>(arrays.sums) - zeros);
   if (eviction.max_rows > 0) {
