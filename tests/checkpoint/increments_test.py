@@ -42,25 +42,30 @@ def test_a_served_model_follows_its_training(tmp_path, fuse, by_session):
     assert served.apply(job.increments) == last
 
 
-def test_an_increment_has_the_rows_of_its_steps_alone(tmp_path):
-    job = Job(tmp_path)
+@pytest.mark.parametrize("pipeline", ["exact", "async", "off"])
+def test_an_increment_has_the_rows_of_its_steps_alone(tmp_path, pipeline):
+    tf.enable_gpu_booster(updatable_exports=True, pipeline=pipeline)
+    job = Job(tmp_path, save_steps=4)
     job.train(0, 8)
-    job.train(8, 12)
-    exported = tf.train.load_checkpoint(job.estimator.latest_checkpoint())
-    tensors = increment(job.increments, 3)
-    for name in NAMES:
-        keys, steps = exported.get_tensor(f"{name}/keys"), exported.get_tensor(f"{name}/last_use_steps")
-        rows = dict(zip(keys, exported.get_tensor(f"{name}/values")))
-        assert set(tensors[f"{name}/keys"]) == set(keys[steps > 8])
-        assert 0 < len(tensors[f"{name}/keys"]) < len(keys) or name == NAMES[2]
-        for key, row in zip(tensors[f"{name}/keys"], tensors[f"{name}/values"]):
-            np.testing.assert_array_equal(row, rows[key])
-        assert (tensors[f"{name}/since_step"], tensors[f"{name}/step"], tensors[f"{name}/increment"]) == (8, 12, 3)
-    before = tf.train.load_variable(f"{job.estimator.model_dir}/model.ckpt-8", "user_emb/keys")
-    left = set(before) - set(exported.get_tensor("user_emb/keys"))  # Some became idle.
-    assert left and left <= set(tensors["user_emb/left_keys"]) and "user_emb/all_keys" not in tensors
-    assert "item_emb/all_keys" not in tensors and "item_emb/left_keys" not in tensors
-    np.testing.assert_array_equal(tensors["kernel"], exported.get_tensor("kernel"))
+    job.train(8, 16)
+    before = set()
+    for number in range(1, 5):
+        saved = tf.train.load_checkpoint(f"{job.estimator.model_dir}/model.ckpt-{4 * number}")
+        tensors = increment(job.increments, number)
+        for name in NAMES:
+            keys, steps = saved.get_tensor(f"{name}/keys"), saved.get_tensor(f"{name}/last_use_steps")
+            rows = dict(zip(keys, saved.get_tensor(f"{name}/values")))
+            assert set(tensors[f"{name}/keys"]) == set(keys[steps > 4 * number - 4])
+            assert len(tensors[f"{name}/keys"]) < len(keys) or number == 1 or name == NAMES[2]
+            for key, row in zip(tensors[f"{name}/keys"], tensors[f"{name}/values"]):
+                np.testing.assert_array_equal(row, rows[key])
+            steps = (tensors[f"{name}/since_step"], tensors[f"{name}/step"], tensors[f"{name}/increment"])
+            assert steps == (4 * number - 4, 4 * number, number)
+        left, before = before - set(saved.get_tensor("user_emb/keys")), set(saved.get_tensor("user_emb/keys"))
+        assert left <= set(tensors.get("user_emb/left_keys", ())) and "user_emb/all_keys" not in tensors
+        assert not [name for name in tensors if name.endswith(("all_keys", "left_keys")) and "user" not in name]
+        np.testing.assert_array_equal(tensors["kernel"], saved.get_tensor("kernel"))
+    assert left  # Some became idle.
 
 
 def test_rows_that_left_leave_where_they_are_served(tmp_path):
@@ -285,9 +290,10 @@ def test_a_model_without_tables(tmp_path):
         weight = v1.get_variable("weight", initializer=[1.0, 2.0])
         train_op = tf.group(v1.assign_add(step, 1), v1.assign_add(weight, [1.0, 1.0]))
         hook = tf_booster.IncrementHook(str(tmp_path / "new" / "folder"), save_secs=0.0)
-        with v1.train.MonitoredTrainingSession(hooks=[hook]) as session:
-            for _ in range(3):
-                session.run(train_op)
+        for steps in (1, 3):  # The second session's Variables are new.
+            with v1.train.MonitoredTrainingSession(hooks=[hook]) as session:
+                for _ in range(steps):
+                    session.run(train_op)
     numbers = increments.numbers_in(str(tmp_path / "new" / "folder"))
     assert numbers == list(range(1, len(numbers) + 1)) and numbers
     np.testing.assert_array_equal(increment(str(tmp_path / "new" / "folder"), numbers[-1])["weight"], [4, 5])

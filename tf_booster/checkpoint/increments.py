@@ -63,10 +63,14 @@ class IncrementHook(tf.compat.v1.train.SessionRunHook):
 
     def begin(self) -> None:
         """See SessionRunHook."""
-        self._writer, self._step = None, tf.compat.v1.train.get_global_step()
+        graph = tf.compat.v1.get_default_graph()
+        self._step = tf.compat.v1.train.get_global_step()
         if self._step is None:
             raise RuntimeError("IncrementHook: the graph has no global step; make it by get_or_create_global_step()")
-        _hooks.setdefault(tf.compat.v1.get_default_graph(), []).append(self)
+        if self._writer is not None and self._writer.graph is graph:  # Another session of it.
+            return
+        self._writer = None
+        _hooks.setdefault(graph, []).append(self)
 
     def prepare(self, graph: tf.Graph) -> None:
         """Adds its ops to a graph that was rewritten and is not finalized."""
@@ -76,7 +80,10 @@ class IncrementHook(tf.compat.v1.train.SessionRunHook):
         """See SessionRunHook."""
         del coord
         if self._writer is None:
-            raise RuntimeError("IncrementHook: tf_booster is off; call tf.enable_gpu_booster() before the training")
+            raise RuntimeError(
+                "IncrementHook: the graph was not prepared for it, since tf_booster is off, or the graph was final before; call "
+                "tf.enable_gpu_booster() before the training, and give the hook to the first session of a graph"
+            )
         self._writer.start(session)
         self._timer.reset()
         self._timer.update_last_triggered_step(session.run(self._step))
@@ -139,6 +146,7 @@ class _IncrementWriter:
     """The ops of one graph, and how far its increments have come."""
 
     def __init__(self, graph: tf.Graph, directory: str, max_to_keep: int):
+        self.graph = graph
         self._directory, self._max_to_keep = directory, max_to_keep
         self._place = shared_graphs.place(graph)
         tf.io.gfile.makedirs(directory)

@@ -69,6 +69,12 @@ class FakeTable final : public HashTable {
                       FunctionRef<Status(const ContentsPiece&)>, ParallelFor&) const override {
     return Unused();
   }
+  Status ListLeaving(uint32_t) override { return Unused(); }
+  Status ReadMark(uint32_t, FieldMark*) const override { return Unused(); }
+  Status ExportChanges(std::vector<FieldChanges>, FunctionRef<Status(const std::vector<FieldChanges>&)>,
+                       FunctionRef<Status(const ContentsPiece&)>, ParallelFor&) const override {
+    return Unused();
+  }
   Status ImportPieces(const std::vector<ContentsSource>&, ParallelFor&) override { return Unused(); }
   Status Clear(uint32_t) override { return Unused(); }
   Status FieldStats(uint32_t, TableStats*) const override { return Unused(); }
