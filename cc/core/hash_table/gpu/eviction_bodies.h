@@ -215,12 +215,15 @@ struct CountVictims : EvictionBody {
 
 // Unit: a word of victims.
 struct FreeVictims : EvictionBody {
-  explicit FreeVictims(const EvictionBody& body) : EvictionBody(body) {}
+  const int32_t* total;
+  FreeVictims(const EvictionBody& body, const int32_t* t) : EvictionBody(body), total(t) {}
   TFB_HOST_DEVICE void operator()(int64_t word) const {
     int64_t rank = arrays.ranks[word] - arrays.freed[word];
     for (uint64_t rest = arrays.victims[word]; rest != 0; rest &= rest - 1) {
       const int64_t r = word * kRowsOfWord + BitNumber(rest & (~rest + 1));
-      if (left.size > 0) left.keys[(static_cast<int64_t>(state.field_evicted[id]) + rank) % left.size] = KeyAt(r);
+      if (*total - rank <= left.size) {  // Of more than there is room for, the last.
+        left.keys[(static_cast<int64_t>(state.field_evicted[id]) + rank) % left.size] = KeyAt(r);
+      }
       FreeOne(state, RowAt(r), static_cast<uint64_t>(rank++));
     }
   }

@@ -220,8 +220,9 @@ void GpuTableOn<Queue>::EvictField(uint32_t id, const EvictionArrays& arrays) {
   }
   ForEach(queue_, words, CountVictims(body));
   queue_.InclusiveSum(arrays.freed, arrays.ranks, words, arrays.sum_scratch);
-  ForEach(queue_, words, FreeVictims(body));
-  ForEach(queue_, 1, CommitEvicted(body, arrays.ranks + words - 1));
+  const int32_t* const total = arrays.ranks + words - 1;
+  ForEach(queue_, words, FreeVictims(body, total));
+  ForEach(queue_, 1, CommitEvicted(body, total));
 }
 
 }  // namespace gpu
