@@ -777,6 +777,31 @@ def graph_of_function(definition: Any, library: Sequence[Any], outer: tf.Graph) 
         return graph, tf.identity(tensor, name="tf_booster_result")
 
 
+def import_function(
+    graph: tf.Graph, definition: Any, inputs: Sequence[tf.Tensor], name: str
+) -> Tuple[List[tf.Operation], List[tf.Tensor], List[tf.Operation]]:
+    """Adds the body of a function to a graph, under a name scope: its ops, its results, and the ops that it runs besides."""
+    with graph.as_default(), graph.name_scope(None), tf.control_dependencies(None), tf.device(None):
+        graph_def, names = _function_def_to_graph.function_def_to_graph_def(definition)
+        arguments = {arg.name: tensor for arg, tensor in zip(definition.signature.input_arg, inputs)}
+        for node in graph_def.node:
+            node.attr.pop("_class", None)  # Beside which argument: what it is given may be elsewhere.
+        body = [node.name for node in graph_def.node if node.name not in arguments]
+        results = [
+            names.get(tensor, f"{tensor}:0")
+            for tensor in (definition.ret[arg.name] for arg in definition.signature.output_arg)
+        ]
+        besides = [definition.control_ret[control] for control in definition.signature.control_output]
+        made = tf.graph_util.import_graph_def(
+            graph_def,
+            {f"{arg}:0": tensor for arg, tensor in arguments.items()},
+            [*body, *results, *besides],
+            name=name,
+        )
+    ends = len(body), len(body) + len(results)
+    return made[: ends[0]], made[ends[0] : ends[1]], made[ends[1] :]
+
+
 def called_graphs(op: tf.Operation) -> List[tf.Graph]:
     """The bodies of the functions that `op` is given to call, as graphs with `inputs`."""
     root = op.graph

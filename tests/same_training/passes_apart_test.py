@@ -13,6 +13,7 @@ v1 = tf.compat.v1
 fc = tf.feature_column
 STEPS = 20
 EDITING = {
+    "conditional_updates",
     "clipped_rows",
     "indicator_columns",
     "same_shapes",
@@ -44,6 +45,11 @@ def model_fn(features, labels, mode):
     logits = v1.layers.dense(hidden, 1)
     loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
     train_op = v1.train.AdamOptimizer(0.01).minimize(loss, global_step=v1.train.get_global_step())
+    at_times = v1.get_variable("at_times", [4], initializer=v1.ones_initializer())
+    optimizer = v1.train.AdamOptimizer(0.1)
+    gradients = optimizer.compute_gradients(tf.reduce_sum(at_times) * loss, [at_times])
+    is_odd = tf.equal(v1.train.get_global_step() % 2, 1)
+    train_op = tf.group(train_op, tf.cond(is_odd, lambda: optimizer.apply_gradients(gradients), tf.no_op))
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 

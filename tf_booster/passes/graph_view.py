@@ -16,6 +16,7 @@ from tf_booster.passes.graph_index import GraphIndex
 _REMOVED = ("tf_booster", "removed_variables")
 _UNDONE = "tf_booster/undone"
 _superseded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> WeakSet of its ops.
+_left_functions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> names of functions.
 _before: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> inputs_before() of it.
 ORIGINALS = "_tf_booster_originals"
 
@@ -80,9 +81,10 @@ class GraphView:
     def functions_with(self, *types: str) -> Dict[str, tf.compat.v1.NodeDef]:
         """Functions of the graph (tf.function, v2 control flow, tf.data) that hold an op of these types -> one such op."""
         found = {}
+        left = _left_functions.get(self.graph, ())
         for function in _compat.function_definitions(self.graph):
             for node in function.node_def:
-                if node.op in types:
+                if node.op in types and function.signature.name not in left:
                     found[function.signature.name] = node
         return found
 
@@ -154,11 +156,11 @@ class GraphView:
         for key, items in _compat.collections(self.graph).items():
             items[:] = self._collections.get(key, [])
         if self.graph.version != self._committed and not _compat.is_finalized(self.graph):
-            self._cut_off(self.graph.get_operations()[self._committed :])
+            self.cut_off(self.graph.get_operations()[self._committed :])
             self.commit()
         return undone
 
-    def _cut_off(self, left: List[tf.Operation]) -> None:
+    def cut_off(self, left: Sequence[tf.Operation]) -> None:
         """Nothing reads `left` any more; when they too read nothing, who looks at a tensor's consumers does not meet them."""
         inside = set(left)
         stand_ins: Dict[Any, tf.Tensor] = {}
@@ -227,6 +229,12 @@ class GraphView:
         """Has neither XLA compile `op`, nor a pass merge it with others: it runs in one of two branches."""
         _compat.forbid_xla(op)
         self._journal.add(lambda: _compat.set_xla_scope(op, None))
+
+    def leave_function(self, name: str) -> None:
+        """Notes that nothing calls the function `name` of the graph any more."""
+        left = _left_functions.setdefault(self.graph, set())
+        self._journal.add(lambda: left.discard(name))
+        left.add(name)
 
     @contextlib.contextmanager
     def inserting(self, device: Optional[str], control_inputs: Sequence[tf.Operation] = ()) -> Iterator[None]:

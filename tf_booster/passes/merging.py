@@ -17,6 +17,7 @@ from typing import Any, Dict, FrozenSet, Hashable, List, Mapping, Sequence, Set,
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.passes import conditions
 from tf_booster.passes.components import components
 from tf_booster.passes.graph_index import GraphIndex
 from tf_booster.passes.graph_view import GraphView
@@ -67,14 +68,14 @@ def merge_groups(view: GraphView, units: Sequence[Unit]) -> Tuple[List[List[Unit
     if len(good) < len(kept):
         before = _contract(index, good)
         order = components(before, range(first, len(before)))
-    nodes = _judge(view, before, order)
+    nodes = _judge(view, before, order, good)
     groups: Dict[Hashable, List[Unit]] = {}
     for node, unit in enumerate(good, first):
-        if nodes.depth[node] > 0:
+        if not nodes.may_merge[node - first]:
             refused.append((unit, _IN_CONTROL_FLOW.format(unit.ops[0].name)))
         else:
             sources = None if unit.together else nodes.sources[node]
-            groups.setdefault((unit.key, nodes.rank[node], sources), []).append(unit)
+            groups.setdefault(((unit.key, conditions.of(unit.ops)), nodes.rank[node], sources), []).append(unit)
     place = {id(unit): i for i, unit in enumerate(units)}
     joined = _joined(groups, _needed_by(view, good)).values()
     return [sorted(group, key=lambda unit: place[id(unit)]) for group in joined], sorted(
@@ -180,14 +181,15 @@ def _join_loops(index: GraphIndex, before: List[Sequence[int]]) -> None:
 
 @dataclasses.dataclass
 class _Nodes:
-    """For each node: its rank, a bit for each source before it, in how many branches and loops it is."""
+    """For each node: its rank, a bit for each source before it. may_merge: of each unit, whether it is in no branch and no loop, or in one
+    branch that `conditions` knows."""
 
     rank: List[int]
     sources: List[int]
-    depth: List[int]
+    may_merge: List[bool]
 
 
-def _judge(view: GraphView, before: List[Sequence[int]], order: List[List[int]]) -> _Nodes:
+def _judge(view: GraphView, before: List[Sequence[int]], order: List[List[int]], units: Sequence[Unit]) -> _Nodes:
     """Goes through the nodes in an order in which all that is before a node has its turn first.
 
     The ops of a v1 while loop are one component and share everything, so that what leaves it counts as after all of it.
@@ -195,9 +197,9 @@ def _judge(view: GraphView, before: List[Sequence[int]], order: List[List[int]])
     index = view.index()
     deeper = {index.number[op]: by for op_type, by in _DEEPER.items() for op in index.of_types([op_type])}
     is_source = _sources(view)
-    size = len(before)
-    found = _Nodes([0] * size, [0] * size, [0] * size)
-    ranks, sources, depths = found.rank, found.sources, found.depth
+    size, first = len(before), len(index.ops)
+    found = _Nodes([0] * size, [0] * size, [False] * len(units))
+    ranks, sources, depths = found.rank, found.sources, [0] * size
     next_bit = 1
     for component in order:
         rank = bits = depth = 0
@@ -217,7 +219,11 @@ def _judge(view: GraphView, before: List[Sequence[int]], order: List[List[int]])
                 bits |= next_bit
                 next_bit <<= 1
         for node in component:
-            ranks[node] = rank + 1 if node >= len(index.ops) and depth == 0 else rank
+            if node >= first:
+                found.may_merge[node - first] = depth == 0 or (
+                    depth == 1 and len(conditions.of(units[node - first].ops)) == 1
+                )
+            ranks[node] = rank + 1 if node >= first and found.may_merge[node - first] else rank
             sources[node], depths[node] = bits, depth
     return found
 

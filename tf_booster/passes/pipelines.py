@@ -1,43 +1,44 @@
 """Which passes a finished graph goes through, in which order, and why.
 
-1. hash_tables: first, because it takes Variables out of the graph that no other pass should see.
-2. dense_collectives: sums gradients over ranks where they leave the backward pass, which no other pass knows as an end; before the chains
+1. conditional_updates: before hash_tables, which does not take a table's updates out of a tf.cond.
+2. hash_tables: before all others, because it takes Variables out of the graph that no other pass should see.
+3. dense_collectives: sums gradients over ranks where they leave the backward pass, which no other pass knows as an end; before the chains
    of lookups become fused ops, because only those show whether a lookup has made its ids distinct; after hash_tables, whose gradients are not its.
-3. sparse_lookups: knows TensorFlow's whole chain around a gather, so before anything changes a part of it; after hash_tables,
+4. sparse_lookups: knows TensorFlow's whole chain around a gather, so before anything changes a part of it; after hash_tables,
    whose gathers stand in such chains too.
-4. partitioned_lookups: knows TensorFlow's chain around the gathers of a partitioned Variable, which variable_gathers would merge one by one.
-5. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
-6. repeated_features: knows lookups by the library's ops, of which one serves repeated features and others; before the passes that merge
+5. partitioned_lookups: knows TensorFlow's chain around the gathers of a partitioned Variable, which variable_gathers would merge one by one.
+6. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
+7. repeated_features: knows lookups by the library's ops, of which one serves repeated features and others; before the passes that merge
    what it makes few rows of with what has all.
-7. gather_matmul, split_matmul: products of what repeated_features expands to all rows, which need not be expanded; before the passes that
+8. gather_matmul, split_matmul: products of what repeated_features expands to all rows, which need not be expanded; before the passes that
    join columns or merge layers.
-8. clipped_rows: after repeated_features, which knows its ops one by one; before variable_updates, as it changes gradients.
-9. indicator_columns: after repeated_features, which knows OneHot and not what it becomes; before sparse_features, for it takes along what makes a dense
+9. clipped_rows: after repeated_features, which knows its ops one by one; before variable_updates, as it changes gradients.
+10. indicator_columns: after repeated_features, which knows OneHot and not what it becomes; before sparse_features, for it takes along what makes a dense
    feature sparse.
-10. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
-11. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-12. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
+11. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
+12. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
+13. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
    to pieces.
-13. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
-14. unique: after the passes that take whole chains with their Uniques.
-15. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
+14. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
+15. unique: after the passes that take whole chains with their Uniques.
+16. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
    integers.
-16. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
-17. xla: because it marks what the others leave of the dense part.
-18. small_matmuls: of the dense part what XLA does not compile.
-19. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-20. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+17. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
+18. xla: because it marks what the others leave of the dense part.
+19. small_matmuls: of the dense part what XLA does not compile.
+20. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+21. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-21. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-22. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
-23. columns: what is joined and split between the ops that the passes before made.
-24. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-25. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-26. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-27. input_pipeline: the datasets of the graph, which no other pass looks at.
-28. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-29. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-30. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+22. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+23. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
+24. columns: what is joined and split between the ops that the passes before made.
+25. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+26. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+27. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+28. input_pipeline: the datasets of the graph, which no other pass looks at.
+29. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+30. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+31. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ from tf_booster.passes.base import Pass, PassResult, RewriteError, nothing_found
 from tf_booster.passes.clipped_rows import ClippedRows
 from tf_booster.passes.columns import Columns
 from tf_booster.passes.components import components
+from tf_booster.passes.conditional_updates import ConditionalUpdates
 from tf_booster.passes.dense_collectives import DenseCollectives
 from tf_booster.passes.direct_lookups import DirectLookups
 from tf_booster.passes.embedding_pipeline import EmbeddingPipeline, step_fetches
@@ -101,6 +103,7 @@ _AS_IT_WAS = "The graph is as it was."
 def passes(options: Options) -> List[Pass]:
     """The passes that the options leave on, in their order. An option that switches a pass off stands in its line."""
     wanted = [
+        (True, ConditionalUpdates()),
         (
             True,
             HashTables(

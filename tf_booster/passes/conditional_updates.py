@@ -1,0 +1,103 @@
+"""The pass that takes updates out of the body of a tf.cond, into the graph, where the other passes find them.
+
+A dynamic loss scale (enable_mixed_precision_graph_rewrite, MixedPrecisionLossScaleOptimizer) leaves a step out whose gradients are not finite: all
+updates are in one branch of a tf.cond, and the other does nothing. In control flow v2 a branch is a function, which no pass looks into.
+
+TensorFlow itself makes ops of such an If before it runs it: a Switch for the condition, the branch's ops behind it, a Merge. The pass does the same, but
+that only what changes something waits for the Switch: what else is in the branch computes and changes nothing, and the other passes see the same chains as
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, List
+
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.parallel import shared_graphs
+from tf_booster.passes import conditions
+from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.graph_view import GraphView, add_control_input
+
+_UPDATE = re.compile(r"Resource(Sparse)?Apply\w+|ResourceScatter\w+")
+_NOTHING = ("Const", "Identity", "NoOp")
+_CALLS = re.compile(r"(Stateless)?(If|While|Case)|(Stateful)?PartitionedCall|SymbolicGradient|RemoteCall")
+
+
+class ConditionalUpdates(Pass):
+    """Has the updates in one branch of an If run under its condition, as ops of the graph."""
+
+    name = "conditional_updates"
+    seeks = "updates inside a tf.cond whose other branch does nothing, as dynamic loss scales make them"
+
+    def requires(self, view: GraphView) -> bool:
+        """Whether there is an If with updates in it. Ranks of several do not agree on it: each sees its own gradients."""
+        return shared_graphs.place(view.graph).size == 1 and bool(_found(view))
+
+    def run(self, view: GraphView) -> PassResult:
+        """Leaves an If with updates in both branches, or with calls in them."""
+        result = PassResult(self.name)
+        for op, branches in _found(view).items():
+            updates = _inline(view, op, branches)
+            result.changes.append(f"{updates} updates that were inside of '{op.name}' run under its condition")
+            result.modified = True
+        return result
+
+    def ensures(self, view: GraphView) -> None:
+        """No If with updates that can be taken out is read any more."""
+        for op in _found(view):
+            raise RewriteError(f"Op '{op.name}' (If) still has updates in it.")
+
+
+def _found(view: GraphView) -> Dict[tf.Operation, List[Any]]:
+    """Ifs that are read, and the functions of their branches: of the condition False, and True."""
+    functions: Dict[str, Any] = {}
+    found = {}
+    for op in view.ops("If"):
+        if not functions:
+            functions = {function.signature.name: function for function in _compat.function_definitions(view.graph)}
+        branches = [functions[op.get_attr(name).name] for name in ("else_branch", "then_branch")]
+        if _is_read(op) and op.inputs[0].dtype == tf.bool and op.outputs and _has_updates_on_one_side(branches):
+            found[op] = branches
+    return found
+
+
+def _is_read(op: tf.Operation) -> bool:
+    return bool(GraphView.control_outputs(op)) or any(output.consumers() for output in op.outputs)
+
+
+def _has_updates_on_one_side(branches: List[Any]) -> bool:
+    types = [[node.op for node in branch.node_def] for branch in branches]
+    updating = [any(map(_UPDATE.fullmatch, side)) for side in types]
+    idle = [all(op_type in _NOTHING for op_type in side) for side in types]
+    calls = any(_CALLS.fullmatch(op_type) for side in types for op_type in side)
+    return not calls and sorted(zip(updating, idle)) == [(False, True), (True, False)]
+
+
+def _inline(view: GraphView, op: tf.Operation, branches: List[Any]) -> int:
+    """Returns the number of updates."""
+    with view.inserting(op.device, op.control_inputs):
+        sides = tf.raw_ops.Switch(data=op.inputs[0], pred=op.inputs[0], name=f"tf_booster/{op.name}/switch")
+    results, updates = [], 0
+    for branch, pred in zip(branches, sides):
+        with view.inserting(op.device):
+            pivot = tf.identity(pred, name=f"tf_booster/{op.name}/pivot").op
+        conditions.note(pivot)
+        ops, outputs, needed = _compat.import_function(view.graph, branch, list(op.inputs)[1:], f"tf_booster/{op.name}")
+        stateful = [each for each in ops if each.op_def.is_stateful]
+        for each in stateful:
+            add_control_input(each, pivot)
+        updates += sum(bool(_UPDATE.fullmatch(each.type)) for each in stateful)
+        with view.inserting(op.device, [pivot, *needed]):
+            results.append([tf.identity(output) for output in outputs])
+    with view.inserting(op.device):
+        merged = [tf.raw_ops.Merge(inputs=list(pair)).output for pair in zip(*results)]
+    view.redirect_all(list(zip(op.outputs, merged)))
+    view.redirect_control([op], merged[0].op)
+    # Else who follows a tensor would meet it, and find updates in a function.
+    view.cut_off([op])
+    for branch in branches:
+        view.leave_function(branch.signature.name)
+    return updates
