@@ -209,9 +209,9 @@ def test_a_table_that_is_made_anew_has_parts_made_anew(fused):
 @pytest.mark.parametrize(
     "attrs, message",
     [
-        ({"sizes": [2]}, "TableSave: of 1 tables there are 1 sizes with the sum 2 and 1 entries of with_slots, and 1 checkpoint_names and 1 fields"),
+        ({"sizes": [2]}, "TableSave: of 1 tables there are 1 sizes with the sum 2, and 1 checkpoint_names and 1 fields"),
         ({"sizes": [-1], "fields": [], "checkpoint_names": []}, "TableSave: of 1 tables"),
-        ({"with_slots": []}, "and 0 entries of with_slots"),
+        ({"with_slots": []}, "with_slots has 0 entries, but there are 1 tables"),
         ({"fields": [3]}, "ExportPieces of field 3, but the table has 3 fields"),
         ({"sizes": [2], "fields": [1, 1], "checkpoint_names": ["x", "y"]}, "ExportPieces names field 1 twice"),
     ],

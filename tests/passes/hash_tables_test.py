@@ -2,6 +2,7 @@
 
 import pytest
 import tensorflow as tf
+from reported import of_tables
 
 import tf_booster
 from tf_booster.embedding import registry
@@ -338,13 +339,13 @@ def test_a_trainable_table_that_is_left_out_of_training_is_reported(graph):
     left_out = tf_booster.get_hash_table("left_out", 4)
     trained, frozen = tf_booster.get_hash_table("t", 4), tf_booster.get_hash_table("f", 4, trainable=False)
     minimize(lookup(left_out) * lookup(trained) * lookup(frozen), var_list=[trained.variable])
-    ((node, reason),) = tf_booster.rewrite_graph(graph).passes[0].skipped
+    ((node, reason),) = of_tables(tf_booster.rewrite_graph(graph)).skipped
     assert node == "left_out" and "var_list" in reason
 
 
 def test_evaluation_trains_nothing_and_that_is_no_news(graph):
     lookup(tf_booster.get_hash_table("t", 4))
-    assert tf_booster.rewrite_graph(graph).passes[0].skipped == []
+    assert of_tables(tf_booster.rewrite_graph(graph)).skipped == []
 
 
 def test_size_and_export_read_the_table_before_and_after_the_rewrite(graph):
@@ -380,7 +381,7 @@ def test_a_summary_of_the_whole_table_shows_nan_and_is_reported(graph):
     with v1.Session(graph=graph) as session:
         event = v1.Summary.FromString(session.run(mean))
     assert str(event.value[0].simple_value) == "nan"
-    ((node, reason),) = tf_booster.report().passes[0].skipped
+    ((node, reason),) = of_tables(tf_booster.report()).skipped
     assert node == "whole_table" and "'t'" in reason and "NaN" in reason
 
 
@@ -410,7 +411,7 @@ def _summaries_of_several_tables(graph):
     with v1.Session(graph=graph) as session:
         for summary in session.run([zeros, average, summed]):
             assert str(v1.Summary.FromString(summary).value[0].simple_value) == "nan"
-    assert sorted(node for node, _ in report.passes[0].skipped) == ["average"] * 3 + ["summed"] * 3 + ["zeros"] * 3
+    assert sorted(node for node, _ in of_tables(report).skipped) == ["average"] * 3 + ["summed"] * 3 + ["zeros"] * 3
 
 
 def test_summaries_of_gradients_as_people_write_them(graph):
@@ -421,7 +422,7 @@ def test_summaries_of_gradients_as_people_write_them(graph):
         v1.summary.scalar("norm", tf.norm(gradient.values))
     optimizer.apply_gradients(pairs)
     merged = v1.summary.merge_all()
-    ((node, reason),) = tf_booster.rewrite_graph(graph).passes[0].skipped
+    ((node, reason),) = of_tables(tf_booster.rewrite_graph(graph)).skipped
     assert node == "gradient_of_t" and "gradient of table 't' as a dense tensor" in reason
     assert "TfBoosterTableGather" in types(merged) and "UnsortedSegmentSum" not in types(merged)
 
@@ -430,7 +431,7 @@ def test_a_histogram_of_the_whole_table_is_empty(graph):
     table = tf_booster.get_hash_table("t", 4)
     lookup(table)
     histogram = v1.summary.histogram("rows", table.variable)
-    ((node, reason),) = tf_booster.rewrite_graph(graph).passes[0].skipped
+    ((node, reason),) = of_tables(tf_booster.rewrite_graph(graph)).skipped
     with v1.Session(graph=graph) as session:
         event = v1.Summary.FromString(session.run(histogram))
     assert event.value[0].histo.num == 0 and node == "rows" and "is empty" in reason
