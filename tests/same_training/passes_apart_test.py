@@ -44,11 +44,12 @@ def model_fn(features, labels, mode):
         hidden = v1.layers.dense(hidden, width, tf.tanh)
     logits = v1.layers.dense(hidden, 1)
     loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
-    train_op = v1.train.AdamOptimizer(0.01).minimize(loss, global_step=v1.train.get_global_step())
+    is_odd = tf.equal(v1.train.get_global_step() % 2, 1)
+    with tf.control_dependencies([is_odd]):  # Read before it is counted on.
+        train_op = v1.train.AdamOptimizer(0.01).minimize(loss, global_step=v1.train.get_global_step())
     at_times = v1.get_variable("at_times", [4], initializer=v1.ones_initializer())
     optimizer = v1.train.AdamOptimizer(0.1)
     gradients = optimizer.compute_gradients(tf.reduce_sum(at_times) * loss, [at_times])
-    is_odd = tf.equal(v1.train.get_global_step() % 2, 1)
     train_op = tf.group(train_op, tf.cond(is_odd, lambda: optimizer.apply_gradients(gradients), tf.no_op))
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 

@@ -39,8 +39,6 @@ class TableSaves:
 
 def make(saver: Any, graph: tf.Graph) -> Optional[TableSaves]:
     """Adds the ops to the graph of a built Saver; None where it saves no tables."""
-    if not saver.saver_def.save_tensor_name:  # It only restores.
-        return None
     by_device: Dict[str, List[listed_tables.ListedTable]] = {}
     feeds: Dict[str, Any] = {}
     for op in _save_ops(saver, graph):

@@ -90,11 +90,12 @@ class RowsToCome {
   int64_t next_ = 0;
 };
 
-// Makes pieces of an array of one entry for each of `rows`: fill(i, to) writes entry i.
-template <class T, class Fill>
-Status WriteArray(const RowStore& store, const std::vector<uint32_t>& rows, int64_t width, ContentsPiece piece,
+// Makes pieces of an array of `size` entries, one for each of some rows: row(i) is the i-th, fill(i, to) writes its
+// entry.
+template <class T, class Row, class Fill>
+Status WriteArray(const RowStore& store, size_t all, Row row, int64_t width, ContentsPiece piece,
                   FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf, Fill fill) {
-  const int64_t size = static_cast<int64_t>(rows.size()), row_bytes = width * static_cast<int64_t>(sizeof(T));
+  const int64_t size = static_cast<int64_t>(all), row_bytes = width * static_cast<int64_t>(sizeof(T));
   const int64_t most = std::clamp<int64_t>(kPieceBytes / row_bytes, 1, std::max<int64_t>(1, size));
   const auto buffer = NewUninitialized<T>(most * width);
   piece.data = buffer.get();
@@ -103,7 +104,7 @@ Status WriteArray(const RowStore& store, const std::vector<uint32_t>& rows, int6
     pf.Run(n, 20 + width, [&](int64_t begin, int64_t end) {
       RowsToCome to_come(store);
       for (int64_t i = begin; i < end; ++i) {
-        to_come.Ask(rows[first + i]);
+        to_come.Ask(row(first + i));
         fill(first + i, buffer.get() + i * width);
       }
     });
@@ -157,63 +158,67 @@ Status WriteLeftKeys(const LeftKeysRing& left, const FieldChanges& changes, size
 // The rows of some fields that were used after a step of each, and their keys.
 class ChangedRows {
  public:
-  // places[id]: which of `changes` it is of, or -1.
-  ChangedRows(const TableState& state, const std::vector<int64_t>& places, const std::vector<FieldChanges>& changes,
-              ParallelFor& pf)
-      : rows_(changes.size()), keys_(changes.size()) {
-    int64_t oldest = INT64_MAX;
-    for (const FieldChanges& field : changes) oldest = std::min(oldest, field.since.step);
-    const std::vector<uint64_t> recent = RowsSince(state.rows, oldest, pf);
-    std::vector<std::vector<std::vector<RowKey>>> found(kStripes);
-    pf.Run(kStripes, 1 + state.num_rows() / kStripes * 5, [&](int64_t begin, int64_t end) {
-      for (int64_t s = begin; s < end; ++s) {
-        found[s].resize(changes.size());
-        state.index.ForEachOfStripe(static_cast<int>(s), [&](const IndexEntry& entry) {
-          if (!IsRow(entry.state) || places[entry.field] < 0) return;
-          const int64_t r = int64_t{entry.state} - kFirstRow, place = places[entry.field];
-          if ((recent[r / 64] >> (r % 64) & 1) == 0) return;
-          const int64_t since = changes[place].since.step;
-          if (since > oldest && state.rows.Counts(entry.state).last_step <= since) return;
-          found[s][place].push_back({entry.state, entry.key});
-        });
-      }
-    });
-    for (size_t f = 0; f < changes.size(); ++f) {
-      std::vector<RowKey> all;
-      for (const auto& stripe : found) all.insert(all.end(), stripe[f].begin(), stripe[f].end());
-      std::sort(all.begin(), all.end(), [](const RowKey& a, const RowKey& b) { return a.row < b.row; });
-      for (const RowKey& entry : all) {
-        rows_[f].push_back(entry.row);
-        keys_[f].push_back(entry.key);
-      }
-    }
-  }
-
-  // In the order of their numbers.
-  const std::vector<uint32_t>& rows(size_t place) const { return rows_[place]; }
-  const std::vector<int64_t>& keys(size_t place) const { return keys_[place]; }
-
- private:
   struct RowKey {
     uint32_t row;
     int64_t key;
   };
+  // While they are collected, of each row that changed; a sixteenth more where it is one of many stripes.
+  static constexpr int64_t kBytesPerRow = 2 * sizeof(RowKey);
 
-  // A bit for each row, from kFirstRow on: in memory that is read in order, for the index's order is none of rows.
-  static std::vector<uint64_t> RowsSince(const RowStore& rows, int64_t step, ParallelFor& pf) {
+  // A bit for each row: rows' counts lie in their order, the index in none, and bits in a cache.
+  ChangedRows(const RowStore& rows, const std::vector<FieldChanges>& changes, ParallelFor& pf)
+      : changes_(changes), rows_(changes.size()) {
+    for (const FieldChanges& field : changes) oldest_ = std::min(oldest_, field.since.step);
     const int64_t size = int64_t{rows.end()} - kFirstRow;
-    std::vector<uint64_t> bits((size + 63) / 64, 0);
-    pf.Run(static_cast<int64_t>(bits.size()), 64, [&](int64_t begin, int64_t end) {
+    recent_.assign((size + 63) / 64, 0);
+    pf.Run(static_cast<int64_t>(recent_.size()), 64, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin * 64; r < std::min(size, end * 64); ++r) {
-        const bool is_recent = rows.Counts(static_cast<uint32_t>(kFirstRow + r)).last_step > step;
-        bits[r / 64] |= uint64_t{is_recent} << (r % 64);
+        const bool is_recent = rows.Counts(static_cast<uint32_t>(kFirstRow + r)).last_step > oldest_;
+        recent_[r / 64] |= uint64_t{is_recent} << (r % 64);
       }
     });
-    return bits;
   }
 
-  std::vector<std::vector<uint32_t>> rows_;
-  std::vector<std::vector<int64_t>> keys_;
+  // How many there are at most.
+  int64_t bound() const {
+    int64_t sum = 0;
+    for (const uint64_t word : recent_) sum += __builtin_popcountll(word);
+    return sum;
+  }
+
+  // places[id]: which of the changes it is of, or -1.
+  void Collect(const TableState& state, const std::vector<int64_t>& places, ParallelFor& pf) {
+    std::vector<std::vector<std::vector<RowKey>>> found(kStripes);
+    pf.Run(kStripes, 1 + state.num_rows() / kStripes * 5, [&](int64_t begin, int64_t end) {
+      for (int64_t s = begin; s < end; ++s) {
+        found[s].resize(changes_.size());
+        state.index.ForEachOfStripe(static_cast<int>(s), [&](const IndexEntry& entry) {
+          if (!IsRow(entry.state) || places[entry.field] < 0) return;
+          const int64_t r = int64_t{entry.state} - kFirstRow, place = places[entry.field];
+          if ((recent_[r / 64] >> (r % 64) & 1) == 0) return;
+          const int64_t since = changes_[place].since.step;
+          if (since > oldest_ && state.rows.Counts(entry.state).last_step <= since) return;
+          found[s][place].push_back({entry.state, entry.key});
+        });
+      }
+    });
+    for (size_t f = 0; f < changes_.size(); ++f) {
+      for (auto& stripe : found) {
+        rows_[f].insert(rows_[f].end(), stripe[f].begin(), stripe[f].end());
+        std::vector<RowKey>().swap(stripe[f]);
+      }
+      std::sort(rows_[f].begin(), rows_[f].end(), [](const RowKey& a, const RowKey& b) { return a.row < b.row; });
+    }
+  }
+
+  // In the order of their numbers.
+  const std::vector<RowKey>& of(size_t place) const { return rows_[place]; }
+
+ private:
+  const std::vector<FieldChanges>& changes_;
+  int64_t oldest_ = INT64_MAX;
+  std::vector<uint64_t> recent_;
+  std::vector<std::vector<RowKey>> rows_;
 };
 
 }  // namespace
@@ -268,6 +273,15 @@ Status CpuTable::Export(const std::vector<uint32_t>& fields, FunctionRef<Status(
   });
 }
 
+Status CpuTable::GrantList(int64_t bytes) const {
+  int64_t left = 0;
+  if (config_.memory->Grant(bytes, &left)) return Status();
+  return Status(StatusCode::kResourceExhausted,
+                "Table '" + options_.name + "': the list of its rows that an export makes needs " +
+                    std::to_string(bytes) + " bytes, but only " + std::to_string(left) +
+                    " bytes are left on this machine or in its cgroup; give the process more memory");
+}
+
 // Array by array, so that each lies together where it is written. A row is read once for the embedding and once for
 // each slot, which memory and disks do faster than what is written can be written.
 Status CpuTable::ExportPieces(const std::vector<uint32_t>& fields, bool with_slots,
@@ -276,14 +290,7 @@ Status CpuTable::ExportPieces(const std::vector<uint32_t>& fields, bool with_slo
   TFB_RETURN_IF_ERROR(CheckDistinct(options_, fields, "ExportPieces"));
   std::lock_guard<std::mutex> lock(writer_);
   return Guarded([&] {
-    int64_t left = 0;
-    const int64_t bytes = (int64_t{state_->rows.end()} - kFirstRow) * FieldRows::kBytesPerRow;
-    if (!config_.memory->Grant(bytes, &left)) {
-      return Status(StatusCode::kResourceExhausted,
-                    "Table '" + options_.name + "': the list of its rows that an export makes needs " +
-                        std::to_string(bytes) + " bytes, but only " + std::to_string(left) +
-                        " bytes are left on this machine or in its cgroup; give the process more memory");
-    }
+    TFB_RETURN_IF_ERROR(GrantList((int64_t{state_->rows.end()} - kFirstRow) * FieldRows::kBytesPerRow));
     std::vector<ContentsOut> out;
     std::vector<int64_t> places;
     StartExport(fields, &out, &places);
@@ -293,12 +300,13 @@ Status CpuTable::ExportPieces(const std::vector<uint32_t>& fields, bool with_slo
     const FieldRows field_rows(*state_, places, fields.size(), pf);
     for (size_t f = 0; f < fields.size(); ++f) {
       const std::vector<uint32_t>& rows = field_rows.of(f);
+      const auto row_of = [&](int64_t i) { return rows[i]; };
       const auto numbers = [&](ContentsArray array, auto value) {
-        return WriteArray<int64_t>(store, rows, 1, {f, array}, write, pf,
+        return WriteArray<int64_t>(store, rows.size(), row_of, 1, {f, array}, write, pf,
                                    [&](int64_t i, int64_t* to) { *to = value(rows[i]); });
       };
       const auto columns = [&](ContentsPiece piece, int64_t from) {
-        return WriteArray<float>(store, rows, dim, piece, write, pf, [&](int64_t i, float* to) {
+        return WriteArray<float>(store, rows.size(), row_of, dim, piece, write, pf, [&](int64_t i, float* to) {
           std::memcpy(to, store.Values(rows[i]) + from, dim * sizeof(float));
         });
       };
@@ -364,14 +372,17 @@ Status CpuTable::ExportChanges(std::vector<FieldChanges> changes,
     TFB_RETURN_IF_ERROR(begin(changes));
     const RowStore& store = state_->rows;
     const int64_t dim = store.layout().dim;
-    const ChangedRows changed(*state_, places, changes, pf);
+    ChangedRows changed(store, changes, pf);
+    TFB_RETURN_IF_ERROR(GrantList(changed.bound() * ChangedRows::kBytesPerRow));
+    changed.Collect(*state_, places, pf);
     for (size_t f = 0; f < changes.size(); ++f) {
-      const std::vector<uint32_t>& rows = changed.rows(f);
-      TFB_RETURN_IF_ERROR(WriteArray<int64_t>(store, rows, 1, {f, ContentsArray::kKeys}, write, pf,
-                                              [&](int64_t i, int64_t* to) { *to = changed.keys(f)[i]; }));
+      const std::vector<ChangedRows::RowKey>& rows = changed.of(f);
+      const auto row_of = [&](int64_t i) { return rows[i].row; };
+      TFB_RETURN_IF_ERROR(WriteArray<int64_t>(store, rows.size(), row_of, 1, {f, ContentsArray::kKeys}, write, pf,
+                                              [&](int64_t i, int64_t* to) { *to = rows[i].key; }));
       TFB_RETURN_IF_ERROR(WriteArray<float>(
-          store, rows, dim, {f, ContentsArray::kValues}, write, pf,
-          [&](int64_t i, float* to) { std::memcpy(to, store.Values(rows[i]), dim * sizeof(float)); }));
+          store, rows.size(), row_of, dim, {f, ContentsArray::kValues}, write, pf,
+          [&](int64_t i, float* to) { std::memcpy(to, store.Values(rows[i].row), dim * sizeof(float)); }));
       if (changes[f].left_keys) {
         TFB_RETURN_IF_ERROR(WriteLeftKeys(left_keys_[changes[f].field].ring, changes[f], f, write));
       }

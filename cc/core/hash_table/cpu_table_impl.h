@@ -114,6 +114,8 @@ class CpuTable final : public HashTable {
     LeftKeysRing ring;
   };
   FieldMark MarkOf(uint32_t field) const;
+  // Memory for what an export takes besides its pieces.
+  Status GrantList(int64_t bytes) const;
   // What each field holds, without arrays, and which of `fields` each id is, or -1.
   void StartExport(const std::vector<uint32_t>& fields, std::vector<ContentsOut>* out,
                    std::vector<int64_t>* places) const;

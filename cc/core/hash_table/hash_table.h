@@ -187,7 +187,7 @@ class HashTable {
   // The rows of distinct fields that changed since a mark of each, in one picture. `begin` is called once, with what is
   // settled of each; then `write` gets, field by field, keys and values of those rows, and kAllKeys or kLeftKeys if it
   // is settled so, each as pieces one behind the other. Memory and errors as ExportPieces; of a CPU table 1 bit a row
-  // and 16 bytes a row that changed.
+  // and some 32 bytes a row that changed.
   virtual Status ExportChanges(std::vector<FieldChanges> changes,
                                FunctionRef<Status(const std::vector<FieldChanges>&)> begin,
                                FunctionRef<Status(const ContentsPiece&)> write, ParallelFor& pf) const = 0;
