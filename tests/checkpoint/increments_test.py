@@ -208,6 +208,24 @@ def test_a_corrupt_increment_changes_nothing(tmp_path):
     assert same(served.predict(), newest)
 
 
+def test_an_increment_that_lacks_a_variable_changes_nothing(tmp_path):
+    job = Job(tmp_path)
+    job.train(0, 8)
+    served = Served(job.export(), True)
+    job.train(8, 12)
+    before = served.predict()
+    tensors = {name: value for name, value in increment(job.increments, 3).items() if name != "kernel"}
+    tf.raw_ops.SaveV2(
+        prefix=f"{job.increments}/increment-3",
+        tensor_names=list(tensors),
+        shape_and_slices=[""] * len(tensors),
+        tensors=list(tensors.values()),
+    )
+    with pytest.raises(tf.errors.NotFoundError, match="kernel"):
+        served.apply(job.increments)
+    assert same(served.predict(), before)
+
+
 def test_a_save_that_fails_leaves_the_chain_as_it_was(tmp_path, monkeypatch):
     job = Job(tmp_path)
     job.train(0, 8)
