@@ -4,14 +4,14 @@ A dynamic loss scale (enable_mixed_precision_graph_rewrite, MixedPrecisionLossSc
 updates are in one branch of a tf.cond, and the other does nothing. In control flow v2 a branch is a function, which no pass looks into.
 
 TensorFlow itself makes ops of such an If before it runs it: a Switch for the condition, the branch's ops behind it, a Merge. The pass does the same, but
-that only what changes something waits for the Switch: what else is in the branch computes and changes nothing, and the other passes see the same chains as
-elsewhere.
+that only what changes something waits for the Switch: what else updates are made of is little, cannot fail and changes nothing, and the other passes see the
+same chains as elsewhere. A branch that computes more, such as its own gradients, stays: it would be computed in vain.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
@@ -23,7 +23,11 @@ from tf_booster.passes.graph_view import GraphView, add_control_input
 
 _UPDATE = re.compile(r"Resource(Sparse)?Apply\w+|ResourceScatter\w+")
 _NOTHING = ("Const", "Identity", "NoOp")
-_CALLS = re.compile(r"(Stateless)?(If|While|Case)|(Stateful)?PartitionedCall|SymbolicGradient|RemoteCall")
+# What optimizers compute around their updates: rows that occur twice, hyperparameters, moments.
+_LITTLE = re.compile(
+    r"Const|Identity|NoOp|Cast|Shape|StridedSlice|Unique|UnsortedSegmentSum|ReadVariableOp|Assign(Add|Sub)?VariableOp|"
+    r"AddV2|Sub|Mul|RealDiv|Neg|Square|Sqrt|Rsqrt|Pow|Exp|Floor|Minimum|Maximum"
+)
 
 
 class ConditionalUpdates(Pass):
@@ -34,12 +38,13 @@ class ConditionalUpdates(Pass):
 
     def requires(self, view: GraphView) -> bool:
         """Whether there is an If with updates in it. Ranks of several do not agree on it: each sees its own gradients."""
-        return shared_graphs.place(view.graph).size == 1 and bool(_found(view))
+        left: List[Tuple[str, str]] = []
+        return shared_graphs.place(view.graph).size == 1 and bool(_found(view, left) or left)
 
     def run(self, view: GraphView) -> PassResult:
-        """Leaves an If with updates in both branches, or with calls in them."""
+        """Leaves an If that does something in both branches, or computes more than updates."""
         result = PassResult(self.name)
-        for op, branches in _found(view).items():
+        for op, branches in _found(view, result.skipped).items():
             updates = _inline(view, op, branches)
             result.changes.append(f"{updates} updates that were inside of '{op.name}' run under its condition")
             result.modified = True
@@ -51,16 +56,21 @@ class ConditionalUpdates(Pass):
             raise RewriteError(f"Op '{op.name}' (If) still has updates in it.")
 
 
-def _found(view: GraphView) -> Dict[tf.Operation, List[Any]]:
-    """Ifs that are read, and the functions of their branches: of the condition False, and True."""
+def _found(view: GraphView, left: Optional[List[Tuple[str, str]]] = None) -> Dict[tf.Operation, List[Any]]:
+    """Ifs that are read, and the functions of their branches: of the condition False, and True. left: gets those that stay, and why."""
     functions: Dict[str, Any] = {}
     found = {}
     for op in view.ops("If"):
         if not functions:
             functions = {function.signature.name: function for function in _compat.function_definitions(view.graph)}
         branches = [functions[op.get_attr(name).name] for name in ("else_branch", "then_branch")]
-        if _is_read(op) and op.inputs[0].dtype == tf.bool and op.outputs and _has_updates_on_one_side(branches):
+        if not _is_read(op) or not any(_UPDATE.fullmatch(node.op) for branch in branches for node in branch.node_def):
+            continue
+        why = _why_not(op, branches)
+        if not why:
             found[op] = branches
+        elif left is not None:
+            left.append((op.name, why))
     return found
 
 
@@ -68,12 +78,17 @@ def _is_read(op: tf.Operation) -> bool:
     return bool(GraphView.control_outputs(op)) or any(output.consumers() for output in op.outputs)
 
 
-def _has_updates_on_one_side(branches: List[Any]) -> bool:
+def _why_not(op: tf.Operation, branches: List[Any]) -> str:
+    """Why updates in the branches of an If stay there; "" if they need not."""
+    if op.inputs[0].dtype != tf.bool or not op.outputs:
+        return "its condition is no bool, or it has no result"
     types = [[node.op for node in branch.node_def] for branch in branches]
-    updating = [any(map(_UPDATE.fullmatch, side)) for side in types]
-    idle = [all(op_type in _NOTHING for op_type in side) for side in types]
-    calls = any(_CALLS.fullmatch(op_type) for side in types for op_type in side)
-    return not calls and sorted(zip(updating, idle)) == [(False, True), (True, False)]
+    if not any(all(op_type in _NOTHING for op_type in side) for side in types):
+        return "both branches of the tf.cond do something"
+    more = [t for side in types for t in side if not (_LITTLE.fullmatch(t) or _UPDATE.fullmatch(t))]
+    if more:
+        return f"beside updates it computes {more[0]}, which is left out with them; compute outside of the tf.cond what it updates by"
+    return ""
 
 
 def _inline(view: GraphView, op: tf.Operation, branches: List[Any]) -> int:
