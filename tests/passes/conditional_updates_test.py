@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from fused_pairs import OPTIMIZERS
 
 import tf_booster
 from tf_booster.embedding import registry
@@ -16,14 +17,7 @@ v1 = tf.compat.v1
 EXACT = v1.ConfigProto()  # Grappler regroups the factors of sparse Adam, and others in a function than in the graph.
 EXACT.graph_options.rewrite_options.disable_meta_optimizer = True
 STEPS = [True, False, True, True, False, False, True]
-OPTIMIZERS = {
-    "sgd": lambda: v1.train.GradientDescentOptimizer(0.1),
-    "momentum": lambda: v1.train.MomentumOptimizer(0.1, 0.9),
-    "adagrad": lambda: v1.train.AdagradOptimizer(0.1),
-    "adam": lambda: v1.train.AdamOptimizer(0.1),
-    "ftrl": lambda: v1.train.FtrlOptimizer(0.1, l1_regularization_strength=0.01),
-    "rmsprop": lambda: v1.train.RMSPropOptimizer(0.1, momentum=0.5),
-}
+KINDS = ["sgd", "momentum", "adagrad", "adam", "ftrl", "rmsprop"]
 
 
 class Program:
@@ -72,7 +66,7 @@ class Program:
 BOTH = [ConditionalUpdates(), VariableUpdates(False, False)]
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", KINDS)
 def test_updates_run_under_their_condition(optimizer):
     program = Program(optimizer, BOTH)
     assert program.run() == Program(optimizer).run()
@@ -267,8 +261,10 @@ def test_tables_under_a_dynamic_loss_scale(tmp_path):
         try:
             found.append(trained(tmp_path / pipeline, table=True))
         except tf_booster.RewriteError as error:
-            assert "op 'IsFinite/x'" in str(error)
-            pytest.skip("the loss scale of this TensorFlow (2.12) makes all gradients dense to look at them")
+            # TensorFlow 2.12's loss scale makes sparse gradients dense to look at them, which no table can serve.
+            assert "op 'IsFinite/x'" in str(error) and "into a dense tensor" in str(error)
+            assert tf.__version__.startswith("2.12.")
+            return
     assert found[0][0] == found[1][0]
     tensors = found[0][1]
     table = "input_layer/id_embedding/embedding_weights"

@@ -28,7 +28,7 @@ class EvictionQueue {
   // `field`: the id by which the index knows it.
   EvictionQueue(const EvictionOptions& options, uint32_t field) : options_(options), field_(field) {}
 
-  bool enabled() const { return options_.max_idle_steps > 0 || options_.max_rows > 0; }
+  bool enabled() const { return options_.enabled(); }
 
   // Bytes that Reserve will take.
   int64_t GrowthBytes(int64_t rows, int64_t share) const;
