@@ -304,6 +304,13 @@ def estimator_class() -> Any:
     return estimator.Estimator
 
 
+def in_memory_hook_class() -> Any:
+    """tf.estimator.experimental.InMemoryEvaluatorHook; only where there is an estimator_class()."""
+    from tensorflow_estimator.python.estimator.hooks import hooks  # pylint: disable=import-outside-toplevel
+
+    return hooks.InMemoryEvaluatorHook
+
+
 def scaffold_class() -> Any:
     """The class whose `finalize` every MonitoredSession runs."""
     return tf.compat.v1.train.Scaffold

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional
 import tensorflow as tf
 
 from tf_booster import _compat, log
-from tf_booster.checkpoint import publishing, table_saves
+from tf_booster.checkpoint import lent_tables, publishing, table_saves
 from tf_booster.parallel import shared_graphs
 from tf_booster.parallel.store import StoreError, store
 
@@ -107,6 +107,7 @@ def _write_alone(saver: Any, session: Any, prefix: str) -> bytes:
         shards = _write_shards(saver, session, publishing.shard_prefix(folder, 0), tables)
         publishing.at("shard written")
         publishing.publish(folder, shards, prefix)
+        lent_tables.note_save(session, prefix, shards)
     except tf.errors.OpError:
         if tf.io.gfile.exists(folder):  # A full disk gets its room back.
             tf.io.gfile.rmtree(folder)
@@ -150,9 +151,11 @@ class _Save:
             session.run(self._tables.ops, {self._saver.saver_def.filename_tensor_name: shard, **self._tables.inputs})
             publishing.at("shard written")
             store().put(f"{self._key}-{self.place.rank}", {"shard": shard})
+            lent_tables.note_save(session, prefix, self._tables.shards(shard))
             return tf.compat.as_bytes(prefix)
         shards = _write_shards(self._saver, session, shard, self._tables)
         publishing.at("shard written")
+        lent_tables.note_save(session, prefix, shards)
         for rank in range(1, self.place.size) if self._tables is not None else ():
             shards += self._shards_of(rank)
         publishing.publish(self._folder, shards, prefix)

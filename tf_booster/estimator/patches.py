@@ -10,6 +10,8 @@ Sessions are noted when they first run, because what is edited later they do not
 the report. The constructor of MonitoredSession gets a hook that notes the tables' sizes for the report. The creators of its sessions
 say on which master they are, so that the rewrite can ask the cluster's other processes what they know.
 
+Evaluations and exports within a training read its tables: what runs them is wrapped, and so are the hooks while which it waits.
+
 init_from_checkpoint, and with it WarmStartSettings, names Variables before the rewrite; what it says of tables is kept for it.
 """
 
@@ -22,10 +24,11 @@ from typing import Any, Callable, List, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.checkpoint import increments, rank_hooks, rank_savers, warm_start
+from tf_booster.checkpoint import increments, lent_tables, rank_hooks, rank_savers, warm_start
 from tf_booster.estimator import (
     device_prefetch,
     frozen_graphs,
+    in_memory_evaluation,
     resource_variables,
     saved_model,
     sessions,
@@ -74,6 +77,11 @@ def install(rewrite: Rewrite) -> None:
     if estimator is not None:
         _replace(estimator, "_call_model_fn", lambda original: _call_model_fn(original, rewrite))
         _replace(estimator, "_add_meta_graph_for_mode", _add_meta_graph_for_mode)
+        _replace(estimator, "evaluate", lent_tables.evaluate)
+        hook = _compat.in_memory_hook_class()
+        _replace(hook, "begin", in_memory_evaluation.wrap_begin)
+        _replace(hook, "after_create_session", in_memory_evaluation.wrap_after_create_session)
+        _replace(hook, "_evaluate", in_memory_evaluation.wrap_evaluate)
         _replace(_compat.estimator_util(), "parse_input_fn_result", device_prefetch.wrap)
     _replace(_compat.eager_iterator_class(), "_create_iterator", eager_datasets.wrap)
     if ranks.current().size > 1:
@@ -82,6 +90,8 @@ def install(rewrite: Rewrite) -> None:
     _replace(_compat.saver_class(), "save", rank_savers.wrap_save)
     _replace(_compat.saver_hook_class(), "begin", rank_hooks.wrap_begin)
     _replace(_compat.saver_hook_class(), "after_run", rank_hooks.wrap_after_run)
+    for method in ("after_create_session", "after_run", "end"):
+        _replace(_compat.saver_hook_class(), method, lent_tables.waits)
     _replace(_compat.checkpoint_utils(), "_init_from_checkpoint", _init_from_checkpoint)
     _replace(_compat.variables_module(), "variables_initializer", warm_start.wrap_variables_initializer)
     _replace(_compat.warm_starting_util(), "_warm_start_var_with_vocab", _warm_start_var_with_vocab)
@@ -162,6 +172,7 @@ def _finalize(original: Any, rewrite: Rewrite) -> Any:
             if isinstance(self.saver, tf.compat.v1.train.Saver):
                 rank_savers.prepare(self.saver, graph)
             increments.prepare_all(graph)
+            in_memory_evaluation.prepare_all(graph)
             rank_savers.prepare_all(graph)
             agreement.agree(graph)
         result = original(self)
@@ -196,10 +207,13 @@ def _is_wanted(graph: tf.Graph) -> bool:
 
 def _add_meta_graph_for_mode(original: Any) -> Any:
     @functools.wraps(original)
-    def _add_meta_graph_for_mode(self: Any, builder: Any, *args: Any, **kwargs: Any) -> Any:
+    def _add_meta_graph_for_mode(
+        self: Any, builder: Any, input_receiver_fn_map: Any, checkpoint_path: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         outer, _exporting.graphs = getattr(_exporting, "graphs", None), []
         try:
-            result = original(self, builder, *args, **kwargs)
+            with lent_tables.from_checkpoint(checkpoint_path):
+                result = original(self, builder, input_receiver_fn_map, checkpoint_path, *args, **kwargs)
             for graph in _exporting.graphs:
                 saved_model.finish_last(builder, graph)
             return result

@@ -23,7 +23,7 @@ def finish_last(builder: Any, graph: tf.Graph) -> None:
     updatable_exports.add_signature(meta_graph, graph)
     prune(meta_graph, removed_variables(graph))
     forget_card(meta_graph)
-    forget_disk(meta_graph)
+    forget_process(meta_graph)
 
 
 def prune(meta_graph: Any, variables: Iterable[str]) -> int:
@@ -65,11 +65,13 @@ def forget_card(meta_graph: Any) -> int:
     return freed
 
 
-def forget_disk(meta_graph: Any) -> None:
-    """Takes the folder of rows on a disk out of the tables: where the graph is served there is none of that name."""
+def forget_process(meta_graph: Any) -> None:
+    """Takes the folder of rows on a disk out of the tables, and the training that lends them: where the graph is served there is neither."""
     for node in meta_graph.graph_def.node:
         if node.op == "TfBoosterHashTable":
             node.attr["directory"].s = b""
+            for name in ("lenders", "lent_checkpoint"):
+                node.attr.pop(name, None)
 
 
 def _forget_colocation(node: Any, gone: Set[str]) -> None:

@@ -40,7 +40,7 @@ def execute(
     entries: Dict[str, registry.RewrittenTable] = {}
     reads: List[Tuple[tf.Operation, tf.Operation]] = []
     all_fused = plan.fusion.resources
-    resources = [_make_resource(view, fused, partition, rooms) for fused in all_fused]
+    resources = [_make_resource(view, fused, partition, rooms, result) for fused in all_fused]
     for fused, resource in zip(all_fused, resources):
         for entry in _entries(view, fused, resource):
             registry.add_rewritten(view.graph, entry)
@@ -117,9 +117,15 @@ def _scope(table: Union[TablePlan, FusedTable]) -> str:
     return scope(table.name)
 
 
-def _make_resource(view: GraphView, fused: FusedTable, partition: Partition, rooms: RowRooms) -> tf.Tensor:
+def _make_resource(
+    view: GraphView, fused: FusedTable, partition: Partition, rooms: RowRooms, result: PassResult
+) -> tf.Tensor:
     if fused.existing is not None:
         return fused.existing.resource
+    if fused.lent.attributes:
+        result.changes.append(f"table '{fused.name}' is read where the training has it, in place of a copy")
+    if fused.lent.refusal:
+        result.skipped.append((fused.name, f"is restored beside the training's: {fused.lent.refusal}"))
     update, specs = fused.tables[0].update, [table.spec for table in fused.tables]
     slots = update.slots if update else ()
     with view.inserting(fused.device):
@@ -140,6 +146,7 @@ def _make_resource(view: GraphView, fused: FusedTable, partition: Partition, roo
             memory_fraction=rooms.fraction,
             directory=rooms.directory,
             name=f"{_scope(fused)}/table",
+            **fused.lent.attributes,
         )
 
 
@@ -282,10 +289,13 @@ def _answer_for_all_ranks(view: GraphView, request: tf.Operation) -> None:
 
 
 def _put_beside(request: tf.Operation, handle: tf.Tensor) -> None:
-    """The ops of t.size() and the like go where the table is, whatever tf.device they were made under."""
+    """The ops of t.size() and the like go where the table is, whatever tf.device they were made under; and they wait for what the request
+    waits for: TensorFlow leaves out an op's control inputs that its inputs have."""
     for op in request.outputs[0].consumers():
         if op.type.startswith("TfBoosterTable"):
             set_device(op, handle.device)
+        for before in request.control_inputs:
+            add_control_input(op, before)
 
 
 def _read_before_update(view: GraphView, pairs: List[Tuple[tf.Operation, tf.Operation]]) -> None:

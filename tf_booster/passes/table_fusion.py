@@ -12,6 +12,7 @@ from typing import Dict, Hashable, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from tf_booster.checkpoint import lent_tables
 from tf_booster.embedding import registry
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.merging import Unit, merge_groups
@@ -42,10 +43,12 @@ class FusedTable:
 
     trained: how many of `probes`, from the first on, feed the update.
     existing: one of the tables, where an earlier rewrite of this graph has made the resource.
+    lent: that of another graph's training, to be read in its place.
     """
 
     tables: List[TablePlan]
     existing: Optional[registry.RewrittenTable] = None
+    lent: lent_tables.Lent = lent_tables.NOTHING
     probes: List[ProbePlan] = dataclasses.field(default_factory=list)
     gathers: List[GatherPlan] = dataclasses.field(default_factory=list)
     trained: int = 0
@@ -92,6 +95,9 @@ def plan_fusion(view: GraphView, tables: Sequence[TablePlan], fuse: bool, severa
     fused = _resources(tables, merged if fuse else None)
     for resource in fused:
         _plan_lookups(resource, merged if fuse else None)
+        if resource.existing is None:
+            edited = any(table.is_edited for table in resource.tables)
+            resource.lent = lent_tables.lent(view.graph, [table.name for table in resource.tables], edited)
     plan = FusionPlan(fused, merged.refused if merged and fuse else [])
     if units is not None:
         plan.exchanges, plan.exchange = exchanges(fused, merged.number), units.plan
@@ -155,7 +161,8 @@ class _Merged:
 
 
 def _resources(tables: Sequence[TablePlan], merged: Optional[_Merged]) -> List[FusedTable]:
-    """Trained tables by their updates; tables that nothing trains by dim and device; tables that exist as they are."""
+    """Trained tables by their updates; tables that nothing trains by dim, device, and what another graph's training has them in; tables
+    that exist as they are."""
     groups: Dict[Hashable, List[TablePlan]] = {}
     group_of = {t.name: number for number, g in enumerate(merged.updates) for t in g} if merged else {}
     for table in tables:
@@ -166,8 +173,11 @@ def _resources(tables: Sequence[TablePlan], merged: Optional[_Merged]) -> List[F
         elif table.update is not None:
             key = ("trained", group_of[table.name])
         else:
-            key = ("read", table.spec.dim, table.placement.device)
+            key = ("read", table.spec.dim, table.placement.device, lent_tables.owner_of(table.name))
         groups.setdefault(key, []).append(table)
+    for group in groups.values():
+        if group[0].existing is None:
+            group.sort(key=lambda table: lent_tables.place_of(table.name))
     return [FusedTable(group, group[0].existing) for group in groups.values()]
 
 

@@ -13,6 +13,9 @@ from tf_booster.passes.optimizer_matching import SparseUpdate
 from tf_booster.passes.table_placement import IN_HOST_MEMORY, Placement
 from tf_booster.passes.variable_uses import VariableUses
 
+# What a program asks of a table that changes it.
+_EDITS = tuple(f"TfBoosterTable{name}" for name in ("FindOrInsert", "InsertOrAssign", "Erase", "Clear"))
+
 
 @dataclasses.dataclass(frozen=True)
 class Lookup:
@@ -48,3 +51,8 @@ class TablePlan:
     def name(self) -> str:
         """The table's name in the graph and in checkpoints."""
         return self.spec.name
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether the program changes it otherwise than by training."""
+        return any(op.type in _EDITS for request in self.handle_requests for op in request.outputs[0].consumers())

@@ -151,6 +151,7 @@ class TableApplyIncrementOp : public tensorflow::OpKernel {
     for (size_t i = 0; i < tables_.size(); ++i) {
       calls.push_back(std::make_unique<TableCall>(ctx));
       OP_REQUIRES_OK(ctx, calls[i]->Open(static_cast<int>(i)));
+      OP_REQUIRES_OK(ctx, calls[i]->CheckOwned());
       OP_REQUIRES_OK(ctx, calls[i]->CheckScalar(prefix, "prefix"));
       for (size_t f = 0; f < tables_[i].fields.size(); ++f) {
         fields.emplace_back(calls[i].get(), prefix.scalar<tensorflow::tstring>()(), tables_[i].names[f],

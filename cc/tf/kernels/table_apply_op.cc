@@ -18,6 +18,7 @@ TableApplyOpBase::TableApplyOpBase(tensorflow::OpKernelConstruction* ctx) : OpKe
 void TableApplyOpBase::Compute(OpKernelContext* ctx) {
   TableCall call(ctx);
   OP_REQUIRES_OK(ctx, call.Open());
+  OP_REQUIRES_OK(ctx, call.CheckOwned());
   OP_REQUIRES_OK(ctx, CheckTable(call));
   SparseApplyBatch batch;
   OP_REQUIRES_OK(ctx, ReadBatch(ctx, call, &batch));

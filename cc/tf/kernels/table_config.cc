@@ -128,6 +128,20 @@ std::vector<std::pair<std::string, std::string>> Describe(const Attrs& attrs) {
           {"eviction_args", absl::StrJoin(attrs.eviction_args, ", ")}};
 }
 
+// Of the attributes that `is_wanted`.
+template <class IsWanted>
+std::string DifferenceIn(const TableConfig& table, const TableConfig& op, const IsWanted& is_wanted) {
+  std::vector<std::string> differences;
+  for (size_t i = 0; i < table.description.size(); ++i) {
+    const auto& [name, value] = table.description[i];
+    const std::string& other = op.description[i].second;
+    if (value != other && is_wanted(name)) {
+      differences.push_back(absl::StrCat(name, " (it has ", value, ", this op ", other, ")"));
+    }
+  }
+  return absl::StrJoin(differences, ", ");
+}
+
 }  // namespace
 
 TfStatus ReadTableConfig(tensorflow::OpKernelConstruction* ctx, TableConfig* config) {
@@ -154,13 +168,15 @@ TfStatus ReadTableConfig(tensorflow::OpKernelConstruction* ctx, TableConfig* con
 }
 
 std::string Difference(const TableConfig& table, const TableConfig& op) {
-  std::vector<std::string> differences;
-  for (size_t i = 0; i < table.description.size(); ++i) {
-    const auto& [name, value] = table.description[i];
-    const std::string& other = op.description[i].second;
-    if (value != other) differences.push_back(absl::StrCat(name, " (it has ", value, ", this op ", other, ")"));
-  }
-  return absl::StrJoin(differences, ", ");
+  return DifferenceIn(table, op, [](const std::string&) { return true; });
+}
+
+std::string DifferenceToReaders(const TableConfig& table, const TableConfig& op) {
+  return DifferenceIn(table, op, [&op](const std::string& name) {
+    if (name == "optimizer" || name == "slot_names") return !op.slot_names.empty();
+    // A checkpoint has seeds; the rest is of those who insert.
+    return name == "dim" || name == "field_names" || name == "initializers" || name == "initializer_args";
+  });
 }
 
 }  // namespace tf_booster

@@ -30,6 +30,9 @@ tensorflow::Status ReadTableConfig(tensorflow::OpKernelConstruction* ctx, TableC
 // Where a table and an op of its name differ, for people: "dim (it has 16, this op 8)"; empty if they do not.
 std::string Difference(const TableConfig& table, const TableConfig& op);
 
+// The same of what lookups and exports of the op's table would see; slots if it has any.
+std::string DifferenceToReaders(const TableConfig& table, const TableConfig& op);
+
 }  // namespace tf_booster
 
 #endif  // TF_BOOSTER_CC_TF_KERNELS_TABLE_CONFIG_H_

@@ -15,6 +15,7 @@ class TableInsertOrAssignOp : public OpKernel {
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
     OP_REQUIRES_OK(ctx, call.OpenField());
+    OP_REQUIRES_OK(ctx, call.CheckOwned());
     const Tensor& keys = ctx->input(1);
     const Tensor& values = ctx->input(2);
     OP_REQUIRES_OK(ctx, call.CheckVector(keys, "keys"));
@@ -31,6 +32,7 @@ class TableEraseOp : public OpKernel {
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
     OP_REQUIRES_OK(ctx, call.OpenField());
+    OP_REQUIRES_OK(ctx, call.CheckOwned());
     const Tensor& keys = ctx->input(1);
     OP_REQUIRES_OK(ctx, call.CheckVector(keys, "keys"));
     Tensor* erased = nullptr;
@@ -48,6 +50,7 @@ class TableClearOp : public OpKernel {
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
     OP_REQUIRES_OK(ctx, call.OpenField());
+    OP_REQUIRES_OK(ctx, call.CheckOwned());
     OP_REQUIRES_OK(ctx, call.Convert(call.table().Clear(call.field())));
   }
 };

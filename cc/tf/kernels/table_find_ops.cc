@@ -32,6 +32,7 @@ class TableFindOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &values));
     float* out = values->flat<float>().data();
     if constexpr (insert) {
+      OP_REQUIRES_OK(ctx, call.CheckOwned());
       OP_REQUIRES_OK(ctx, call.Convert(call.table().FindOrInsert(call.KeysOf(keys), out, call.parallel_for())));
     } else {
       uint8_t* flags = nullptr;

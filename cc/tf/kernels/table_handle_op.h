@@ -6,15 +6,18 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cc/core/hash_table/cpu_table.h"
 #include "cc/core/hash_table/memory_limit.h"
+#include "cc/tf/kernels/lent_tables.h"
 #include "cc/tf/kernels/status.h"
 #include "cc/tf/kernels/table_config.h"
 #include "cc/tf/kernels/table_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/logging.h"
 
 namespace tf_booster {
 
@@ -25,6 +28,8 @@ class TableHandleOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("container", &container_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shared_name", &name_));
     if (name_.empty()) name_ = config_.options.name;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("lenders", &lenders_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("lent_checkpoint", &lent_checkpoint_));
   }
 
   // Looks the table up at every run, not at the first alone: containers can be cleared, and then it must be made anew.
@@ -62,6 +67,20 @@ class TableHandleOp : public tensorflow::OpKernel {
 
  private:
   tensorflow::Status Make(tensorflow::OpKernelContext* ctx, TableResource** resource) const {
+    if (!lenders_.empty()) {
+      std::string why;
+      std::shared_ptr<HashTable> lent = LentTables::Global().Borrow(lenders_, config_, TablePlace(ctx), &why);
+      if (lent != nullptr) {
+        *resource = new TableResource(config_, std::move(lent), lent_checkpoint_);
+        return tensorflow::OkStatus();
+      }
+      if (lent_checkpoint_.empty()) {
+        return tensorflow::errors::FailedPrecondition("HashTable '", config_.options.name, "': the training in this ",
+                                                      "process, whose tables are read, lends none: ", why);
+      }
+      LOG(INFO) << "HashTable '" << config_.options.name << "': it is restored from '" << lent_checkpoint_
+                << "', in place of being read where the training in this process has it: " << why;
+    }
     std::unique_ptr<HashTable> table;
     TF_RETURN_IF_ERROR(ToTensorFlow(NewTable(ctx, config_, &table), "HashTable"));
     *resource = new TableResource(config_, std::move(table));
@@ -71,6 +90,8 @@ class TableHandleOp : public tensorflow::OpKernel {
   TableConfig config_;
   std::string container_;
   std::string name_;
+  std::vector<std::string> lenders_;  // Of LentTables; empty: the table is the session's own.
+  std::string lent_checkpoint_;
 };
 
 }  // namespace tf_booster

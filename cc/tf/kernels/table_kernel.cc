@@ -47,6 +47,12 @@ TfStatus TableCall::Convert(const Status& status, const std::string& context) co
   return ToTensorFlow(status, ShortOpName(ctx_->op_kernel()), where);
 }
 
+TfStatus TableCall::CheckOwned() const {
+  if (!resource_->borrowed_checkpoint()) return tensorflow::OkStatus();
+  return errors::FailedPrecondition(Where(), "the table is that of the training which waits for this evaluation, and ",
+                                    "can only be read here; change it in the training");
+}
+
 TfStatus TableCall::CheckDim(int64_t dim) const {
   if (dim == resource_->dim()) return tensorflow::OkStatus();
   return errors::InvalidArgument(Where(), "the table's dim is ", resource_->dim(), ", but the op's is ", dim,

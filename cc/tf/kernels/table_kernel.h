@@ -49,6 +49,9 @@ class TableCall {
   // A status of cc/core; an error's message begins with the op and the table.
   tensorflow::Status Convert(const Status& status, const std::string& context = "") const;
 
+  // That the table is this session's own, to be changed.
+  tensorflow::Status CheckOwned() const;
+
   // `dim`, an op's attribute, against the table's.
   tensorflow::Status CheckDim(int64_t dim) const;
 

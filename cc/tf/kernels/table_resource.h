@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,11 +46,23 @@ class TableResource : public tensorflow::ResourceBase {
       : config_(std::make_shared<TableConfig>(std::move(config))),
         table_(std::move(table)),
         increments_(std::make_shared<AppliedIncrements>(config_->options.fields.size())) {}
+  // A table that another session trains, as this checkpoint has it ("": as it is now); for reading alone.
+  TableResource(TableConfig config, std::shared_ptr<HashTable> borrowed, std::string checkpoint)
+      : config_(std::make_shared<TableConfig>(std::move(config))),
+        table_(std::move(borrowed)),
+        increments_(std::make_shared<AppliedIncrements>(config_->options.fields.size())),
+        borrowed_checkpoint_(std::move(checkpoint)) {}
   // One field of `fused`, which must have it.
   TableResource(const TableResource& fused, int64_t field)
-      : config_(fused.config_), table_(fused.table_), increments_(fused.increments_), field_(field) {}
+      : config_(fused.config_),
+        table_(fused.table_),
+        increments_(fused.increments_),
+        borrowed_checkpoint_(fused.borrowed_checkpoint_),
+        field_(field) {}
 
   HashTable& table() const { return *table_; }
+  const std::shared_ptr<HashTable>& shared_table() const { return table_; }
+  const std::shared_ptr<const TableConfig>& shared_config() const { return config_; }
   AppliedIncrements& increments() const { return *increments_; }
   const TableConfig& config() const { return *config_; }
   const std::string& name() const { return config_->options.name; }
@@ -57,6 +70,8 @@ class TableResource : public tensorflow::ResourceBase {
   int64_t num_slots() const { return static_cast<int64_t>(config_->slot_names.size()); }
   // Which field is meant; -1: all of the table.
   int64_t field() const { return field_; }
+  // None: the table is this session's own.
+  const std::optional<std::string>& borrowed_checkpoint() const { return borrowed_checkpoint_; }
   bool IsPartOf(const TableResource& other) const { return table_ == other.table_; }
 
   std::string DebugString() const override;
@@ -66,6 +81,7 @@ class TableResource : public tensorflow::ResourceBase {
   const std::shared_ptr<const TableConfig> config_;
   const std::shared_ptr<HashTable> table_;
   const std::shared_ptr<AppliedIncrements> increments_;
+  const std::optional<std::string> borrowed_checkpoint_;
   const int64_t field_ = -1;
 };
 

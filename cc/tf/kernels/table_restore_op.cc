@@ -39,6 +39,10 @@ class TableRestoreOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, CheckFields(call, fields));
     OP_REQUIRES_OK(ctx, call.CheckScalar(ctx->input(1), "prefix"));
     const std::string prefix = ctx->input(1).scalar<tensorflow::tstring>()();
+    if (call.resource().borrowed_checkpoint()) {
+      OP_REQUIRES_OK(ctx, CheckBorrowed(call, fields, prefix));
+      return;
+    }
     std::vector<std::unique_ptr<TableCheckpoint>> checkpoints;
     std::vector<ContentsSource> sources;
     for (size_t i = 0; i < fields.size(); ++i) {
@@ -69,6 +73,18 @@ class TableRestoreOp : public tensorflow::OpKernel {
   }
 
  private:
+  // That it is what a borrowed table is already.
+  tensorflow::Status CheckBorrowed(const TableCall& call, const std::vector<uint32_t>& fields,
+                                   const std::string& prefix) const {
+    const std::string& borrowed = *call.resource().borrowed_checkpoint();
+    if (borrowed.empty()) return tensorflow::OkStatus();  // What the training has comes in place of any checkpoint.
+    bool is_own = prefix == borrowed;
+    for (size_t i = 0; i < fields.size(); ++i) {
+      is_own &= checkpoint_names_[i] == call.resource().config().options.fields[fields[i]].name;
+    }
+    return is_own ? tensorflow::OkStatus() : call.CheckOwned();
+  }
+
   static tensorflow::Status CheckFields(const TableCall& call, const std::vector<uint32_t>& fields) {
     const size_t known = call.resource().config().options.fields.size();
     for (const uint32_t field : fields) {

@@ -1,9 +1,12 @@
-// TfBoosterTableSave: fields of tables as a checkpoint of their own, for savers, without room for them in memory.
+// TfBoosterTableSave: fields of tables as a checkpoint of their own, for savers, without room for them in memory. Whole
+// tables are lent from then on to sessions that restore it.
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cc/tf/kernels/checkpoint_writer.h"
+#include "cc/tf/kernels/lent_tables.h"
 #include "cc/tf/kernels/listed_tables.h"
 #include "cc/tf/kernels/table_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -116,17 +119,34 @@ class TableSaveOp : public tensorflow::OpKernel {
     TableCall call(ctx);
     OP_REQUIRES_OK(ctx, call.Open());
     OP_REQUIRES_OK(ctx, call.CheckScalar(ctx->input(ctx->num_inputs() - 1), "prefix"));
-    CheckpointWriter writer(ctx->input(ctx->num_inputs() - 1).scalar<tensorflow::tstring>()());
+    const std::string prefix = ctx->input(ctx->num_inputs() - 1).scalar<tensorflow::tstring>()();
+    CheckpointWriter writer(prefix);
     OP_REQUIRES_OK(ctx, writer.Open());
+    const TablePlace place(ctx);
     for (size_t i = 0; i < tables_.size(); ++i) {
       OP_REQUIRES_OK(ctx, call.Open(static_cast<int>(i)));
+      std::vector<FieldMark> before, after;
+      OP_REQUIRES_OK(ctx, ReadMarks(call.table(), &before));
       TableToCheckpoint table(call, tables_[i], with_slots_[i], &writer);
       OP_REQUIRES_OK(ctx, table.Write(call.parallel_for()));
+      OP_REQUIRES_OK(ctx, ReadMarks(call.table(), &after));
+      if (IsWhole(tables_[i], call.resource()) && before == after) {
+        LentTables::Global().Lend(prefix, call.resource(), std::move(after), place);
+      }
     }
     OP_REQUIRES_OK(ctx, writer.Finish());
   }
 
  private:
+  // Whether all fields are listed, under their own names.
+  static bool IsWhole(const ListedTable& listed, const TableResource& resource) {
+    const std::vector<FieldOptions>& fields = resource.config().options.fields;
+    for (size_t i = 0; i < listed.fields.size(); ++i) {
+      if (listed.fields[i] >= fields.size() || listed.names[i] != fields[listed.fields[i]].name) return false;
+    }
+    return listed.fields.size() == fields.size();  // No field is listed twice.
+  }
+
   std::vector<ListedTable> tables_;
   std::vector<bool> with_slots_;
 };

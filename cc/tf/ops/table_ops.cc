@@ -60,6 +60,8 @@ REGISTER_OP("TfBoosterHashTable")
     .Attr("eviction_args: list(int)")
     .Attr("memory_fraction: float = 0.75")
     .Attr("directory: string = ''")
+    .Attr("lenders: list(string) = []")
+    .Attr("lent_checkpoint: string = ''")
     .SetIsStateful()
     .SetShapeFn(ScalarOutputs)
     .Doc(R"doc(
@@ -73,6 +75,10 @@ evictions: '', 'idle' (arg: max_idle_steps), 'lru' or 'lfu' (arg: max_rows).
 memory_fraction: how full memory may be of rows. On a GPU, of its own, and further ones are in the host's memory; on the
   CPU, with a directory, of the machine's or its cgroup's memory, whoever takes it, and further ones are there.
 directory: on the CPU, a folder of a disk where rows go for which there is no memory; '' for none.
+lenders: prefixes to which TableSave has written, or names of TableLend. If it wrote a table of the same fields there that has not changed since, in any session of
+  this process on the same device, then that one is read, and not made anew; it cannot be changed through this handle.
+lent_checkpoint: with lenders, the checkpoint that came of it. A TableRestore of it does nothing for a table that is lent. '': none did, and
+  where no table is lent it is FailedPrecondition.
 )doc");
 
 REGISTER_OP("TfBoosterTableField")
@@ -291,6 +297,16 @@ Writes whole fields of tables as one V2 checkpoint: <name>/keys, /values, /slots
 A table is not updated while its fields are written.
 
 prefix: scalar, the path of the checkpoint to write, without '.index'. sizes: how many of `fields` and their checkpoint_names are of each table, one table after the other.
+)doc");
+
+REGISTER_OP("TfBoosterTableLend")
+    .Input("tables: N * resource")
+    .Attr("N: int >= 1")
+    .Attr("lender: string")
+    .SetIsStateful()
+    .SetShapeFn(shape_inference::NoOutputs)
+    .Doc(R"doc(
+Lends whole tables as they are now to HashTable ops of other sessions that name the lender.
 )doc");
 
 REGISTER_OP("TfBoosterTableMarks")
