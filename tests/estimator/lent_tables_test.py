@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import tf_booster
 from tf_booster.embedding import registry
+from tf_booster.report import report_of
 
 v1 = tf.compat.v1
 STEPS = 12
@@ -25,13 +26,15 @@ def booster(request):
 def model_fn(features, labels, mode, params):
     """Tables of two dims and two optimizers; `hidden` adds one that evaluations have not."""
     tables = {
-        "user": tf_booster.get_hash_table("user", 4, seed=3, eviction={"max_idle_steps": 3}),
+        "user": tf_booster.get_hash_table(
+            "user", 4, params.get("begin") if mode == MODES.EVAL else None, seed=3, eviction={"max_idle_steps": 3}
+        ),
         "item": tf_booster.get_hash_table("item", 4, seed=4, min_frequency=2),
         "tag": tf_booster.get_hash_table("tag", 1, seed=5, key_dtype=tf.string),
     }
-    if mode == MODES.TRAIN and params.get("hidden"):
-        tables["hidden"] = tf_booster.get_hash_table("hidden", 4, seed=6)
-        features = dict(features, hidden=features["user"])
+    if mode == (MODES.TRAIN if params.get("hidden") else MODES.EVAL if params.get("new") else None):
+        tables["new"] = tf_booster.get_hash_table("new", 4, seed=6)
+        features = dict(features, new=features["user"])
     rows = {name: tf_booster.embedding_lookup(table, features[name]) for name, table in tables.items()}
     kernel = v1.get_variable("kernel", [4, 1], initializer=v1.ones_initializer())
     logit = tf.matmul(tf.add_n([r for r in rows.values() if r.shape[1] == 4]), kernel)[:, 0] + rows["tag"][:, 0]
@@ -87,9 +90,10 @@ class Tables(v1.train.SessionRunHook):
     and what is looked up."""
 
     def __init__(self):
-        self.evicted, self.lent, self.rows = [], [], []
+        self.evicted, self.lent, self.rows, self.report = [], [], [], ""
 
     def after_create_session(self, session, coord):
+        self.report = self.report or str(report_of(session.graph))
         table = registry.rewritten(session.graph)["user"]
         self.evicted.append(int(session.run(table.stats)[2]))
         self.lent.append(table.resource.op.get_attr("lent_checkpoint").decode())
@@ -236,17 +240,67 @@ def test_a_table_that_was_changed_after_the_save_is_restored(tmp_path):
     check_found(listener, tmp_path)
 
 
-def test_what_cannot_be_lent_is_restored_and_reported(tmp_path):
+def test_tables_that_the_evaluation_does_not_have(tmp_path):
+    """The training has them fused with those that it has."""
     made = estimator(tmp_path, hidden=True)
     listener = Evaluations(made)
     made.train(training_input, saving_listeners=[listener])
-    assert set(listener.tables.evicted) == {0}
+    assert listener.tables.evicted[3] > 0
     check_found(listener, tmp_path)
 
 
-def test_an_evaluation_that_changes_tables_has_its_own(tmp_path):
-    made = estimator(tmp_path, edits=True)
+@pytest.mark.parametrize("params,why", [
+    ({"hidden": True, "careless": True}, "fused with others"),
+    ({"begin": 0.5}, "begin with other values"),
+    ({"edits": True}, "changes them by hand"),
+])  # fmt: skip
+def test_what_cannot_be_lent_is_restored_and_reported(tmp_path, params, why):
+    made = estimator(tmp_path, **params)
     listener = Evaluations(made)
     made.train(training_input, saving_listeners=[listener])
-    assert set(listener.tables.evicted) == {0} and set(listener.tables.lent) == {""}
     check_found(listener, tmp_path)
+    assert set(listener.tables.evicted) == {0} and set(listener.tables.lent) == {""}
+    assert why in listener.tables.report
+
+
+def test_a_table_that_the_training_has_not(tmp_path):
+    made = estimator(tmp_path, new=True)
+    with pytest.raises(tf.errors.NotFoundError, match="has no tensor 'new/keys'"):
+        made.train(training_input, saving_listeners=[Evaluations(made)])
+
+
+def in_memory(made, tables, every=4):
+    return tf.estimator.experimental.InMemoryEvaluatorHook(made, evaluation_input, hooks=[tables], every_n_iter=every)
+
+
+def test_in_memory_evaluation(tmp_path):
+    made, tables = estimator(tmp_path), Tables()
+    made.train(training_input, hooks=[in_memory(made, tables)])
+    assert tables.evicted[0] == 0 < tables.evicted[1] < tables.evicted[2] < tables.evicted[3]
+    assert len(tables.rows) == 5  # At the end once more.
+    for step, rows in zip((0, 4, 8, 12, 12), tables.rows[:]):
+        metrics = made.evaluate(evaluation_input, hooks=[tables], checkpoint_path=f"{tmp_path}/model.ckpt-{step}")
+        np.testing.assert_array_equal(np.concatenate(rows), np.concatenate(tables.rows[-1]))
+        logged = [value for event in events(tmp_path / "eval") if event.step == step for value in event.summary.value]
+        assert {value.simple_value for value in logged if value.tag == "loss"} == {metrics["loss"]}
+
+
+def test_two_in_memory_evaluations_and_one_of_checkpoints(tmp_path):
+    made, tables = estimator(tmp_path), [Tables(), Tables()]
+    listener = Evaluations(made)
+    made.train(training_input, hooks=[in_memory(made, one, 6) for one in tables], saving_listeners=[listener])
+    for one in tables:
+        assert len(one.rows) == 4 and one.evicted[3] > 0
+        np.testing.assert_array_equal(one.rows[0], tables[0].rows[0])
+        np.testing.assert_array_equal(np.concatenate(one.rows[3]), listener.found[12]["rows"])
+    check_found(listener, tmp_path)
+
+
+def test_in_memory_evaluation_that_changes_tables_is_refused(tmp_path):
+    made = estimator(tmp_path, edits=True)
+    with pytest.raises(ValueError, match="InMemoryEvaluatorHook evaluates with the tables of the training.*by hand"):
+        made.train(training_input, hooks=[in_memory(made, Tables())])
+
+
+def events(folder):
+    return [event for file in os.listdir(folder) for event in tf.compat.v1.train.summary_iterator(str(folder / file))]

@@ -11,13 +11,14 @@ import contextlib
 import functools
 import threading
 import weakref
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.checkpoint import listed_tables
 from tf_booster.embedding import registry
+from tf_booster.embedding.table_spec import TableSpec
 from tf_booster.parallel import shared_graphs
 from tf_booster.passes.base import RewriteError
 
@@ -31,16 +32,29 @@ class _Saved(NamedTuple):
 
 
 class Lent(NamedTuple):
-    """Where a table is read that another graph of this process trains.
+    """Where tables are read that another graph of this process trains.
 
-    attributes: of the op that makes the table. refusal: why there are none, or "".
+    attributes: of the op that makes the table; {} if nothing is lent. fields: of each table, there. refusal: why nothing is lent, or "".
     """
 
     attributes: Dict[str, Any]
+    fields: Tuple[int, ...] = ()
     refusal: str = ""
 
 
 NOTHING = Lent({})
+# Of the op that makes a table: what its fields are.
+_FIELDS = (
+    "table_name",
+    "field_names",
+    "seeds",
+    "initializers",
+    "initializer_args",
+    "min_frequencies",
+    "max_rows",
+    "evictions",
+    "eviction_args",
+)
 
 _saved: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> _Saved.
 _here = threading.local()  # waiting: the graph whose training waits for this thread. lent: the _Saved that may be read.
@@ -114,41 +128,49 @@ def place_of(table: str) -> int:
     return 0 if entry is None else entry.field
 
 
-def lent(graph: tf.Graph, tables: Sequence[str], edited: bool) -> Lent:
-    """What is lent to `graph` for a table that has these as its fields, in this order.
+def lent(graph: tf.Graph, tables: Sequence[TableSpec], trained: bool, edited: bool) -> Lent:
+    """What is lent to `graph` for tables that become one.
 
     Args:
-      graph: where it will be.
-      tables: their names.
-      edited: whether the graph changes it otherwise than by training.
+      graph: where they will be.
+      tables: in their order.
+      trained: whether the graph has an update of them, which an evaluation does not run.
+      edited: whether the graph changes them otherwise.
 
     Raises:
       RewriteError: nothing can be lent, and there is no checkpoint.
     """
-    trained = _trained()
-    if not trained:
+    known = _trained()
+    if not known:
         return NOTHING
-    refusal = _refusal(graph, tables, edited)
+    refusal = _refusal(graph, tables, trained, edited)
     if not refusal:
-        return Lent({"lenders": _here.lent.lenders, "lent_checkpoint": _here.lent.prefix})
+        owner = known[tables[0].name].resource.op
+        lending = {"lenders": _here.lent.lenders, "lent_checkpoint": _here.lent.prefix}
+        fields = tuple(known[table.name].field for table in tables)
+        return Lent({**{name: owner.get_attr(name) for name in _FIELDS}, **lending}, fields)
     if not _here.lent.prefix:
         raise RewriteError(
-            f"Table '{tables[0]}': InMemoryEvaluatorHook evaluates with the tables of the training, but {refusal}; evaluate "
+            f"Table '{tables[0].name}': InMemoryEvaluatorHook evaluates with the tables of the training, but {refusal}; evaluate "
             "checkpoints, by tf.estimator.train_and_evaluate."
         )
-    return Lent({}, refusal)
+    return Lent({}, refusal=refusal)
 
 
-def _refusal(graph: tf.Graph, tables: Sequence[str], edited: bool) -> str:
-    trained = _trained()
+def _refusal(graph: tf.Graph, tables: Sequence[TableSpec], trained: bool, edited: bool) -> str:
+    known = [_trained().get(table.name) for table in tables]
     if edited:
         return "the evaluation's graph changes them by hand"
     if shared_graphs.place(graph) != shared_graphs.place(_here.lent.graph()):
         return "of the training's each rank has a part"
-    first = trained.get(tables[0])
-    fields = [] if first is None else first.resource.op.get_attr("field_names")
-    if [tf.compat.as_str(name) for name in fields] != list(tables):
-        return "the training has others, or has them fused with others"
+    if any(entry is None for entry in known):
+        return "the training has no such table"
+    if any(entry.spec.initializer != table.initializer for entry, table in zip(known, tables)):
+        return "new rows of the training's begin with other values"
+    resource = known[0].resource.op
+    everything = list(range(len(resource.get_attr("field_names"))))
+    if any(e.resource.op is not resource for e in known) or (trained and [e.field for e in known] != everything):
+        return "the training has them fused with others"
     return ""
 
 

@@ -128,35 +128,36 @@ def _make_resource(
         result.skipped.append((fused.name, f"is restored beside the training's: {fused.lent.refusal}"))
     update, specs = fused.tables[0].update, [table.spec for table in fused.tables]
     slots = update.slots if update else ()
+    attributes = dict(
+        table_name=fused.name,
+        dim=fused.dim,
+        optimizer=update.optimizer if update else "",
+        slot_names=[slot.name for slot in slots],
+        slot_initial_values=[slot.initial_value for slot in slots],
+        field_names=[spec.name for spec in specs],
+        seeds=[spec.seed for spec in specs],
+        initializers=[spec.initializer.kind for spec in specs],
+        initializer_args=[arg for spec in specs for arg in (spec.initializer.a, spec.initializer.b)],
+        min_frequencies=[spec.min_frequency for spec in specs],
+        max_rows=[spec.max_rows or 0 for spec in specs],
+        evictions=[spec.eviction.policy for spec in specs],
+        eviction_args=[own_limit(spec.eviction, partition) for spec in specs],
+        memory_fraction=rooms.fraction,
+        directory=rooms.directory,
+        name=f"{_scope(fused)}/table",
+    )
     with view.inserting(fused.device):
-        return _native.ops().tf_booster_hash_table(
-            table_name=fused.name,
-            dim=fused.dim,
-            optimizer=update.optimizer if update else "",
-            slot_names=[slot.name for slot in slots],
-            slot_initial_values=[slot.initial_value for slot in slots],
-            field_names=[spec.name for spec in specs],
-            seeds=[spec.seed for spec in specs],
-            initializers=[spec.initializer.kind for spec in specs],
-            initializer_args=[arg for spec in specs for arg in (spec.initializer.a, spec.initializer.b)],
-            min_frequencies=[spec.min_frequency for spec in specs],
-            max_rows=[spec.max_rows or 0 for spec in specs],
-            evictions=[spec.eviction.policy for spec in specs],
-            eviction_args=[own_limit(spec.eviction, partition) for spec in specs],
-            memory_fraction=rooms.fraction,
-            directory=rooms.directory,
-            name=f"{_scope(fused)}/table",
-            **fused.lent.attributes,
-        )
+        return _native.ops().tf_booster_hash_table(**{**attributes, **fused.lent.attributes})
 
 
 def _entries(view: GraphView, fused: FusedTable, resource: tf.Tensor) -> List[registry.RewrittenTable]:
     if fused.existing is not None:
         return _with_more_lookups(view, fused)
-    is_alone = len(fused.tables) == 1
-    exported = [None] if is_alone else export_fields(resource, range(len(fused.tables)))
+    is_alone = fused.num_fields == 1
+    fields = [fused.field_of(table) for table in fused.tables]
+    exported = [None] if is_alone else export_fields(resource, fields)
     entries = []
-    for field, table in enumerate(fused.tables):
+    for field, table, whole in zip(fields, fused.tables, exported):
         slots = table.update.slots if table.update else ()
         with view.inserting(fused.device):
             handle = resource
@@ -177,7 +178,7 @@ def _entries(view: GraphView, fused: FusedTable, resource: tf.Tensor) -> List[re
                 field=field,
                 num_groups=len(fused.probes),
                 kind=table.placement.kind,
-                exported=exported[field],
+                exported=whole,
             )
         )
     return entries

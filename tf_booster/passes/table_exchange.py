@@ -20,7 +20,7 @@ from tf_booster.passes.table_exchange_plan import ExchangePlan, Partition
 from tf_booster.passes.table_fusion import FusedTable, FusionPlan, GatherPlan, ProbePlan
 from tf_booster.passes.table_gradients import TableGradient
 from tf_booster.passes.table_placement import HOST
-from tf_booster.passes.table_probes import CodesOf, dense_ids, field_of, scope
+from tf_booster.passes.table_probes import CodesOf, dense_ids, scope
 from tf_booster.passes.table_uses import TablePlan
 
 
@@ -89,12 +89,12 @@ class ExchangedProbes(CodesOf):
     def _make(self, members: List[Tuple[FusedTable, ProbePlan]], rows: Any) -> None:
         picked, ids_segments, segments = [], [], []
         for number, (fused, probe) in enumerate(members):
-            fields = list(dict.fromkeys(field_of(fused, table) for table, _ in probe.members))
+            fields = list(dict.fromkeys(fused.field_of(table) for table, _ in probe.members))
             first = len(segments)
             segments += [(number, field) for field in fields]
             for table, stand_in in probe.members:
                 picked.append((stand_in.inputs[0], dense_ids(self._view, stand_in.inputs[0])))
-                ids_segments.append(first + fields.index(field_of(fused, table)))
+                ids_segments.append(first + fields.index(fused.field_of(table)))
         stand_ins = list(dict.fromkeys(stand_in for _, probe in members for _, stand_in in probe.members))
         waits = dict.fromkeys(c for stand_in in stand_ins for c in stand_in.control_inputs)
         attrs = {
@@ -166,7 +166,7 @@ class GradientExchange:
             for plan in fused.probes[: fused.trained]:
                 if any(other is table for other, _ in plan.members):
                     probe = probes.setdefault(id(plan), self._probes.exchanged(plan))
-                    lanes.append((stream, list(probes).index(id(plan)), probe.fields.index(field_of(fused, table))))
+                    lanes.append((stream, list(probes).index(id(plan)), probe.fields.index(fused.field_of(table))))
         used = list(probes.values())
         attrs = {
             "dims": [table.spec.dim for table, _ in parts],

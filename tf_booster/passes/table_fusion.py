@@ -59,6 +59,18 @@ class FusedTable:
         first = self.tables[0].name
         return first if len(self.tables) == 1 else f"fused/{first}_and_{len(self.tables) - 1}_more"
 
+    def field_of(self, table: TablePlan) -> int:
+        """Which field of the resource `table` is."""
+        if self.existing is not None:
+            return table.existing.field
+        place = next(place for place, other in enumerate(self.tables) if other is table)
+        return self.lent.fields[place] if self.lent.fields else place
+
+    @property
+    def num_fields(self) -> int:
+        """Of the resource, which is for reading only if they are more than its tables."""
+        return len(self.lent.attributes.get("field_names", self.tables))
+
     @property
     def dim(self) -> int:
         """Columns of the embeddings."""
@@ -96,8 +108,8 @@ def plan_fusion(view: GraphView, tables: Sequence[TablePlan], fuse: bool, severa
     for resource in fused:
         _plan_lookups(resource, merged if fuse else None)
         if resource.existing is None:
-            edited = any(table.is_edited for table in resource.tables)
-            resource.lent = lent_tables.lent(view.graph, [table.name for table in resource.tables], edited)
+            specs, edited = [t.spec for t in resource.tables], any(t.is_edited for t in resource.tables)
+            resource.lent = lent_tables.lent(view.graph, specs, resource.trained > 0, edited)
     plan = FusionPlan(fused, merged.refused if merged and fuse else [])
     if units is not None:
         plan.exchanges, plan.exchange = exchanges(fused, merged.number), units.plan

@@ -18,13 +18,6 @@ def scope(name: str) -> str:
     return f"tf_booster/{name}"
 
 
-def field_of(fused: FusedTable, table: TablePlan) -> int:
-    """Which field of its resource a table is."""
-    if fused.existing is not None:
-        return table.existing.field
-    return next(place for place, other in enumerate(fused.tables) if other is table)
-
-
 def dense_ids(view: GraphView, ids: tf.Tensor) -> Optional[PickedIds]:
     """Where `ids` were picked from a dense feature, so that codes of the whole feature do as well.
 
@@ -102,7 +95,7 @@ class Probes(CodesOf):
             probe = _native.ops().tf_booster_table_probe(
                 resource,
                 [found.ids() if found else stand_in.inputs[0] for found, (_, stand_in) in zip(picked, plan.members)],
-                fields=[field_of(fused, table) for table, _ in plan.members],
+                fields=[fused.field_of(table) for table, _ in plan.members],
                 skip_missing=[found is not None for found in picked],
                 group=plan.group,
                 name=f"{scope(fused.name)}/probe_{plan.group}",
