@@ -34,6 +34,7 @@ NAMES = (
     "dense_columns",
     "partitioned_variables",
     "increments",
+    "evaluation",
     "direct_lookups",
     "repeated_features",
     "gather_matmul",

@@ -164,7 +164,9 @@ def test_fused_tables_are_lent_where_all_were_saved_under_their_names(tmp_path, 
     owner = TableSession(**FIELDS)
     with owner.session.graph.as_default():
         field = owner.ops.tf_booster_table_field(owner.handle, field=1)
-        owner.session.run(owner.ops.tf_booster_table_insert_or_assign(field, np.array([4]), np.ones([1, 2], np.float32)))
+        owner.session.run(
+            owner.ops.tf_booster_table_insert_or_assign(field, np.array([4]), np.ones([1, 2], np.float32))
+        )
     save(owner, tmp_path / "shard", listed)
     table = borrower(tmp_path / "shard", tmp_path / "model.ckpt", **FIELDS)
     with table.session.graph.as_default():

@@ -10,7 +10,16 @@ import pytest
 import tf_booster
 
 sys.path.append(os.path.join(os.path.dirname(__file__), os.pardir, "estimator"))
-from lent_tables_test import Evaluations, Tables, estimator, in_memory, receiver, same, tensors, training_input  # noqa: E402
+from lent_tables_test import (  # noqa: E402
+    Evaluations,
+    Tables,
+    estimator,
+    in_memory,
+    receiver,
+    same,
+    tensors,
+    training_input,
+)
 
 
 def train(rank, size, folder, hidden):

@@ -293,7 +293,13 @@ def test_what_is_asked_of_a_table_waits_on_what_it_waited_on(graph):
     table = tf_booster.get_hash_table("t", 4)
     keys, train_op = ids(), minimize(lookup(table))
     with tf.control_dependencies([train_op]):
-        asked = [table.size(), table.export().values, table.erase(keys), table.clear(), table.insert_or_assign(keys, tf.zeros([0, 4]))]
+        asked = [
+            table.size(),
+            table.export().values,
+            table.erase(keys),
+            table.clear(),
+            table.insert_or_assign(keys, tf.zeros([0, 4])),
+        ]
     tf_booster.rewrite_graph(graph)
     (apply_op,) = ops(graph, "TableApplyAdagrad")
     assert all(apply_op in ancestors(answer) for answer in asked)

@@ -1,5 +1,5 @@
-// Tables of this process that other sessions may read in place of a copy: what a session has just saved, another one that
-// restores it has already, as long as nothing changes it.
+// Tables of this process that other sessions may read in place of a copy: what a session has just saved, another one
+// that restores it has already, as long as nothing changes it.
 #ifndef TF_BOOSTER_CC_TF_KERNELS_LENT_TABLES_H_
 #define TF_BOOSTER_CC_TF_KERNELS_LENT_TABLES_H_
 
