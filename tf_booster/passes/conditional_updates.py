@@ -6,6 +6,9 @@ updates are in one branch of a tf.cond, and the other does nothing. In control f
 TensorFlow itself makes ops of such an If before it runs it: a Switch for the condition, the branch's ops behind it, a Merge. The pass does the same, but
 that only what changes something waits for the Switch: what else updates are made of is little, cannot fail and changes nothing, and the other passes see the
 same chains as elsewhere. A branch that computes more, such as its own gradients, stays: it would be computed in vain.
+
+Several ranks do together what meets in a collective, and must all update, or none. A condition that may differ between them holds where it does on all: a
+step whose gradients are not finite on one rank is left out by all, as the joined batch's would be.
 """
 
 from __future__ import annotations
@@ -16,10 +19,13 @@ from typing import Any, Dict, List, Optional, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.parallel import shared_graphs
+from tf_booster.parallel import collectives, shared_graphs
+from tf_booster.parallel.raw_gradients import raw_gradients
 from tf_booster.passes import conditions
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, add_control_input
+from tf_booster.passes.sources import Sources
+from tf_booster.passes.table_placement import HOST
 
 _UPDATE = re.compile(r"Resource(Sparse)?Apply\w+|ResourceScatter\w+")
 _NOTHING = ("Const", "Identity", "NoOp")
@@ -37,14 +43,18 @@ class ConditionalUpdates(Pass):
     seeks = "updates inside a tf.cond whose other branch does nothing, as dynamic loss scales make them"
 
     def requires(self, view: GraphView) -> bool:
-        """Whether there is an If with updates in it. Ranks of several do not agree on it: each sees its own gradients."""
+        """Whether there is an If with updates in it."""
         left: List[Tuple[str, str]] = []
-        return shared_graphs.place(view.graph).size == 1 and bool(_found(view, left) or left)
+        return bool(_found(view, left) or left)
 
     def run(self, view: GraphView) -> PassResult:
         """Leaves an If that does something in both branches, or computes more than updates."""
         result = PassResult(self.name)
+        ranks = shared_graphs.place(view.graph).size
         for op, branches in _found(view, result.skipped).items():
+            if ranks > 1 and _may_differ(view, op.inputs[0]):
+                _agree(view, op, ranks)
+                result.changes.append(f"all {ranks} ranks take a step by '{op.name}', or none: by one all-reduce more")
             updates = _inline(view, op, branches)
             result.changes.append(f"{updates} updates that were inside of '{op.name}' run under its condition")
             result.modified = True
@@ -89,6 +99,35 @@ def _why_not(op: tf.Operation, branches: List[Any]) -> str:
     if more:
         return f"beside updates it computes {more[0]}, which is left out with them; compute outside of the tf.cond what it updates by"
     return ""
+
+
+def _may_differ(view: GraphView, condition: tf.Tensor) -> bool:
+    """Whether ranks may see other values, from their own input. Gradients are summed first, and what sees all rows of a table's is combined; Variables
+    are the same everywhere."""
+    marks = {mark.values.op for mark in raw_gradients(view.graph)}
+    sources = Sources(view.graph)
+    todo, seen = [condition.op], {condition.op}
+    while todo:
+        op = todo.pop()
+        if op in marks or collectives.is_collective(op) or collectives.is_users_collective(op):
+            continue
+        if sources.is_source(op):
+            return True
+        before = {*(tensor.op for tensor in op.inputs), *op.control_inputs} - seen
+        seen |= before
+        todo.extend(before)
+    return False
+
+
+def _agree(view: GraphView, op: tf.Operation, ranks: int) -> None:
+    """Has all that reads the condition of an If read whether it holds on all ranks."""
+    condition = op.inputs[0]
+    readers = set(condition.consumers())
+    with view.inserting(HOST):
+        mine = tf.cast(condition, tf.float32)
+        (number,) = collectives.all_reduce_packed([mine], "other", f"condition_{op.name.replace('/', '_')}")
+        agreed = number > ranks - 0.5
+    view.redirect(condition, agreed, readers.__contains__)
 
 
 def _inline(view: GraphView, op: tf.Operation, branches: List[Any]) -> int:

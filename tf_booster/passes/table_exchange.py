@@ -244,7 +244,10 @@ class GradientExchange:
         own = [self._view.current(op.outputs[0]) for op in ops]
         readers = [set(tensor.consumers()) for tensor in own]  # Without what is made here to add them up.
         with self._view.inserting(HOST):
-            summed = collectives.all_reduce_packed(own, "other", "sums_over_table_gradients")
+            numbers = [tf.cast(tensor, tf.float32) if tensor.dtype == tf.bool else tensor for tensor in own]
+            summed = collectives.all_reduce_packed(numbers, "other", "sums_over_table_gradients")
+            wanted = {"All": self._partition.size, "Any": 1}  # Of so many ranks it must hold.
+            summed = [total > wanted[op.type] - 0.5 if op.type in wanted else total for op, total in zip(ops, summed)]
         for tensor, total, of_tensor in zip(own, summed, readers):
             self._view.redirect(tensor, total, of_tensor.__contains__)
 

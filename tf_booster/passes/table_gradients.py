@@ -2,7 +2,8 @@
 
 Ranks exchange the gradient where it leaves the backward pass: each goes on with the rows of the keys that it owns, as the graph of the
 joined batch would have them. So what treats each row by itself, such as a scaling by one number, stays as it is; what sums over all
-rows, as a norm does, is added up over ranks; and anything else is refused.
+rows, as a norm does, is added up over ranks, and whether something holds of all rows, as that they are finite, is asked of all ranks;
+anything else is refused.
 
 How rows are exchanged follows from that. Rows of one key are summed, over its lookups and ranks, if all that follows is linear in them. Otherwise
 the joined batch's graph decides which rows there are: one for each distinct id of a lookup that has a Unique in front, one for each id of
@@ -58,7 +59,8 @@ class TableGradient:
 
     values: where it leaves the backward pass; what reads it then reads the owner's rows.
     parts: what of it is exchanged, one after the other.
-    sums: ops that sum over all rows, in the order of the graph; their results are added up over ranks.
+    sums: ops that sum over all rows, or say whether something holds of all or any, in the order of the graph; their results are added up
+      over ranks.
     local_sums: those of `sums` that go on reading this rank's own rows: sums of squares, where no lookup has a Unique.
     """
 
@@ -138,7 +140,7 @@ def _is_number(tensor: tf.Tensor) -> bool:
 class _Uses:
     """Follows `values` forward.
 
-    linear: whether all that follows is linear in the rows, up to the sums. sums: ops that sum over all rows.
+    linear: whether all that follows is linear in the rows, up to the sums. sums: as TableGradient's.
     """
 
     def __init__(self, table: TablePlan, values: tf.Tensor, chain: FrozenSet[tf.Operation]):
@@ -199,7 +201,7 @@ class _Uses:
         if 0 not in axes:
             self.linear = False
             return list(op.outputs)
-        if op.type == "Sum" and len(axes) == rank:
+        if op.type in ("Sum", "All", "Any") and len(axes) == rank:
             self._add_sum(op)
             return []
         raise self._refused(op, "takes " + ("its mean" if op.type == "Mean" else "more than a sum") + " over all rows")

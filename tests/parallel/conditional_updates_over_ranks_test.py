@@ -1,0 +1,115 @@
+"""Updates inside of a tf.cond over ranks: all take a step, or none, and tables and Variables are those of one process with the joined batch."""
+
+import equal_training as equal
+import launch
+import numpy as np
+import pytest
+import table_training
+import tensorflow as tf
+
+import tf_booster
+
+v1 = tf.compat.v1
+BAD_STEPS = [1, 4, 5]  # Of the first rank, the last one, and the first.
+
+
+def records(size, steps=8):
+    """With a number for each row that is infinite in one row of some steps."""
+    data = table_training.records(size, steps)
+    factor = np.ones([steps, size * equal.BATCH], np.float32)
+    for step, place in zip(BAD_STEPS, (0, -1, 1)):
+        factor[step, place] = np.inf
+    return {**data, "factor": factor}
+
+
+def loss_of(features, tables):
+    if tables:
+        logits = table_training.logits_of(features)
+    else:
+        weights = [v1.get_variable(f"w{i}", [30, 3], use_resource=True) for i in range(2)]
+        parts = [tf.nn.embedding_lookup(weight, features["id"] + 10) for weight in weights]
+        logits = v1.layers.dense(tf.concat(parts, 1), 1)[:, 0]
+    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=features["label"], logits=logits)
+    return tf.reduce_mean(losses * features["factor"])
+
+
+def with_loss_scale(tables):
+    def build(features):
+        loss = loss_of(features, tables)
+        scale = v1.mixed_precision.DynamicLossScale(initial_loss_scale=16.0, increment_period=2)
+        made = v1.mixed_precision.MixedPrecisionLossScaleOptimizer(v1.train.AdagradOptimizer(0.2), scale)
+        return loss, made.minimize(loss)
+
+    return build
+
+
+def by_the_users_condition(tables):
+    """Of each rank's own input."""
+
+    def build(features):
+        loss = loss_of(features, tables)
+        made = v1.train.AdagradOptimizer(0.2)
+        gradients = made.compute_gradients(loss)
+        take = tf.reduce_all(tf.math.is_finite(features["factor"]))
+        return loss, tf.cond(take, lambda: made.apply_gradients(gradients), tf.no_op)
+
+    return build
+
+
+def by_rows_of_tables(question):
+    """Of which each rank sees its own: whether all are finite, or any is not."""
+
+    def build(features):
+        loss = loss_of(features, True)
+        made = v1.train.AdagradOptimizer(0.2)
+        gradients = made.compute_gradients(loss)
+        rows = next(g.values for g, v in gradients if v.op.name == "user")
+        if question == "all":
+            take = tf.reduce_all(tf.math.is_finite(rows))
+        else:
+            take = tf.logical_not(tf.reduce_any(tf.logical_not(tf.math.is_finite(rows))))
+        return loss, tf.cond(take, lambda: made.apply_gradients(gradients), tf.no_op)
+
+    return build
+
+
+CASES = {
+    "all rows, tables": by_rows_of_tables("all"),
+    "any row, tables": by_rows_of_tables("any"),
+    "scale, tables": with_loss_scale(True),
+    "scale, Variables": with_loss_scale(False),
+    "condition, tables": by_the_users_condition(True),
+    "condition, Variables": by_the_users_condition(False),
+}
+
+
+def train(rank, size):
+    found = {}
+    data = equal.part(records(size), rank, size)
+    for name, build in CASES.items():
+        tf_booster.enable_gpu_booster(seed=3)
+        found[name] = table_training.train(build, data)
+        tf_booster.disable_gpu_booster()
+    return found
+
+
+@pytest.fixture(name="found", scope="module", params=[2, 3])
+def _found(request):
+    return launch.values(train, request.param, seconds=300)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ranks_train_what_one_process_trains(found, name):
+    ranks = [rank[name] for rank in found]
+    joined = table_training.alone(CASES[name], records(len(found)), seed=3)
+    finite = np.isfinite(joined["losses"])  # The average of the ranks' is infinite, too, where one is.
+    assert finite.sum() == 8 - len(BAD_STEPS)
+    for trained in (joined, *ranks):
+        trained["losses"] = trained["losses"][finite]
+    assert not table_training.differences(joined, ranks)
+    if "tables" in name:
+        assert {int(table["step"]) for table in joined["tables"].values()} == {8 - len(BAD_STEPS)}
+    (result,) = [p for p in ranks[0]["report"]["passes"] if p["name"] == "conditional_updates"]
+    agreed = any("or none" in change for change in result["changes"])
+    assert result["modified"] and agreed == name.startswith("condition")
+    assert ranks[0]["report"]["collectives_per_step"]["other"] == ranks[-1]["report"]["collectives_per_step"]["other"]
