@@ -79,8 +79,8 @@ BENCHMARKS: Dict[str, Description] = {
         what="contest", distribution="changed rows", facts=("MB", "MB of all rows"),
     ),
     "evaluation": Description(
-        "Evaluation within a training", "10 batches of 1,000 ids with AUC, from the call to its result: with the training's table, with one that is restored, and with a Variable.",
-        what="table", facts=("MB", "MB restored"),
+        "Evaluation within a training", "10 batches of 1,000 ids with AUC, from the call to its result: with what the training has in memory, with what is restored, and plain TensorFlow with a Variable.",
+        what="embeddings", facts=("MB", "MB restored"),
     ),
     "direct_lookups": Description(
         "Lookups of predictions", "26 embedding columns on ordinary Variables, 1,000 rows: read where they lie, gathered first, and as TensorFlow runs them.",

@@ -1,7 +1,8 @@
-"""An evaluation within a training, from its begin to its end: with the tables of the training, with restored ones, and TensorFlow's."""
+"""An evaluation within a training, from its begin to its end: with what the training has in memory, with what is restored, and TensorFlow's."""
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import threading
 from typing import Any, Callable, Dict, Iterator
@@ -20,39 +21,41 @@ RESTORED = "restored"
 def run(threads: int) -> Iterator[Result]:
     for rows in (400_000, 4_000_000):
         with tempfile.TemporaryDirectory() as folder:
-            yield _contest(rows, threads, folder)
+            plain = _Training(f"{folder}/plain", rows, threads, tables=False)
+            plain.train()
+            for kind in ("table", "Variable"):
+                tf_booster.enable_gpu_booster()
+                made = _Training(f"{folder}/{kind}", rows, threads, tables=kind == "table")
+                found = _Found()
+                made.train([_AtTheEnd(lambda made=made, found=found: found.compare(made, plain), made.steps)])
+                tf_booster.disable_gpu_booster()
+                what = f"{kind}, {rows:,} rows"
+                yield Result("evaluation", what, DIM, "uniform", threads, "evaluations/s", found.rates, found.facts)
 
 
-def _contest(rows: int, threads: int, folder: str) -> Result:
-    plain = _Training(f"{folder}/plain", rows, threads, tables=False)
-    plain.train()
-    tf_booster.enable_gpu_booster()
-    made = _Training(f"{folder}/tables", rows, threads, tables=True)
-    found: Dict[str, Any] = {}
+class _Found:
+    """What is measured while a training waits."""
 
-    def tensorflow(_: int) -> None:
-        tf_booster.disable_gpu_booster()
-        plain.evaluate()
-        tf_booster.enable_gpu_booster()
+    rates: Dict[str, float]
+    facts: Dict[str, Any]
 
-    def restored(_: int) -> None:  # From another thread nobody knows that the training waits.
-        thread = threading.Thread(target=made.evaluate)
-        thread.start()
-        thread.join()
+    def compare(self, made: _Training, plain: _Training) -> None:
+        def tensorflow(_: int) -> None:
+            tf_booster.disable_gpu_booster()
+            plain.evaluate()
+            tf_booster.enable_gpu_booster()
 
-    def ours(_: int) -> None:
-        made.evaluate()
+        def restored(_: int) -> None:  # From another thread nobody knows that the training waits.
+            thread = threading.Thread(target=made.evaluate)
+            thread.start()
+            thread.join()
 
-    def alternate() -> None:
-        runners = {OURS: ours, RESTORED: restored, "TensorFlow": tensorflow}
-        found["rates"] = contest(runners, 1e6, rounds=5)
-        found["MB"] = round(_peak_megabytes(lambda: ours(0)))
-        found["MB restored"] = round(_peak_megabytes(lambda: restored(0)))
+        def ours(_: int) -> None:
+            made.evaluate()
 
-    made.train([_AtTheEnd(alternate, made.steps)])
-    tf_booster.disable_gpu_booster()
-    facts = {name: found[name] for name in ("MB", "MB restored")}
-    return Result("evaluation", f"{rows:,} rows", DIM, "uniform", threads, "evaluations/s", found["rates"], facts)
+        self.rates = contest({OURS: ours, RESTORED: restored, "TensorFlow": tensorflow}, 1e6, rounds=5)
+        runs = {"MB": ours, "MB restored": restored}
+        self.facts = {name: round(_peak_megabytes(lambda run=run: run(0))) for name, run in runs.items()}
 
 
 class _AtTheEnd(v1.train.CheckpointSaverListener):
@@ -102,6 +105,7 @@ def _batches(ids: np.ndarray) -> tf.data.Dataset:
 
 def _peak_megabytes(act: Callable[[], Any]) -> float:
     """How much more memory this process had at most while it acts than before."""
+    gc.collect()  # Sessions that are over.
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")  # VmHWM is VmRSS from now on.
     before = _megabytes("VmRSS")

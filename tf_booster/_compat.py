@@ -589,6 +589,11 @@ def saver_hook_folder(hook: Any) -> str:
     return hook._checkpoint_dir  # pylint: disable=protected-access
 
 
+def has_listeners(hook: Any) -> bool:
+    """Whether a CheckpointSaverHook tells somebody when it has saved."""
+    return bool(hook._listeners)  # pylint: disable=protected-access
+
+
 def saves_by_seconds(hook: Any) -> bool:
     """Whether a CheckpointSaverHook saves every n seconds, not every n steps."""
     return triggers_by_seconds(hook._timer)  # pylint: disable=protected-access

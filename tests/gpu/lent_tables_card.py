@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_booster
 
 sys.path.append(os.path.join(os.path.dirname(__file__), os.pardir, "estimator"))
+import lent_variables_test as variables  # noqa: E402
 from lent_tables_test import (  # noqa: E402
     Evaluations,
     Tables,
@@ -52,6 +53,15 @@ def test_a_training_on_a_card_and_an_evaluation_in_host_memory(tmp_path):
     assert set(listener.tables.evicted) == {0}
     tf_booster.enable_gpu_booster(device="cpu")
     check_found(listener, tmp_path)
+
+
+def test_variables(tmp_path, caplog):
+    caplog.set_level("INFO", "tensorflow")
+    made = variables.estimator(tmp_path)
+    listener = variables.Evaluations(made)
+    made.train(variables.input_fn, saving_listeners=[listener])
+    assert sum("are read where the training has them" in record.getMessage() for record in caplog.records) == 3
+    variables.check(listener, tmp_path)
 
 
 def test_exports(tmp_path):

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional
 import tensorflow as tf
 
 from tf_booster import _compat, log
-from tf_booster.checkpoint import lent_tables, publishing, table_saves
+from tf_booster.checkpoint import lending, lent_variables, publishing, table_saves
 from tf_booster.parallel import shared_graphs
 from tf_booster.parallel.store import StoreError, store
 
@@ -27,9 +27,12 @@ _built: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> Weak
 
 
 def prepare(saver: Any, graph: tf.Graph) -> None:
-    """Adds to a built Saver the ops that save its tables; does nothing where it has none, yet, or no op can be added any more."""
-    if saver.saver_def and _tables_of(saver) is None and not _compat.is_finalized(graph):
-        setattr(saver, _TABLE_SAVES, table_saves.make(saver, graph))
+    """Adds to a built Saver the ops that save its tables, and those that lend its Variables or borrow them; does nothing where it has none, yet,
+    or no op can be added any more."""
+    if saver.saver_def and not _compat.is_finalized(graph):
+        if _tables_of(saver) is None:
+            setattr(saver, _TABLE_SAVES, table_saves.make(saver, graph))
+        lent_variables.prepare(saver, graph)
 
 
 def set_tables(saver: Any, saves: table_saves.TableSaves) -> None:
@@ -75,9 +78,12 @@ def wrap_save(original: Any) -> Any:
             prepare(self, graph)
         if shared_graphs.place(graph).size == 1:
             if self.saver_def.version == tf.compat.v1.train.SaverDef.V2:
-                sess = _compat.session_with_run(
+                saving = _compat.session_with_run(
                     sess, self.saver_def.save_tensor_name, functools.partial(_write_alone, self)
                 )
+                path = original(self, saving, save_path, *args, **kwargs)
+                lent_variables.lend(sess, path)
+                return path
             return original(self, sess, save_path, *args, **kwargs)
         job = _Save(self, graph)
         if job.place.rank > 0:
@@ -92,6 +98,10 @@ def wrap_save(original: Any) -> Any:
             job.failed(error)
             raise
         job.finished()
+        if (
+            job.place.rank == 0
+        ):  # What is no part of the model differs, such as averages of batches; the checkpoint has rank 0's.
+            lent_variables.lend(sess, path)
         return path
 
     return save
@@ -101,13 +111,15 @@ def _write_alone(saver: Any, session: Any, prefix: str) -> bytes:
     """In place of the save of `prefix` by a process of its own: TensorFlow renames data files and rewrites an index in place."""
     tables = _tables_of(saver)
     if tables is None and not tf.io.gfile.exists(f"{prefix}.index"):
-        return session.run(saver.saver_def.save_tensor_name, {saver.saver_def.filename_tensor_name: prefix})
+        saved = session.run(saver.saver_def.save_tensor_name, {saver.saver_def.filename_tensor_name: prefix})
+        lending.note_save(session, prefix, [])
+        return saved
     folder = publishing.make_folder(prefix, secrets.token_hex(4))
     try:
         shards = _write_shards(saver, session, publishing.shard_prefix(folder, 0), tables)
         publishing.at("shard written")
         publishing.publish(folder, shards, prefix)
-        lent_tables.note_save(session, prefix, shards)
+        lending.note_save(session, prefix, shards)
     except tf.errors.OpError:
         if tf.io.gfile.exists(folder):  # A full disk gets its room back.
             tf.io.gfile.rmtree(folder)
@@ -151,11 +163,11 @@ class _Save:
             session.run(self._tables.ops, {self._saver.saver_def.filename_tensor_name: shard, **self._tables.inputs})
             publishing.at("shard written")
             store().put(f"{self._key}-{self.place.rank}", {"shard": shard})
-            lent_tables.note_save(session, prefix, self._tables.shards(shard))
+            lending.note_save(session, prefix, self._tables.shards(shard))
             return tf.compat.as_bytes(prefix)
         shards = _write_shards(self._saver, session, shard, self._tables)
         publishing.at("shard written")
-        lent_tables.note_save(session, prefix, shards)
+        lending.note_save(session, prefix, shards)
         for rank in range(1, self.place.size) if self._tables is not None else ():
             shards += self._shards_of(rank)
         publishing.publish(self._folder, shards, prefix)

@@ -47,7 +47,7 @@ def check_built_savers(view: GraphView, replaced: Iterable[Replaced]) -> None:
         if variable_handle_op(variable) not in owners:
             _check_name(variable.op.name, tables)
     for op in view.ops("Save", "SaveSlices"):
-        for handle in map(_variable_read_by, op.inputs):
+        for handle in map(variable_read_by, op.inputs):
             if handle in owners:
                 raise ValueError(
                     f"Saver op '{op.name}' ({op.type}) writes '{handle.name}', a hash table, in the V1 format; wanted V2: "
@@ -104,7 +104,7 @@ class _SavedTensors:
         self.op = op
         self.names, self.slices = _strings(op.inputs[1]), _strings(op.inputs[2])
         self.tensors = list(op.inputs)[3:]
-        self.handles = [_variable_read_by(tensor) for tensor in self.tensors]
+        self.handles = [variable_read_by(tensor) for tensor in self.tensors]
 
     def check(self, owners: _Owners) -> None:
         """Raises ValueError where nothing would be left, or one name would be written twice."""
@@ -166,7 +166,7 @@ def _shared_exports(saved: Sequence[Replaced]) -> Dict[str, Any]:
 
 def _rewrite_restore(view: GraphView, op: tf.Operation, owners: _Owners) -> bool:
     names, slices = _strings(op.inputs[1]), _strings(op.inputs[2])
-    assigns = [_assigns_of(output) for output in op.outputs]
+    assigns = [assigns_of(output) for output in op.outputs]
     handles = [next((a.inputs[0].op for a in ops if a.inputs[0].op in owners), None) for ops in assigns]
     if not any(handle is not None for handle in handles):
         return False
@@ -217,7 +217,7 @@ def _beside(view: GraphView, op: tf.Operation, control_inputs: Sequence[tf.Opera
     return view.inserting(op.device, [*op.control_inputs, *control_inputs])
 
 
-def _variable_read_by(tensor: tf.Tensor) -> Optional[tf.Operation]:
+def variable_read_by(tensor: tf.Tensor) -> Optional[tf.Operation]:
     """The VarHandleOp whose value `tensor` is, as a Saver reads it."""
     op = tensor.op
     while op.type in ("Identity", "ReadVariableOp"):
@@ -225,7 +225,7 @@ def _variable_read_by(tensor: tf.Tensor) -> Optional[tf.Operation]:
     return op if op.type == "VarHandleOp" else None
 
 
-def _assigns_of(restored: tf.Tensor) -> List[tf.Operation]:
+def assigns_of(restored: tf.Tensor) -> List[tf.Operation]:
     """The AssignVariableOps that take `restored`, as a Saver places them."""
     found, todo = [], list(restored.consumers())
     while todo:

@@ -41,7 +41,7 @@ def make(saver: Any, graph: tf.Graph) -> Optional[TableSaves]:
     """Adds the ops to the graph of a built Saver; None where it saves no tables."""
     by_device: Dict[str, List[listed_tables.ListedTable]] = {}
     feeds: Dict[str, Any] = {}
-    for op in _save_ops(saver, graph):
+    for op in save_ops(saver, graph):
         for name, tensor in zip(tf.get_static_value(op.inputs[1]), list(op.inputs)[3:]):
             if tensor.op.type == _EXPORT:
                 feeds[tensor.name] = _without_rows(tensor)
@@ -90,7 +90,7 @@ def _without_rows(tensor: tf.Tensor) -> Any:
     return np.zeros(shape, tensor.dtype.as_numpy_dtype) if tensor.dtype != tf.string else b""
 
 
-def _save_ops(saver: Any, graph: tf.Graph) -> List[tf.Operation]:
+def save_ops(saver: Any, graph: tf.Graph) -> List[tf.Operation]:
     """The SaveV2 ops that the Saver runs."""
     todo = [graph.get_tensor_by_name(saver.saver_def.save_tensor_name).op]
     seen, found = set(todo), []

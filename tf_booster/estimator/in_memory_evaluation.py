@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_booster.checkpoint import lent_tables
+from tf_booster.checkpoint import lending, lent_tables
 from tf_booster.checkpoint.saveable import TableSaveable
 
 _hooks: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph that trains -> WeakSet of its hooks.
@@ -60,7 +60,7 @@ def wrap_evaluate(original: Any) -> Any:
     @functools.wraps(original)
     def _evaluate(self: Any, train_session: Any) -> None:
         train_session.run(self._tf_booster_lend)
-        with lent_tables.from_memory(train_session.graph, self._tf_booster_lender):
+        with lending.from_memory(train_session.graph, self._tf_booster_lender):
             original(self, train_session)
 
     return _evaluate

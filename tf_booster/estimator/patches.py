@@ -24,7 +24,7 @@ from typing import Any, Callable, List, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.checkpoint import increments, lent_tables, rank_hooks, rank_savers, warm_start
+from tf_booster.checkpoint import increments, lending, lent_variables, rank_hooks, rank_savers, warm_start
 from tf_booster.estimator import (
     device_prefetch,
     frozen_graphs,
@@ -77,7 +77,7 @@ def install(rewrite: Rewrite) -> None:
     if estimator is not None:
         _replace(estimator, "_call_model_fn", lambda original: _call_model_fn(original, rewrite))
         _replace(estimator, "_add_meta_graph_for_mode", _add_meta_graph_for_mode)
-        _replace(estimator, "evaluate", lent_tables.evaluate)
+        _replace(estimator, "evaluate", lending.evaluate)
         hook = _compat.in_memory_hook_class()
         _replace(hook, "begin", in_memory_evaluation.wrap_begin)
         _replace(hook, "after_create_session", in_memory_evaluation.wrap_after_create_session)
@@ -88,10 +88,12 @@ def install(rewrite: Rewrite) -> None:
         _install_for_several_ranks()
     _replace(_compat.saver_class(), "_build", rank_savers.wrap_build)
     _replace(_compat.saver_class(), "save", rank_savers.wrap_save)
+    _replace(_compat.saver_class(), "restore", lent_variables.wrap_restore)
     _replace(_compat.saver_hook_class(), "begin", rank_hooks.wrap_begin)
+    _replace(_compat.saver_hook_class(), "begin", lent_variables.wrap_begin)
     _replace(_compat.saver_hook_class(), "after_run", rank_hooks.wrap_after_run)
     for method in ("after_create_session", "after_run", "end"):
-        _replace(_compat.saver_hook_class(), method, lent_tables.waits)
+        _replace(_compat.saver_hook_class(), method, lending.waits)
     _replace(_compat.checkpoint_utils(), "_init_from_checkpoint", _init_from_checkpoint)
     _replace(_compat.variables_module(), "variables_initializer", warm_start.wrap_variables_initializer)
     _replace(_compat.warm_starting_util(), "_warm_start_var_with_vocab", _warm_start_var_with_vocab)
@@ -169,6 +171,7 @@ def _finalize(original: Any, rewrite: Rewrite) -> Any:
             shared_graphs.share(graph)
             graph_iterators.follow(graph)
             _rewrite(graph, self, rewrite)
+            lent_variables.rewritten(graph)
             if isinstance(self.saver, tf.compat.v1.train.Saver):
                 rank_savers.prepare(self.saver, graph)
             increments.prepare_all(graph)
@@ -212,7 +215,7 @@ def _add_meta_graph_for_mode(original: Any) -> Any:
     ) -> Any:
         outer, _exporting.graphs = getattr(_exporting, "graphs", None), []
         try:
-            with lent_tables.from_checkpoint(checkpoint_path):
+            with lending.from_checkpoint(checkpoint_path, exports=True):
                 result = original(self, builder, input_receiver_fn_map, checkpoint_path, *args, **kwargs)
             for graph in _exporting.graphs:
                 saved_model.finish_last(builder, graph)

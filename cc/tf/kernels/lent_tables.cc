@@ -6,13 +6,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "cc/tf/kernels/status.h"
-#include "tensorflow/core/framework/device_base.h"
 
 namespace tf_booster {
-
-TablePlace::TablePlace(tensorflow::OpKernelContext* ctx) : device(ctx->device()->name()) {
-  if (ctx->op_device_context() != nullptr) stream = ctx->op_device_context()->stream();
-}
 
 tensorflow::Status ReadMarks(const HashTable& table, std::vector<FieldMark>* marks) {
   marks->resize(table.options().fields.size());
@@ -29,7 +24,7 @@ LentTables& LentTables::Global() {
 }
 
 void LentTables::Lend(const std::string& lender, const TableResource& resource, std::vector<FieldMark> marks,
-                      const TablePlace& place) {
+                      const DevicePlace& place) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto is_over = [&](const Lent& lent) {
     const std::shared_ptr<HashTable> table = lent.table.lock();
@@ -40,7 +35,7 @@ void LentTables::Lend(const std::string& lender, const TableResource& resource, 
 }
 
 std::shared_ptr<HashTable> LentTables::Borrow(const std::vector<std::string>& lenders, const TableConfig& wanted,
-                                              const TablePlace& place, std::string* why) const {
+                                              const DevicePlace& place, std::string* why) const {
   std::lock_guard<std::mutex> lock(mutex_);
   *why = "none of its name was saved";
   for (const Lent& lent : lent_) {
@@ -51,7 +46,7 @@ std::shared_ptr<HashTable> LentTables::Borrow(const std::vector<std::string>& le
     std::vector<FieldMark> marks;
     if (!difference.empty()) {
       *why = absl::StrCat("that one differs in ", difference);
-    } else if (lent.place.device != place.device || lent.place.stream != place.stream) {
+    } else if (!(lent.place == place)) {
       *why = absl::StrCat("that one is on ", lent.place.device, ", this one on ", place.device);
     } else if (const tensorflow::Status read = ReadMarks(*table, &marks); !read.ok()) {
       *why = read.ToString();

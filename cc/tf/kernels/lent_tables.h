@@ -9,20 +9,12 @@
 #include <vector>
 
 #include "cc/core/hash_table/hash_table.h"
+#include "cc/tf/kernels/device_place.h"
 #include "cc/tf/kernels/table_config.h"
 #include "cc/tf/kernels/table_resource.h"
-#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/status.h"
 
 namespace tf_booster {
-
-// Where a kernel's table is: of two sessions the same device, and on a card the same stream, so that what one of them
-// reads comes behind what the other wrote.
-struct TablePlace {
-  explicit TablePlace(tensorflow::OpKernelContext* ctx);
-
-  std::string device;
-  const void* stream = nullptr;
-};
 
 // Where all fields of a table stand.
 tensorflow::Status ReadMarks(const HashTable& table, std::vector<FieldMark>* marks);
@@ -35,12 +27,12 @@ class LentTables {
   // Lends a table that stands at `marks` under the name of a lender, in place of what was lent of it before. It is not
   // kept alive.
   void Lend(const std::string& lender, const TableResource& resource, std::vector<FieldMark> marks,
-            const TablePlace& place);
+            const DevicePlace& place);
 
   // The table of one of the lenders that has the fields of `wanted`, and the slots if it wants any; null if there is
   // none at `place`, or it has changed since: `why` says what it is then.
   std::shared_ptr<HashTable> Borrow(const std::vector<std::string>& lenders, const TableConfig& wanted,
-                                    const TablePlace& place, std::string* why) const;
+                                    const DevicePlace& place, std::string* why) const;
 
  private:
   struct Lent {
@@ -48,7 +40,7 @@ class LentTables {
     std::weak_ptr<HashTable> table;
     std::shared_ptr<const TableConfig> config;
     std::vector<FieldMark> marks;
-    TablePlace place;
+    DevicePlace place;
   };
 
   mutable std::mutex mutex_;

@@ -10,6 +10,7 @@
 
 #include "cc/core/hash_table/cpu_table.h"
 #include "cc/core/hash_table/memory_limit.h"
+#include "cc/tf/kernels/device_place.h"
 #include "cc/tf/kernels/lent_tables.h"
 #include "cc/tf/kernels/status.h"
 #include "cc/tf/kernels/table_config.h"
@@ -69,7 +70,7 @@ class TableHandleOp : public tensorflow::OpKernel {
   tensorflow::Status Make(tensorflow::OpKernelContext* ctx, TableResource** resource) const {
     if (!lenders_.empty()) {
       std::string why;
-      std::shared_ptr<HashTable> lent = LentTables::Global().Borrow(lenders_, config_, TablePlace(ctx), &why);
+      std::shared_ptr<HashTable> lent = LentTables::Global().Borrow(lenders_, config_, DevicePlace(ctx), &why);
       if (lent != nullptr) {
         *resource = new TableResource(config_, std::move(lent), lent_checkpoint_);
         return tensorflow::OkStatus();

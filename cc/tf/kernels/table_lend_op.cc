@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/tf/kernels/device_place.h"
 #include "cc/tf/kernels/lent_tables.h"
 #include "cc/tf/kernels/table_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -21,7 +22,7 @@ class TableLendOp : public tensorflow::OpKernel {
       OP_REQUIRES_OK(ctx, call.Open(i));
       std::vector<FieldMark> marks;
       OP_REQUIRES_OK(ctx, ReadMarks(call.table(), &marks));
-      LentTables::Global().Lend(lender_, call.resource(), std::move(marks), TablePlace(ctx));
+      LentTables::Global().Lend(lender_, call.resource(), std::move(marks), DevicePlace(ctx));
     }
   }
 

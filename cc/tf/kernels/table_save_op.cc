@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cc/tf/kernels/checkpoint_writer.h"
+#include "cc/tf/kernels/device_place.h"
 #include "cc/tf/kernels/lent_tables.h"
 #include "cc/tf/kernels/listed_tables.h"
 #include "cc/tf/kernels/table_kernel.h"
@@ -122,7 +123,7 @@ class TableSaveOp : public tensorflow::OpKernel {
     const std::string prefix = ctx->input(ctx->num_inputs() - 1).scalar<tensorflow::tstring>()();
     CheckpointWriter writer(prefix);
     OP_REQUIRES_OK(ctx, writer.Open());
-    const TablePlace place(ctx);
+    const DevicePlace place(ctx);
     for (size_t i = 0; i < tables_.size(); ++i) {
       OP_REQUIRES_OK(ctx, call.Open(static_cast<int>(i)));
       std::vector<FieldMark> before, after;

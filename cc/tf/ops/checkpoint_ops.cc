@@ -24,4 +24,30 @@ prefixes: vector, at least 1. index: the path of the file to write. num_shards: 
 files: data file i is to be named as shard i of num_shards.
 )doc");
 
+REGISTER_OP("TfBoosterLendVariable")
+    .Input("resource: resource")
+    .Attr("lender: string")
+    .Attr("variable_name: string")
+    .SetIsStateful()
+    .SetShapeFn(shape_inference::NoOutputs)
+    .Doc(R"doc(
+Lets other sessions of this process have the value that a Variable has now, until tf_booster_return_variables(lender) is called.
+
+variable_name: in the checkpoint, with what tells a part of a partitioned Variable from others.
+)doc");
+
+REGISTER_OP("TfBoosterBorrowVariable")
+    .Input("resource: resource")
+    .Output("borrowed: bool")
+    .Attr("lender: string")
+    .Attr("variable_name: string")
+    .Attr("dtype: type")
+    .SetIsStateful()
+    .SetShapeFn(shape_inference::ScalarShape)
+    .Doc(R"doc(
+Gives a Variable the value that LendVariable has lent; both share the memory until one of them is updated, which copies it.
+
+borrowed: whether there is one of this name, on this device; else the Variable stays as it is.
+)doc");
+
 }  // namespace tensorflow

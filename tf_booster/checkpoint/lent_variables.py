@@ -1,0 +1,190 @@
+"""Evaluations within a training share the values of its Variables, in place of reading a copy from the checkpoint.
+
+What is lent are the values as they were saved: who updates a Variable while somebody else has its value copies it first. So nothing has to wait, but
+while the training waits, as lending.py knows it to, there is one copy in memory. An evaluation borrows all that its Saver restores, or nothing.
+Exports restore: they need no op of tf_booster where they are served.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import weakref
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import tensorflow as tf
+
+from tf_booster import _compat, _native
+from tf_booster.checkpoint import lending, savers, table_saves
+
+_BORROWS = "_tf_booster_borrows"
+
+Entry = Tuple[str, str]  # Name and slice in a checkpoint.
+
+
+class _Lender(NamedTuple):
+    """What lends the Variables of a graph: an op, its name for it, and their handles."""
+
+    op: tf.Operation
+    name: str
+    handles: Dict[Entry, tf.Operation]
+
+
+class _Restored(NamedTuple):
+    """What a Saver restores: tables, and for each Variable the ops that assign what is read."""
+
+    tables: List[tf.Operation]
+    assigns: Dict[Entry, List[tf.Operation]]
+
+
+class _Borrows(NamedTuple):
+    """In place of a Saver's restore. borrowed: of each Variable whether it was lent, when that is run; assigns: what reads it if it was not."""
+
+    tables: List[tf.Operation]
+    borrowed: List[tf.Tensor]
+    assigns: List[List[tf.Operation]]
+
+    def run(self, session: Any, feeds: Dict[str, str]) -> None:
+        """Those that TensorFlow has placed on another device than the training's are read after all."""
+        _, borrowed = session.run([self.tables, self.borrowed], feeds)
+        left = [assign for lent, assigns in zip(borrowed, self.assigns) if not lent for assign in assigns]
+        if left:
+            session.run(left, feeds)
+
+
+_listened: weakref.WeakSet = weakref.WeakSet()  # Graphs whose checkpoints somebody waits for.
+_finished: weakref.WeakSet = weakref.WeakSet()  # Graphs in which no pass looks any more.
+_lenders: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> _Lender.
+_lent: weakref.WeakKeyDictionary = (
+    weakref.WeakKeyDictionary()
+)  # Graph -> the checkpoint as which its Variables are lent.
+_numbers = itertools.count(1)
+
+
+def wrap_begin(original: Any) -> Any:
+    """Wraps CheckpointSaverHook.begin."""
+
+    @functools.wraps(original)
+    def begin(self: Any) -> None:
+        original(self)
+        if _compat.has_listeners(self):
+            _listened.add(tf.compat.v1.get_default_graph())
+
+    return begin
+
+
+def rewritten(graph: tf.Graph) -> None:
+    """Says that all passes have seen `graph`: Savers that are prepared from now on lend and borrow."""
+    _finished.add(graph)
+
+
+def prepare(saver: Any, graph: tf.Graph) -> None:
+    """Adds to the graph of a training what lends the Variables of a built Saver, and to that of an evaluation what borrows them."""
+    if graph not in _finished:
+        return
+    if graph in _listened and graph not in _lenders:
+        handles = _saved_variables(saver, graph)
+        name = f"training {next(_numbers)}"
+        ops = _native.ops()
+        with graph.as_default(), tf.control_dependencies(None):
+            lends = [_beside(h, ops.tf_booster_lend_variable, name, entry) for entry, h in handles.items()]
+            _lenders[graph] = _Lender(tf.group(*lends), name, handles)
+    saved = lending.current()
+    if saved is not None and saved.prefix and not lending.is_for_export() and not hasattr(saver, _BORROWS):
+        setattr(saver, _BORROWS, _borrows(saver, graph, _lenders.get(saved.graph())))
+
+
+def lend(session: Any, checkpoint: str) -> None:
+    """Lends what `session` has just saved as `checkpoint`, while its training waits."""
+    lender = _lenders.get(session.graph)
+    if lender is None or not lending.is_waiting(session.graph) or session.sess_str:
+        return
+    session.run(lender.op)
+    _lent[session.graph] = checkpoint
+    lending.when_over(functools.partial(_return, session.graph, lender.name))
+
+
+def _return(graph: tf.Graph, name: str) -> None:
+    _lent.pop(graph, None)
+    call = ctypes.CDLL(_native.shared_object()).tf_booster_return_variables  # The library that TensorFlow has loaded.
+    call.argtypes, call.restype = [ctypes.c_char_p], None
+    call(name.encode())
+
+
+def wrap_restore(original: Any) -> Any:
+    """Wraps Saver.restore."""
+
+    @functools.wraps(original)
+    def restore(self: Any, sess: Any, save_path: str) -> None:
+        borrows, saved = getattr(self, _BORROWS, None), lending.current()
+        if borrows is not None and saved is not None and _lent.get(saved.graph()) == save_path and not sess.sess_str:
+            borrows.run(sess, {self.saver_def.filename_tensor_name: save_path})
+            tf.compat.v1.logging.info("Parameters of %s are read where the training has them", save_path)
+            return
+        original(self, sess, save_path)
+
+    return restore
+
+
+def _saved_variables(saver: Any, graph: tf.Graph) -> Dict[Entry, tf.Operation]:
+    found = {}
+    for op in table_saves.save_ops(saver, graph):
+        entries = zip(*(tf.get_static_value(tensor) for tensor in op.inputs[1:3]))
+        for entry, tensor in zip(entries, list(op.inputs)[3:]):
+            handle = savers.variable_read_by(tensor)
+            if handle is not None:
+                name, part = map(tf.compat.as_str, entry)
+                found[name, part] = handle
+    return found
+
+
+def _borrows(saver: Any, graph: tf.Graph, lender: Optional[_Lender]) -> Optional[_Borrows]:
+    """What borrows the Variables which the Saver restores; None where one is not known to the lender, or other things are restored."""
+    restored = None if lender is None else _restored(graph.get_operation_by_name(saver.saver_def.restore_op_name))
+    if lender is None or restored is None:
+        return None
+    made: List[tf.Tensor] = []
+    with graph.as_default(), tf.control_dependencies(None):
+        for entry, assigns in restored.assigns.items():
+            handle, own = assigns[0].inputs[0].op, lender.handles.get(entry)
+            alike = own is not None and all(own.get_attr(n) == handle.get_attr(n) for n in ("dtype", "shape"))
+            if not alike or any(assign.inputs[0].op is not handle for assign in assigns):
+                return None
+            dtype = handle.get_attr("dtype")
+            made.append(_beside(handle, _native.ops().tf_booster_borrow_variable, lender.name, entry, dtype=dtype))
+    return _Borrows(restored.tables, made, list(restored.assigns.values()))
+
+
+def _restored(op: tf.Operation) -> Optional[_Restored]:
+    """Of a Saver's restore op; None if it does anything else."""
+    found = _Restored([], {})
+    todo, seen = [op], {op}
+    while todo:
+        op = todo.pop()
+        before = list(op.control_inputs)
+        if op.type == "TfBoosterTableRestore":
+            found.tables.append(op)
+            continue
+        if op.type == "RestoreV2":
+            entries = zip(*(tf.get_static_value(tensor) for tensor in op.inputs[1:3]))
+            for entry, output in zip(entries, op.outputs):
+                assigns = savers.assigns_of(output)
+                if output.consumers() and not assigns:
+                    return None
+                if assigns:
+                    name, part = map(tf.compat.as_str, entry)
+                    found.assigns.setdefault((name, part), []).extend(assigns)
+        elif op.type in ("AssignVariableOp", "Identity", "Reshape"):
+            before += [tensor.op for tensor in op.inputs if tensor.op.type not in ("VarHandleOp", "Const")]
+        elif op.type != "NoOp":
+            return None
+        todo += [other for other in dict.fromkeys(before) if other not in seen]
+        seen.update(before)
+    return found
+
+
+def _beside(handle: tf.Operation, make: Any, lender: str, entry: Entry, **attributes: Any) -> Any:
+    name, part = entry
+    with tf.device(None), tf.device(handle.device):
+        return make(handle.outputs[0], lender=lender, variable_name=f"{name} {part}".rstrip(), **attributes)
