@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import tempfile
 import threading
@@ -27,7 +28,7 @@ def run(threads: int) -> Iterator[Result]:
                 tf_booster.enable_gpu_booster()
                 made = _Training(f"{folder}/{kind}", rows, threads, tables=kind == "table")
                 found = _Found()
-                made.train([_AtTheEnd(lambda made=made, found=found: found.compare(made, plain), made.steps)])
+                made.train([_AtTheEnd(functools.partial(found.compare, made, plain), made.steps)])
                 tf_booster.disable_gpu_booster()
                 what = f"{kind}, {rows:,} rows"
                 yield Result("evaluation", what, DIM, "uniform", threads, "evaluations/s", found.rates, found.facts)

@@ -1,5 +1,5 @@
-// Where a kernel works. Of two sessions of a process the same device, and on a card the same stream, so that what one of
-// them reads comes behind what the other wrote.
+// Where a kernel works. Of two sessions of a process the same device, and on a card the same stream, so that what one
+// of them reads comes behind what the other wrote.
 #ifndef TF_BOOSTER_CC_TF_KERNELS_DEVICE_PLACE_H_
 #define TF_BOOSTER_CC_TF_KERNELS_DEVICE_PLACE_H_
 

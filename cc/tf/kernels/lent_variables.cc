@@ -97,14 +97,14 @@ class BorrowVariableOp final : public NamedKernel {
 
   void Compute(OpKernelContext* ctx) override {
     VarPtr variable;
-    OP_REQUIRES_OK(ctx, tensorflow::LookupOrCreateResource<Var>(ctx, HandleFromInput(ctx, 0), &variable, [&](Var** made) {
+    OP_REQUIRES_OK(ctx,
+                   tensorflow::LookupOrCreateResource<Var>(ctx, HandleFromInput(ctx, 0), &variable, [&](Var** made) {
                      *made = new Var(dtype_);
                      return tensorflow::OkStatus();
                    }));
     Tensor* borrowed = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &borrowed));
-    borrowed->scalar<bool>()() =
-        LentVariables::Global().Borrow(lender_, name_, DevicePlace(ctx), std::move(variable));
+    borrowed->scalar<bool>()() = LentVariables::Global().Borrow(lender_, name_, DevicePlace(ctx), std::move(variable));
   }
 
  private:

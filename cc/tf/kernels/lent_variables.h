@@ -28,8 +28,8 @@ class LentVariables {
   bool Borrow(const std::string& lender, const std::string& name, const DevicePlace& place,
               tensorflow::core::RefCountPtr<tensorflow::Var> variable);
 
-  // Forgets what the lender has lent, and takes it from the Variables that have it: their sessions are over, though they
-  // may not be deleted yet, and an update would have to copy what they hold.
+  // Forgets what the lender has lent, and takes it from the Variables that have it: their sessions are over, though
+  // they may not be deleted yet, and an update would have to copy what they hold.
   void Return(const std::string& lender);
 
  private:
