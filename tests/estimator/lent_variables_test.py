@@ -64,7 +64,7 @@ def model_fn(features, labels, mode, params):
         ):
             metrics["again"] = (metrics["mean"][0], tf.identity(metrics["mean"][1]))
     average = v1.train.ExponentialMovingAverage(0.5) if params.get("average") else None
-    if mode == MODES.TRAIN:
+    if mode == MODES.TRAIN or params.get("careless"):
         with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
             train_op = v1.train.AdagradOptimizer(0.1).minimize(loss, v1.train.get_global_step())
         if average is not None:
@@ -80,12 +80,12 @@ def model_fn(features, labels, mode, params):
 class Evaluations(v1.train.CheckpointSaverListener):
     """Evaluates each checkpoint that was just saved, and reads its Variables as the evaluation has them."""
 
-    def __init__(self, made, before=lambda session: None):
+    def __init__(self, made, before=lambda session: None, hooks=()):
         self.found = {}
-        self._made, self._before = made, before
+        self._made, self._before, self._hooks = made, before, hooks
 
     def evaluate(self, checkpoint=None):
-        return self._made.evaluate(lambda: input_fn(1), checkpoint_path=checkpoint)
+        return self._made.evaluate(lambda: input_fn(1), hooks=self._hooks, checkpoint_path=checkpoint)
 
     def after_save(self, session, global_step_value):
         self._before(session)
@@ -108,7 +108,7 @@ def tensors(folder, step=STEPS):
     return {name: reader.get_tensor(name).tobytes() for name in reader.get_variable_to_shape_map()}
 
 
-@pytest.mark.parametrize("params", [{}, {"average": True}])
+@pytest.mark.parametrize("params", [{}, {"average": True}, {"careless": True}])
 @pytest.mark.parametrize("pipeline", ["exact", "off"])
 def test_evaluations_within_and_after_a_training(tmp_path, borrowed, params, pipeline):
     tf.enable_gpu_booster(pipeline=pipeline)
@@ -129,6 +129,28 @@ def test_an_evaluation_that_assigns_leaves_the_training_alone(tmp_path, borrowed
     made.train(input_fn, saving_listeners=[listener])
     assert len(borrowed()) == 3
     check(listener, tmp_path / "beside")
+    alone.train(input_fn)
+    assert tensors(tmp_path / "alone") == tensors(tmp_path / "beside")
+
+
+@pytest.mark.parametrize(
+    "left_out", [[], ["variable_updates"], ["variable_updates", "variable_gathers", "partitioned_lookups"]]
+)
+def test_an_evaluation_that_trains_leaves_the_training_alone(tmp_path, borrowed, left_out):
+    tf.enable_gpu_booster(disable_passes=left_out)
+
+    class Train(v1.train.SessionRunHook):
+        def begin(self):
+            self._train = v1.get_default_graph().get_collection(v1.GraphKeys.TRAIN_OP)
+            assert self._train
+
+        def before_run(self, run_context):
+            return v1.train.SessionRunArgs(self._train)
+
+    made, alone = estimator(tmp_path / "beside", careless=True), estimator(tmp_path / "alone")
+    listener = Evaluations(made, hooks=[Train()])
+    made.train(input_fn, saving_listeners=[listener])
+    assert len(borrowed()) == 3
     alone.train(input_fn)
     assert tensors(tmp_path / "alone") == tensors(tmp_path / "beside")
 

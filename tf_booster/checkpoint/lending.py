@@ -99,7 +99,9 @@ def evaluate(original: Any) -> Any:
     def evaluate(
         self: Any, input_fn: Any, steps: Any = None, hooks: Any = None, checkpoint_path: Any = None, name: Any = None
     ) -> Any:
-        with from_checkpoint(checkpoint_path or tf.train.latest_checkpoint(self.model_dir)):
+        waits = getattr(_here, "waiting", None) is not None
+        path = checkpoint_path or (tf.train.latest_checkpoint(self.model_dir) if waits else None)
+        with from_checkpoint(path):
             return original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=checkpoint_path, name=name)
 
     return evaluate

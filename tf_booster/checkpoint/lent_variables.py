@@ -17,10 +17,28 @@ import tensorflow as tf
 
 from tf_booster import _compat, _native
 from tf_booster.checkpoint import lending, savers, table_saves
+from tf_booster.passes import graph_view
 
 _BORROWS = "_tf_booster_borrows"
 
 Entry = Tuple[str, str]  # Name and slice in a checkpoint.
+
+_GATHERS = (
+    "ResourceGather",
+    "ResourceGatherNd",
+    "TfBoosterMultiGather",
+    "TfBoosterPartitionedGather",
+    "TfBoosterPoolVariables",
+)
+# What only reads, or gives the Variable a value of its own.
+_HARMLESS = (
+    "ReadVariableOp",
+    "VariableShape",
+    "VarIsInitializedOp",
+    "AssignVariableOp",
+    "AssignAddVariableOp",
+    "AssignSubVariableOp",
+)
 
 
 class _Lender(NamedTuple):
@@ -151,9 +169,22 @@ def _borrows(saver: Any, graph: tf.Graph, lender: Optional[_Lender]) -> Optional
             alike = own is not None and all(own.get_attr(n) == handle.get_attr(n) for n in ("dtype", "shape"))
             if not alike or any(assign.inputs[0].op is not handle for assign in assigns):
                 return None
-            dtype = handle.get_attr("dtype")
-            made.append(_beside(handle, _native.ops().tf_booster_borrow_variable, lender.name, entry, dtype=dtype))
+            made.append(_borrow(handle, lender.name, entry))
     return _Borrows(restored.tables, made, list(restored.assigns.values()))
+
+
+def _borrow(handle: tf.Operation, lender: str, entry: Entry) -> tf.Tensor:
+    """A gather makes sure first that nobody shares the Variable, for the sake of what updates rows in place: by a copy. Here that is left to the
+    updates, which an evaluation seldom has, and does not run."""
+    users, dtype = handle.outputs[0].consumers(), handle.get_attr("dtype")
+    gathered = any(op.type in _GATHERS for op in users)
+    others = [op for op in users if op.type not in _GATHERS + _HARMLESS]
+    if gathered and others:
+        with tf.device(None), tf.device(handle.device):
+            own = _native.ops().tf_booster_own_variable(handle.outputs[0], dtype=dtype)
+        for op in others:
+            graph_view.add_control_input(op, own)
+    return _beside(handle, _native.ops().tf_booster_borrow_variable, lender, entry, dtype=dtype, gathered=gathered)
 
 
 def _restored(op: tf.Operation) -> Optional[_Restored]:

@@ -1,10 +1,14 @@
-// LentVariables; TfBoosterLendVariable and TfBoosterBorrowVariable.
+// LentVariables; TfBoosterLendVariable, TfBoosterBorrowVariable and TfBoosterOwnVariable.
 #include "cc/tf/kernels/lent_variables.h"
 
 #include <cstdint>
 
+#include "cc/tf/kernels/variable_access.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/platform/errors.h"
+#ifdef TF_BOOSTER_CUDA
+#include "cc/tf/kernels/gpu_memory.h"
+#endif
 
 namespace tf_booster {
 
@@ -24,7 +28,7 @@ void LentVariables::Lend(const std::string& lender, const std::string& name, Ten
   lent_.insert_or_assign({lender, name}, Lent{std::move(value), std::move(place)});
 }
 
-bool LentVariables::Borrow(const std::string& lender, const std::string& name, const DevicePlace& place,
+bool LentVariables::Borrow(const std::string& lender, const std::string& name, const DevicePlace& place, bool gathered,
                            VarPtr variable) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = lent_.find({lender, name});
@@ -33,7 +37,7 @@ bool LentVariables::Borrow(const std::string& lender, const std::string& name, c
     tensorflow::mutex_lock var_lock(*variable->mu());
     *variable->tensor() = found->second.value;
     variable->is_initialized = true;
-    variable->copy_on_read_mode.store(false);
+    variable->copy_on_read_mode.store(gathered);
   }
   borrowers_[lender].push_back(std::move(variable));
   return true;
@@ -93,6 +97,7 @@ class BorrowVariableOp final : public NamedKernel {
  public:
   explicit BorrowVariableOp(tensorflow::OpKernelConstruction* ctx) : NamedKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("gathered", &gathered_));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -104,15 +109,40 @@ class BorrowVariableOp final : public NamedKernel {
                    }));
     Tensor* borrowed = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &borrowed));
-    borrowed->scalar<bool>()() = LentVariables::Global().Borrow(lender_, name_, DevicePlace(ctx), std::move(variable));
+    borrowed->scalar<bool>()() =
+        LentVariables::Global().Borrow(lender_, name_, DevicePlace(ctx), gathered_, std::move(variable));
+  }
+
+ private:
+  tensorflow::DataType dtype_;
+  bool gathered_ = false;
+};
+
+REGISTER_KERNEL_BUILDER(Name("TfBoosterLendVariable").Device(tensorflow::DEVICE_CPU), LendVariableOp);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterBorrowVariable").Device(tensorflow::DEVICE_CPU), BorrowVariableOp);
+template <LockedVariables::CopyBytes copy_bytes>
+class OwnVariableOp final : public tensorflow::OpKernel {
+ public:
+  explicit OwnVariableOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    LockedVariables variable;
+    OP_REQUIRES_OK(ctx, variable.Lock(ctx, 0, 1, dtype_));
+    OP_REQUIRES_OK(ctx, variable.PrepareToUpdate(ctx, copy_bytes));
   }
 
  private:
   tensorflow::DataType dtype_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("TfBoosterLendVariable").Device(tensorflow::DEVICE_CPU), LendVariableOp);
-REGISTER_KERNEL_BUILDER(Name("TfBoosterBorrowVariable").Device(tensorflow::DEVICE_CPU), BorrowVariableOp);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterOwnVariable").Device(tensorflow::DEVICE_CPU),
+                        OwnVariableOp<LockedVariables::CopyOnHost>);
+#ifdef TF_BOOSTER_CUDA
+REGISTER_KERNEL_BUILDER(Name("TfBoosterOwnVariable").Device(tensorflow::DEVICE_GPU).HostMemory("resource"),
+                        OwnVariableOp<CopyOnCard>);
+#endif
 // On a GPU with handle and answer in host memory: the value stays where it is.
 REGISTER_KERNEL_BUILDER(Name("TfBoosterLendVariable").Device(tensorflow::DEVICE_GPU).HostMemory("resource"),
                         LendVariableOp);

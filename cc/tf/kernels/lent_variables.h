@@ -24,8 +24,9 @@ class LentVariables {
   // In place of what the lender has lent under this name before.
   void Lend(const std::string& lender, const std::string& name, tensorflow::Tensor value, DevicePlace place);
 
-  // Gives the value to a Variable, until Return. False: there is none at `place`.
-  bool Borrow(const std::string& lender, const std::string& name, const DevicePlace& place,
+  // Gives the value to a Variable, until Return. gathered: gathers need not make sure that nobody shares it, which
+  // would copy it, since what updates single rows comes behind OwnVariable. False: there is none at `place`.
+  bool Borrow(const std::string& lender, const std::string& name, const DevicePlace& place, bool gathered,
               tensorflow::core::RefCountPtr<tensorflow::Var> variable);
 
   // Forgets what the lender has lent, and takes it from the Variables that have it: their sessions are over, though

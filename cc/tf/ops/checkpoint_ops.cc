@@ -42,12 +42,23 @@ REGISTER_OP("TfBoosterBorrowVariable")
     .Attr("lender: string")
     .Attr("variable_name: string")
     .Attr("dtype: type")
+    .Attr("gathered: bool = false")
     .SetIsStateful()
     .SetShapeFn(shape_inference::ScalarShape)
     .Doc(R"doc(
 Gives a Variable the value that LendVariable has lent; both share the memory until one of them is updated, which copies it.
 
+gathered: promises that what updates single rows of the Variable comes behind OwnVariable. Then gathers do not copy it first, and dense reads do.
 borrowed: whether there is one of this name, on this device; else the Variable stays as it is.
+)doc");
+
+REGISTER_OP("TfBoosterOwnVariable")
+    .Input("resource: resource")
+    .Attr("dtype: type")
+    .SetIsStateful()
+    .SetShapeFn(shape_inference::NoOutputs)
+    .Doc(R"doc(
+Gives a Variable memory of its own, if it shares it with another one, by a copy.
 )doc");
 
 }  // namespace tensorflow
