@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -82,7 +83,8 @@ def rewrite_graph(graph: Optional[tf.Graph] = None, master: str = "", config: An
     """Rewrites a finished graph by hand, for a plain tf.compat.v1.Session. Make the session, or run it, after this.
 
     An edit after a `session.run` is silently ignored by that session. While tf_booster is enabled, a graph that an open session has
-    run is left alone, or refused if it has tables; before, TensorFlow does not tell which graphs were run. Works whether tf_booster is enabled or not, with the options of enable_gpu_booster or the defaults. A second call
+    run is left alone, or refused if it has tables; before, TensorFlow does not tell which graphs were run, and where a session is open
+    already its steps are not pipelined. Works whether tf_booster is enabled or not, with the options of enable_gpu_booster or the defaults. A second call
     changes nothing.
 
     Args:
@@ -101,8 +103,13 @@ def rewrite_graph(graph: Optional[tf.Graph] = None, master: str = "", config: An
     shared_graphs.share(graph)
     open_sessions = sessions.num_open(graph)
     obstacle = _HAS_RUN.format(open_sessions) if open_sessions else ""
+    options = _enabled or _options.Options()
+    if _enabled is None and options.pipeline != "off" and sessions.is_any_made(graph):
+        # If it has run, its steps would read the batches that are prepared for others.
+        log.once("steps are not pipelined, as a session of the graph is open; call rewrite_graph before it is made")
+        options = dataclasses.replace(options, pipeline="off")
     with servers.session_of(servers.Master(master, config)):
-        return pipelines.rewrite(graph, _enabled or _options.Options(), obstacle=obstacle)
+        return pipelines.rewrite(graph, options, obstacle=obstacle)
 
 
 _HAS_RUN = (

@@ -71,3 +71,15 @@ def test_exports(tmp_path):
     after = made.export_saved_model(str(tmp_path / "after"), receiver).decode()
     same(*(tensors(f"{path}/variables/variables") for path in (within.found[12], after)))
     assert tf.saved_model.contains_saved_model(after)
+
+
+def test_an_evaluation_that_trains_leaves_the_training_alone(tmp_path):
+    class Train(tf.compat.v1.train.SessionRunHook):
+        def before_run(self, run_context):
+            train_ops = run_context.session.graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP)
+            return tf.compat.v1.train.SessionRunArgs(train_ops)
+
+    made, alone = variables.estimator(tmp_path / "beside", careless=True), variables.estimator(tmp_path / "alone")
+    made.train(variables.input_fn, saving_listeners=[variables.Evaluations(made, hooks=[Train()])])
+    alone.train(variables.input_fn)
+    assert variables.tensors(tmp_path / "alone") == variables.tensors(tmp_path / "beside")

@@ -7,6 +7,7 @@ from recommendation_data import NUM_IDS, NUM_TAGS, input_fn, records
 from training_pair import CLOSE, EXACT, Outcome, assert_no_pass_failed, assert_same, boosted, session_config
 
 import tf_booster
+from tf_booster.pipeline.split import split_of
 from tf_booster.report import report_of
 
 v1 = tf.compat.v1
@@ -295,6 +296,7 @@ def test_session_that_has_run_before_the_rewrite():
                 losses = [old.run([loss, train_op])[0] for _ in range(5)]
                 if rewrite:
                     tf_booster.rewrite_graph(graph)
+                    assert split_of(graph) is None  # Its batches would be read for a session that runs another graph.
                 losses += [old.run([loss, train_op])[0] for _ in range(5)]
             with v1.Session(config=session_config()) as new:
                 new.run(init)

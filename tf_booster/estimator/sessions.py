@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import weakref
 from typing import Any
 
@@ -29,3 +30,10 @@ def note_run(original: Any) -> Any:
 def num_open(graph: tf.Graph) -> int:
     """How many sessions that are still open have run `graph`, since tf_booster was enabled."""
     return sum(not _compat.is_closed(session) for session in _ran.get(graph, ()))
+
+
+def is_any_made(graph: tf.Graph) -> bool:
+    """Whether a session on `graph` is open, which may have run it before tf_booster was enabled."""
+    kind = _compat.base_session_class()
+    found = (each for each in gc.get_objects() if issubclass(type(each), kind))
+    return any(session.graph is graph and not _compat.is_closed(session) for session in found)

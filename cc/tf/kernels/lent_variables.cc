@@ -1,14 +1,10 @@
-// LentVariables; TfBoosterLendVariable, TfBoosterBorrowVariable and TfBoosterOwnVariable.
+// LentVariables; TfBoosterLendVariable and TfBoosterBorrowVariable.
 #include "cc/tf/kernels/lent_variables.h"
 
 #include <cstdint>
 
-#include "cc/tf/kernels/variable_access.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/platform/errors.h"
-#ifdef TF_BOOSTER_CUDA
-#include "cc/tf/kernels/gpu_memory.h"
-#endif
 
 namespace tf_booster {
 
@@ -120,29 +116,6 @@ class BorrowVariableOp final : public NamedKernel {
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterLendVariable").Device(tensorflow::DEVICE_CPU), LendVariableOp);
 REGISTER_KERNEL_BUILDER(Name("TfBoosterBorrowVariable").Device(tensorflow::DEVICE_CPU), BorrowVariableOp);
-template <LockedVariables::CopyBytes copy_bytes>
-class OwnVariableOp final : public tensorflow::OpKernel {
- public:
-  explicit OwnVariableOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
-  }
-
-  void Compute(OpKernelContext* ctx) override {
-    LockedVariables variable;
-    OP_REQUIRES_OK(ctx, variable.Lock(ctx, 0, 1, dtype_));
-    OP_REQUIRES_OK(ctx, variable.PrepareToUpdate(ctx, copy_bytes));
-  }
-
- private:
-  tensorflow::DataType dtype_;
-};
-
-REGISTER_KERNEL_BUILDER(Name("TfBoosterOwnVariable").Device(tensorflow::DEVICE_CPU),
-                        OwnVariableOp<LockedVariables::CopyOnHost>);
-#ifdef TF_BOOSTER_CUDA
-REGISTER_KERNEL_BUILDER(Name("TfBoosterOwnVariable").Device(tensorflow::DEVICE_GPU).HostMemory("resource"),
-                        OwnVariableOp<CopyOnCard>);
-#endif
 // On a GPU with handle and answer in host memory: the value stays where it is.
 REGISTER_KERNEL_BUILDER(Name("TfBoosterLendVariable").Device(tensorflow::DEVICE_GPU).HostMemory("resource"),
                         LendVariableOp);
