@@ -12,6 +12,7 @@ import tf_booster
 v1 = tf.compat.v1
 MODES = tf.estimator.ModeKeys
 STEPS = 8
+SWAPPED = []  # The Saver of a training that has the tables under each other's names.
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +47,8 @@ def model_fn(features, labels, mode, params):
     # variables_to_restore() knows no parts.
     parts = None if params.get("average") else v1.fixed_size_partitioner(3)
     tables.append(v1.get_variable("parts", [40, 4], partitioner=parts))
+    if params.get("twin"):
+        tables.append(v1.get_variable("twin", [40, 4]))
     rows = [v1.nn.embedding_lookup(table, features["id"], partition_strategy="div") for table in tables]
     begin = v1.random_normal_initializer(seed=3)
     hidden = v1.layers.dense(tf.concat([*rows, features["numbers"]], 1), 5, name="hidden", kernel_initializer=begin)
@@ -70,6 +73,10 @@ def model_fn(features, labels, mode, params):
         if average is not None:
             with tf.control_dependencies([train_op]):
                 train_op = average.apply(tables[:1])
+        if params.get("twin"):
+            swapped = {v.op.name: v for v in v1.global_variables() if "parts" not in v.op.name}
+            swapped.update(whole=tables[2], twin=tables[0], parts=tables[1])
+            SWAPPED[:] = [v1.train.Saver(swapped)]
     elif average is not None:
         scaffold = v1.train.Scaffold(saver=v1.train.Saver(average.variables_to_restore(tables[:1])))
     return tf.estimator.EstimatorSpec(
@@ -168,6 +175,27 @@ def test_a_training_that_goes_on_before_the_evaluation(tmp_path, borrowed):
     assert len(borrowed()) == 3
     check(listener, tmp_path, tuple(listener.found))
     assert len(set(found["loss"] for found in listener.found.values())) == 3
+
+
+def test_another_saver_with_other_names(tmp_path, borrowed):
+    """What is lent is what that Saver has saved under its names."""
+
+    class Swapped(Evaluations):
+        def after_save(self, session, global_step_value):
+            path = SWAPPED[0].save(
+                session, f"{tmp_path}/swapped-{global_step_value}", write_meta_graph=False, write_state=False
+            )
+            self.found[global_step_value] = (self.evaluate(path), self.evaluate())
+
+    made = estimator(tmp_path, twin=True)
+    listener = Swapped(made)
+    made.train(input_fn, saving_listeners=[listener])
+    # The checkpoint that is not the last one any more is read.
+    assert borrowed() == [f"{tmp_path}/swapped-{step}" for step in (0, 4, 8)]
+    for step, (swapped, own) in listener.found.items():
+        assert swapped == listener.evaluate(f"{tmp_path}/swapped-{step}")
+        assert own == listener.evaluate(f"{tmp_path}/model.ckpt-{step}")
+        assert swapped["loss"] != own["loss"]
 
 
 def test_another_thread_restores(tmp_path, borrowed):

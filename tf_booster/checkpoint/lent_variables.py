@@ -19,7 +19,7 @@ from tf_booster import _compat, _native
 from tf_booster.checkpoint import lending, savers, table_saves
 from tf_booster.passes import graph_view
 
-_BORROWS = "_tf_booster_borrows"
+_LENDER, _BORROWS = "_tf_booster_lender", "_tf_booster_borrows"
 
 Entry = Tuple[str, str]  # Name and slice in a checkpoint.
 
@@ -42,7 +42,7 @@ _HARMLESS = (
 
 
 class _Lender(NamedTuple):
-    """What lends the Variables of a graph: an op, its name for it, and their handles."""
+    """What lends the Variables of a Saver: an op, its name for it, and their handles."""
 
     op: tf.Operation
     name: str
@@ -73,10 +73,7 @@ class _Borrows(NamedTuple):
 
 _listened: weakref.WeakSet = weakref.WeakSet()  # Graphs whose checkpoints somebody waits for.
 _finished: weakref.WeakSet = weakref.WeakSet()  # Graphs in which no pass looks any more.
-_lenders: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> _Lender.
-_lent: weakref.WeakKeyDictionary = (
-    weakref.WeakKeyDictionary()
-)  # Graph -> the checkpoint as which its Variables are lent.
+_lent: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> (checkpoint, who lends it).
 _numbers = itertools.count(1)
 
 
@@ -101,25 +98,26 @@ def prepare(saver: Any, graph: tf.Graph) -> None:
     """Adds to the graph of a training what lends the Variables of a built Saver, and to that of an evaluation what borrows them."""
     if graph not in _finished:
         return
-    if graph in _listened and graph not in _lenders:
+    if graph in _listened and not hasattr(saver, _LENDER):
         handles = _saved_variables(saver, graph)
         name = f"training {next(_numbers)}"
         ops = _native.ops()
         with graph.as_default(), tf.control_dependencies(None):
             lends = [_beside(h, ops.tf_booster_lend_variable, name, entry) for entry, h in handles.items()]
-            _lenders[graph] = _Lender(tf.group(*lends), name, handles)
+            setattr(saver, _LENDER, _Lender(tf.group(*lends), name, handles))
     saved = lending.current()
-    if saved is not None and saved.prefix and not lending.is_for_export() and not hasattr(saver, _BORROWS):
-        setattr(saver, _BORROWS, _borrows(saver, graph, _lenders.get(saved.graph())))
+    if saved is not None and not lending.is_for_export() and not hasattr(saver, _BORROWS):
+        checkpoint, lender = _lent.get(saved.graph(), ("", None))
+        setattr(saver, _BORROWS, _borrows(saver, graph, lender) if checkpoint == saved.prefix else None)
 
 
-def lend(session: Any, checkpoint: str) -> None:
-    """Lends what `session` has just saved as `checkpoint`, while its training waits."""
-    lender = _lenders.get(session.graph)
+def lend(saver: Any, session: Any, checkpoint: str) -> None:
+    """Lends what `saver` has just saved as `checkpoint`, while the session's training waits."""
+    lender = getattr(saver, _LENDER, None)
     if lender is None or not lending.is_waiting(session.graph) or session.sess_str:
         return
     session.run(lender.op)
-    _lent[session.graph] = checkpoint
+    _lent[session.graph] = (checkpoint, lender)
     lending.when_over(functools.partial(_return, session.graph, lender.name))
 
 
@@ -136,7 +134,8 @@ def wrap_restore(original: Any) -> Any:
     @functools.wraps(original)
     def restore(self: Any, sess: Any, save_path: str) -> None:
         borrows, saved = getattr(self, _BORROWS, None), lending.current()
-        if borrows is not None and saved is not None and _lent.get(saved.graph()) == save_path and not sess.sess_str:
+        lent = None if borrows is None or saved is None or sess.sess_str else _lent.get(saved.graph())
+        if lent is not None and lent[0] == save_path:
             borrows.run(sess, {self.saver_def.filename_tensor_name: save_path})
             tf.compat.v1.logging.info("Parameters of %s are read where the training has them", save_path)
             return

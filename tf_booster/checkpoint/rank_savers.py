@@ -82,7 +82,7 @@ def wrap_save(original: Any) -> Any:
                     sess, self.saver_def.save_tensor_name, functools.partial(_write_alone, self)
                 )
                 path = original(self, saving, save_path, *args, **kwargs)
-                lent_variables.lend(sess, path)
+                lent_variables.lend(self, sess, path)
                 return path
             return original(self, sess, save_path, *args, **kwargs)
         job = _Save(self, graph)
@@ -101,7 +101,7 @@ def wrap_save(original: Any) -> Any:
         if (
             job.place.rank == 0
         ):  # What is no part of the model differs, such as averages of batches; the checkpoint has rank 0's.
-            lent_variables.lend(sess, path)
+            lent_variables.lend(self, sess, path)
         return path
 
     return save
