@@ -253,6 +253,34 @@ def test_train_and_evaluate_exports_for_plain_tensorflow(tmp_path, borrowed):
         assert b"TfBooster" not in file.read()
 
 
+def test_the_evaluation_at_the_end_of_a_training(tmp_path, borrowed):
+    """Of the checkpoint that was saved after the last step, when the throttle let none be evaluated."""
+    found, _ = tf.estimator.train_and_evaluate(
+        estimator(tmp_path),
+        tf.estimator.TrainSpec(input_fn, max_steps=STEPS),
+        tf.estimator.EvalSpec(lambda: input_fn(1), None, throttle_secs=10_000, start_delay_secs=10_000),
+    )
+    assert borrowed() == [f"{tmp_path}/model.ckpt-{step}" for step in (4, STEPS)]
+    assert found == estimator(tmp_path).evaluate(lambda: input_fn(1))
+
+
+def test_a_training_that_fails_gives_back(tmp_path, borrowed):
+    class Fails(Evaluations):
+        def after_save(self, session, global_step_value):
+            super().after_save(session, global_step_value)
+            if global_step_value == 4:
+                raise ValueError("enough")
+
+    made = estimator(tmp_path)
+    with pytest.raises(ValueError, match="enough"):
+        made.train(input_fn, saving_listeners=[Fails(made)])
+    assert len(borrowed()) == 2
+    listener = Evaluations(made)
+    made.train(input_fn, max_steps=STEPS, saving_listeners=[listener])
+    assert len(borrowed()) == 4
+    check(listener, tmp_path, (4, 8))
+
+
 def test_two_evaluations_of_one_checkpoint(tmp_path, borrowed):
     class Twice(Evaluations):
         def evaluate(self, checkpoint=None):

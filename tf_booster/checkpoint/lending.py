@@ -24,8 +24,7 @@ class Saved(NamedTuple):
 
 
 _saved: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> Saved.
-# Of a thread. waiting: the graph whose training waits for it; when_over: what is called when it waits no longer; lent: the Saved that may be read;
-# exports: whether that is for an export.
+# Of a thread. waiting: the graph whose training waits for it; lent: the Saved that may be read; exports: whether that is for an export.
 _here = threading.local()
 
 
@@ -46,13 +45,8 @@ def waits(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def method(self: Any, context: Any, *args: Any, **kwargs: Any) -> Any:
         session = getattr(context, "session", context)
-        calls: List[Callable[[], None]] = []
-        with _set(waiting=session.graph, when_over=calls):
-            try:
-                return original(self, context, *args, **kwargs)
-            finally:
-                for call in calls:
-                    call()
+        with _set(waiting=session.graph):
+            return original(self, context, *args, **kwargs)
 
     return method
 
@@ -60,11 +54,6 @@ def waits(original: Callable[..., Any]) -> Callable[..., Any]:
 def is_waiting(graph: tf.Graph) -> bool:
     """Whether the training of `graph` waits for this thread."""
     return getattr(_here, "waiting", None) is graph
-
-
-def when_over(call: Callable[[], None]) -> None:
-    """Has `call` called when the training waits no longer; only where it does."""
-    _here.when_over.append(call)
 
 
 def from_checkpoint(checkpoint: Optional[str], exports: bool = False) -> ContextManager[None]:

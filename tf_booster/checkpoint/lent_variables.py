@@ -1,7 +1,7 @@
 """Evaluations within a training share the values of its Variables, in place of reading a copy from the checkpoint.
 
-What is lent are the values as they were saved: who updates a Variable while somebody else has its value copies it first. So nothing has to wait, but
-while the training waits, as lending.py knows it to, there is one copy in memory. An evaluation borrows all that its Saver restores, or nothing.
+What is lent are the values as they were saved: who updates a Variable while somebody else has its value copies it first. So that nobody has to, it is
+given back before the next step. An evaluation borrows all that its Saver restores, or nothing.
 Exports restore: they need no op of tf_booster where they are served.
 """
 
@@ -89,6 +89,30 @@ def wrap_begin(original: Any) -> Any:
     return begin
 
 
+def wrap_before_run(original: Any) -> Any:
+    """Wraps CheckpointSaverHook.before_run."""
+
+    @functools.wraps(original)
+    def before_run(self: Any, run_context: Any) -> Any:
+        _give_back(run_context.session.graph)
+        return original(self, run_context)
+
+    return before_run
+
+
+def wrap_end(original: Any) -> Any:
+    """Wraps CheckpointSaverHook.end, which may evaluate what was saved after the last step."""
+
+    @functools.wraps(original)
+    def end(self: Any, session: Any) -> None:
+        try:
+            original(self, session)
+        finally:
+            _give_back(session.graph)
+
+    return end
+
+
 def rewritten(graph: tf.Graph) -> None:
     """Says that all passes have seen `graph`: Savers that are prepared from now on lend and borrow."""
     _finished.add(graph)
@@ -105,6 +129,7 @@ def prepare(saver: Any, graph: tf.Graph) -> None:
         with graph.as_default(), tf.control_dependencies(None):
             lends = [_beside(h, ops.tf_booster_lend_variable, name, entry) for entry, h in handles.items()]
             setattr(saver, _LENDER, _Lender(tf.group(*lends), name, handles))
+        weakref.finalize(graph, _return, name).atexit = False  # Of a training that ended with an error.
     saved = lending.current()
     if saved is not None and not lending.is_for_export() and not hasattr(saver, _BORROWS):
         checkpoint, lender = _lent.get(saved.graph(), ("", None))
@@ -116,13 +141,18 @@ def lend(saver: Any, session: Any, checkpoint: str) -> None:
     lender = getattr(saver, _LENDER, None)
     if lender is None or not lending.is_waiting(session.graph) or session.sess_str:
         return
+    _give_back(session.graph)
     session.run(lender.op)
     _lent[session.graph] = (checkpoint, lender)
-    lending.when_over(functools.partial(_return, session.graph, lender.name))
 
 
-def _return(graph: tf.Graph, name: str) -> None:
-    _lent.pop(graph, None)
+def _give_back(graph: tf.Graph) -> None:
+    if graph in _lent:
+        _, lender = _lent.pop(graph)
+        _return(lender.name)
+
+
+def _return(name: str) -> None:
     call = ctypes.CDLL(_native.shared_object()).tf_booster_return_variables  # The library that TensorFlow has loaded.
     call.argtypes, call.restype = [ctypes.c_char_p], None
     call(name.encode())

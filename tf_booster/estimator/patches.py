@@ -91,6 +91,8 @@ def install(rewrite: Rewrite) -> None:
     _replace(_compat.saver_class(), "restore", lent_variables.wrap_restore)
     _replace(_compat.saver_hook_class(), "begin", rank_hooks.wrap_begin)
     _replace(_compat.saver_hook_class(), "begin", lent_variables.wrap_begin)
+    _replace(_compat.saver_hook_class(), "before_run", lent_variables.wrap_before_run)
+    _replace(_compat.saver_hook_class(), "end", lent_variables.wrap_end)
     _replace(_compat.saver_hook_class(), "after_run", rank_hooks.wrap_after_run)
     for method in ("after_create_session", "after_run", "end"):
         _replace(_compat.saver_hook_class(), method, lending.waits)
