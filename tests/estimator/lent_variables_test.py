@@ -62,9 +62,9 @@ def model_fn(features, labels, mode, params):
         v1.get_variable("new", [2])
     if params.get("assigns") and mode == MODES.EVAL:
         out = next(v for v in v1.trainable_variables() if v.op.name == "out/kernel")
-        with tf.control_dependencies(
-            [v1.assign_add(out, tf.ones_like(out)), v1.scatter_update(tables[0], [1, 2], tf.ones([2, 4]))]
-        ):
+        with tf.control_dependencies([logit]):  # In each step what is read is read before.
+            assigned = [v1.assign_add(out, tf.ones_like(out)), v1.scatter_update(tables[0], [1, 2], tf.ones([2, 4]))]
+        with tf.control_dependencies(assigned):
             metrics["again"] = (metrics["mean"][0], tf.identity(metrics["mean"][1]))
     average = v1.train.ExponentialMovingAverage(0.5) if params.get("average") else None
     if mode == MODES.TRAIN or params.get("careless"):
