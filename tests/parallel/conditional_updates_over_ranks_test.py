@@ -43,43 +43,41 @@ def with_loss_scale(tables):
     return build
 
 
-def by_the_users_condition(tables):
-    """Of each rank's own input."""
-
+def under(condition, tables):
     def build(features):
         loss = loss_of(features, tables)
         made = v1.train.AdagradOptimizer(0.2)
         gradients = made.compute_gradients(loss)
-        take = tf.reduce_all(tf.math.is_finite(features["factor"]))
+        take = condition(features, gradients)
         return loss, tf.cond(take, lambda: made.apply_gradients(gradients), tf.no_op)
 
     return build
 
 
-def by_rows_of_tables(question):
-    """Of which each rank sees its own: whether all are finite, or any is not."""
+def own_input_is_finite(features, gradients):
+    return tf.reduce_all(tf.math.is_finite(features["factor"]))
 
-    def build(features):
-        loss = loss_of(features, True)
-        made = v1.train.AdagradOptimizer(0.2)
-        gradients = made.compute_gradients(loss)
-        rows = next(g.values for g, v in gradients if v.op.name == "user")
-        if question == "all":
-            take = tf.reduce_all(tf.math.is_finite(rows))
-        else:
-            take = tf.logical_not(tf.reduce_any(tf.logical_not(tf.math.is_finite(rows))))
-        return loss, tf.cond(take, lambda: made.apply_gradients(gradients), tf.no_op)
 
-    return build
+def rows_of_user(gradients):
+    """Of a table's gradient, of which each rank sees its own rows."""
+    return next(g.values for g, v in gradients if v.op.name == "user")
+
+
+def all_rows_are_finite(features, gradients):
+    return tf.reduce_all(tf.math.is_finite(rows_of_user(gradients)))
+
+
+def no_row_is_not_finite(features, gradients):
+    return tf.logical_not(tf.reduce_any(tf.logical_not(tf.math.is_finite(rows_of_user(gradients)))))
 
 
 CASES = {
-    "all rows, tables": by_rows_of_tables("all"),
-    "any row, tables": by_rows_of_tables("any"),
+    "all rows, tables": under(all_rows_are_finite, True),
+    "any row, tables": under(no_row_is_not_finite, True),
     "scale, tables": with_loss_scale(True),
     "scale, Variables": with_loss_scale(False),
-    "condition, tables": by_the_users_condition(True),
-    "condition, Variables": by_the_users_condition(False),
+    "condition, tables": under(own_input_is_finite, True),
+    "condition, Variables": under(own_input_is_finite, False),
 }
 
 

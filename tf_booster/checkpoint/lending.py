@@ -34,11 +34,6 @@ def note_save(session: Any, prefix: str, lenders: Sequence[str]) -> None:
         _saved[session.graph] = Saved(weakref.ref(session.graph), prefix, list(lenders))
 
 
-def saved_last(graph: tf.Graph) -> Optional[Saved]:
-    """What a session of `graph` saved last."""
-    return _saved.get(graph)
-
-
 def waits(original: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps methods of CheckpointSaverHook, (session or run context, …), during which the training of the session waits for the caller."""
 
@@ -88,8 +83,8 @@ def evaluate(original: Any) -> Any:
     def evaluate(
         self: Any, input_fn: Any, steps: Any = None, hooks: Any = None, checkpoint_path: Any = None, name: Any = None
     ) -> Any:
-        waits = getattr(_here, "waiting", None) is not None
-        path = checkpoint_path or (tf.train.latest_checkpoint(self.model_dir) if waits else None)
+        is_within = getattr(_here, "waiting", None) is not None
+        path = checkpoint_path or (tf.train.latest_checkpoint(self.model_dir) if is_within else None)
         with from_checkpoint(path):
             return original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=checkpoint_path, name=name)
 

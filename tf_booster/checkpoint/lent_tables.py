@@ -6,7 +6,7 @@ written; which table that is, and whether it has changed since, the op finds out
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -54,22 +54,24 @@ def lend_op(graph: tf.Graph, lender: str) -> tf.Operation:
         return tf.group(*ops)
 
 
-def owner_of(table: str) -> Any:
-    """Tables that can be lent together alone have the same; None: it is not lent."""
-    entry = _trained().get(table)
-    return None if entry is None else entry.resource.ref()
+def known() -> Dict[str, registry.RewrittenTable]:
+    """The tables that may be lent here and now, as their training has them, by name. Those of one resource can be lent together alone."""
+    saved = lending.current()
+    graph = None if saved is None else saved.graph()
+    return {} if graph is None else registry.rewritten(graph)
 
 
-def place_of(table: str) -> int:
-    """Of a table among those of its owner."""
-    entry = _trained().get(table)
-    return 0 if entry is None else entry.field
-
-
-def lent(graph: tf.Graph, tables: Sequence[TableSpec], trained: bool, edited: bool) -> Lent:
+def lent(
+    owners: Dict[str, registry.RewrittenTable],
+    graph: tf.Graph,
+    tables: Sequence[TableSpec],
+    trained: bool,
+    edited: bool,
+) -> Lent:
     """What is lent to `graph` for tables that become one.
 
     Args:
+      owners: known().
       graph: where they will be.
       tables: in their order.
       trained: whether the graph has an update of them, which an evaluation does not run.
@@ -78,15 +80,15 @@ def lent(graph: tf.Graph, tables: Sequence[TableSpec], trained: bool, edited: bo
     Raises:
       RewriteError: nothing can be lent, and there is no checkpoint.
     """
-    saved, known = lending.current(), _trained()
-    if saved is None or not known:
+    saved = lending.current()
+    if saved is None or not owners:
         return NOTHING
-    refusal = _refusal(graph, tables, trained, edited)
+    refusal = _refusal(saved, [owners.get(table.name) for table in tables], graph, tables, trained, edited)
     if not refusal:
-        owner = known[tables[0].name].resource.op
+        owner = owners[tables[0].name].resource.op
         attributes = {name: owner.get_attr(name) for name in _FIELDS}
         attributes.update(lenders=saved.lenders, lent_checkpoint=saved.prefix)
-        return Lent(attributes, tuple(known[table.name].field for table in tables))
+        return Lent(attributes, tuple(owners[table.name].field for table in tables))
     if not saved.prefix:
         raise RewriteError(
             f"Table '{tables[0].name}': InMemoryEvaluatorHook evaluates with the tables of the training, but {refusal}; evaluate "
@@ -95,25 +97,25 @@ def lent(graph: tf.Graph, tables: Sequence[TableSpec], trained: bool, edited: bo
     return Lent({}, refusal=refusal)
 
 
-def _refusal(graph: tf.Graph, tables: Sequence[TableSpec], trained: bool, edited: bool) -> str:
-    known = [_trained().get(table.name) for table in tables]
+def _refusal(
+    saved: lending.Saved,
+    owned: Sequence[Optional[registry.RewrittenTable]],
+    graph: tf.Graph,
+    tables: Sequence[TableSpec],
+    trained: bool,
+    edited: bool,
+) -> str:
     if edited:
         return "the evaluation's graph changes them by hand"
-    saved = lending.current()
-    if saved is None or shared_graphs.place(graph) != shared_graphs.place(saved.graph()):
+    if shared_graphs.place(graph) != shared_graphs.place(saved.graph()):
         return "of the training's each rank has a part"
-    if any(entry is None for entry in known):
+    entries = [entry for entry in owned if entry is not None]
+    if len(entries) < len(tables):
         return "the training has no such table"
-    if any(entry.spec.initializer != table.initializer for entry, table in zip(known, tables)):
+    if any(entry.spec.initializer != table.initializer for entry, table in zip(entries, tables)):
         return "new rows of the training's begin with other values"
-    resource = known[0].resource.op
+    resource = entries[0].resource.op
     everything = list(range(len(resource.get_attr("field_names"))))
-    if any(e.resource.op is not resource for e in known) or (trained and [e.field for e in known] != everything):
+    if any(e.resource.op is not resource for e in entries) or (trained and [e.field for e in entries] != everything):
         return "the training has them fused with others"
     return ""
-
-
-def _trained() -> Dict[str, registry.RewrittenTable]:
-    saved = lending.current()
-    graph = None if saved is None else saved.graph()
-    return {} if graph is None else registry.rewritten(graph)

@@ -177,12 +177,9 @@ def wrap_restore(original: Any) -> Any:
 def _saved_variables(saver: Any, graph: tf.Graph) -> Dict[Entry, tf.Operation]:
     found = {}
     for op in table_saves.save_ops(saver, graph):
-        entries = zip(*(tf.get_static_value(tensor) for tensor in op.inputs[1:3]))
-        for entry, tensor in zip(entries, list(op.inputs)[3:]):
-            handle = savers.variable_read_by(tensor)
-            if handle is not None:
-                name, part = map(tf.compat.as_str, entry)
-                found[name, part] = handle
+        save = savers.SavedTensors(op)
+        entries = zip(zip(save.names, save.slices), save.handles)
+        found.update({entry: handle for entry, handle in entries if handle is not None})
     return found
 
 
@@ -227,14 +224,12 @@ def _restored(op: tf.Operation) -> Optional[_Restored]:
             found.tables.append(op)
             continue
         if op.type == "RestoreV2":
-            entries = zip(*(tf.get_static_value(tensor) for tensor in op.inputs[1:3]))
-            for entry, output in zip(entries, op.outputs):
+            for entry, output in zip(zip(*map(savers.strings, op.inputs[1:3])), op.outputs):
                 assigns = savers.assigns_of(output)
                 if output.consumers() and not assigns:
                     return None
                 if assigns:
-                    name, part = map(tf.compat.as_str, entry)
-                    found.assigns.setdefault((name, part), []).extend(assigns)
+                    found.assigns.setdefault(entry, []).extend(assigns)
         elif op.type in ("AssignVariableOp", "Identity", "Reshape"):
             before += [tensor.op for tensor in op.inputs if tensor.op.type not in ("VarHandleOp", "Const")]
         elif op.type != "NoOp":

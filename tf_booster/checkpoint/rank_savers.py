@@ -98,9 +98,8 @@ def wrap_save(original: Any) -> Any:
             job.failed(error)
             raise
         job.finished()
-        if (
-            job.place.rank == 0
-        ):  # What is no part of the model differs, such as averages of batches; the checkpoint has rank 0's.
+        # Each rank has averages of its own batches, and the checkpoint has rank 0's.
+        if job.place.rank == 0:
             lent_variables.lend(self, sess, path)
         return path
 

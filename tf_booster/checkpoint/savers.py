@@ -47,14 +47,14 @@ def check_built_savers(view: GraphView, replaced: Iterable[Replaced]) -> None:
         if variable_handle_op(variable) not in owners:
             _check_name(variable.op.name, tables)
     for op in view.ops("Save", "SaveSlices"):
-        for handle in map(variable_read_by, op.inputs):
+        for handle in map(_variable_read_by, op.inputs):
             if handle in owners:
                 raise ValueError(
                     f"Saver op '{op.name}' ({op.type}) writes '{handle.name}', a hash table, in the V1 format; wanted V2: "
                     "leave `write_version` of tf.compat.v1.train.Saver at its default"
                 )
     for op in view.ops("SaveV2"):
-        save = _SavedTensors(op)
+        save = SavedTensors(op)
         if any(handle in owners for handle in save.handles):
             save.check(owners)
 
@@ -97,14 +97,14 @@ class _Owners:
         return tables
 
 
-class _SavedTensors:
+class SavedTensors:
     """The inputs of a SaveV2."""
 
     def __init__(self, op: tf.Operation):
         self.op = op
-        self.names, self.slices = _strings(op.inputs[1]), _strings(op.inputs[2])
+        self.names, self.slices = strings(op.inputs[1]), strings(op.inputs[2])
         self.tensors = list(op.inputs)[3:]
-        self.handles = [variable_read_by(tensor) for tensor in self.tensors]
+        self.handles = [_variable_read_by(tensor) for tensor in self.tensors]
 
     def check(self, owners: _Owners) -> None:
         """Raises ValueError where nothing would be left, or one name would be written twice."""
@@ -128,7 +128,7 @@ def _check_name(variable: str, tables: AbstractSet[str]) -> None:
 
 
 def _rewrite_save(view: GraphView, op: tf.Operation, owners: _Owners) -> bool:
-    save = _SavedTensors(op)
+    save = SavedTensors(op)
     if not any(handle in owners for handle in save.handles):
         return False
     tables = owners.listed(save.names, save.handles)
@@ -165,7 +165,7 @@ def _shared_exports(saved: Sequence[Replaced]) -> Dict[str, Any]:
 
 
 def _rewrite_restore(view: GraphView, op: tf.Operation, owners: _Owners) -> bool:
-    names, slices = _strings(op.inputs[1]), _strings(op.inputs[2])
+    names, slices = strings(op.inputs[1]), strings(op.inputs[2])
     assigns = [assigns_of(output) for output in op.outputs]
     handles = [next((a.inputs[0].op for a in ops if a.inputs[0].op in owners), None) for ops in assigns]
     if not any(handle is not None for handle in handles):
@@ -199,7 +199,7 @@ def _rewrite_restore(view: GraphView, op: tf.Operation, owners: _Owners) -> bool
     return True
 
 
-def _warn_of_lone_slots(save: _SavedTensors, tables: Dict[str, Replaced], owners: _Owners) -> None:
+def _warn_of_lone_slots(save: SavedTensors, tables: Dict[str, Replaced], owners: _Owners) -> None:
     saved = {entry.name for entry in tables.values()}
     for name, handle in zip(save.names, save.handles):
         entry = owners.of_slot.get(handle)
@@ -217,7 +217,7 @@ def _beside(view: GraphView, op: tf.Operation, control_inputs: Sequence[tf.Opera
     return view.inserting(op.device, [*op.control_inputs, *control_inputs])
 
 
-def variable_read_by(tensor: tf.Tensor) -> Optional[tf.Operation]:
+def _variable_read_by(tensor: tf.Tensor) -> Optional[tf.Operation]:
     """The VarHandleOp whose value `tensor` is, as a Saver reads it."""
     op = tensor.op
     while op.type in ("Identity", "ReadVariableOp"):
@@ -237,5 +237,6 @@ def assigns_of(restored: tf.Tensor) -> List[tf.Operation]:
     return found
 
 
-def _strings(tensor: tf.Tensor) -> List[str]:
+def strings(tensor: tf.Tensor) -> List[str]:
+    """Of a constant: the names or slices of a SaveV2 or RestoreV2."""
     return [tf.compat.as_str(value) for value in tf.get_static_value(tensor)]

@@ -23,6 +23,7 @@ from tf_booster.parallel import collectives, shared_graphs
 from tf_booster.parallel.raw_gradients import raw_gradients
 from tf_booster.passes import conditions
 from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.graph_index import reached
 from tf_booster.passes.graph_view import GraphView, add_control_input
 from tf_booster.passes.sources import Sources
 from tf_booster.passes.table_placement import HOST
@@ -104,19 +105,13 @@ def _why_not(op: tf.Operation, branches: List[Any]) -> str:
 def _may_differ(view: GraphView, condition: tf.Tensor) -> bool:
     """Whether ranks may see other values, from their own input. Gradients are summed first, and what sees all rows of a table's is combined; Variables
     are the same everywhere."""
-    marks = {mark.values.op for mark in raw_gradients(view.graph)}
-    sources = Sources(view.graph)
-    todo, seen = [condition.op], {condition.op}
-    while todo:
-        op = todo.pop()
-        if op in marks or collectives.is_collective(op) or collectives.is_users_collective(op):
-            continue
-        if sources.is_source(op):
-            return True
-        before = {*(tensor.op for tensor in op.inputs), *op.control_inputs} - seen
-        seen |= before
-        todo.extend(before)
-    return False
+    index, sources = view.index(), Sources(view.graph)
+    agreed = {index.number[mark.values.op] for mark in raw_gradients(view.graph)}
+    for number, op in enumerate(index.ops):
+        if collectives.is_collective(op) or collectives.is_users_collective(op):
+            agreed.add(number)
+    before = reached([index.number[condition.op]], index.before, agreed) - agreed
+    return any(sources.is_source(index.ops[number]) for number in before)
 
 
 def _agree(view: GraphView, op: tf.Operation, ranks: int) -> None:

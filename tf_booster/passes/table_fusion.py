@@ -104,12 +104,13 @@ def plan_fusion(view: GraphView, tables: Sequence[TablePlan], fuse: bool, severa
     """
     units = ExchangeUnits(view, tables) if several_ranks else None
     merged = _Merged(view, tables, units) if fuse or several_ranks else None
-    fused = _resources(tables, merged if fuse else None)
+    owners = lent_tables.known()
+    fused = _resources(tables, merged if fuse else None, owners)
     for resource in fused:
         _plan_lookups(resource, merged if fuse else None)
         if resource.existing is None:
             specs, edited = [t.spec for t in resource.tables], any(t.is_edited for t in resource.tables)
-            resource.lent = lent_tables.lent(view.graph, specs, resource.trained > 0, edited)
+            resource.lent = lent_tables.lent(owners, view.graph, specs, resource.trained > 0, edited)
     plan = FusionPlan(fused, merged.refused if merged and fuse else [])
     if units is not None:
         plan.exchanges, plan.exchange = exchanges(fused, merged.number), units.plan
@@ -172,7 +173,9 @@ class _Merged:
                 )
 
 
-def _resources(tables: Sequence[TablePlan], merged: Optional[_Merged]) -> List[FusedTable]:
+def _resources(
+    tables: Sequence[TablePlan], merged: Optional[_Merged], owners: Dict[str, registry.RewrittenTable]
+) -> List[FusedTable]:
     """Trained tables by their updates; tables that nothing trains by dim, device, and what another graph's training has them in; tables
     that exist as they are."""
     groups: Dict[Hashable, List[TablePlan]] = {}
@@ -185,11 +188,12 @@ def _resources(tables: Sequence[TablePlan], merged: Optional[_Merged]) -> List[F
         elif table.update is not None:
             key = ("trained", group_of[table.name])
         else:
-            key = ("read", table.spec.dim, table.placement.device, lent_tables.owner_of(table.name))
+            owner = owners[table.name].resource.ref() if table.name in owners else None
+            key = ("read", table.spec.dim, table.placement.device, owner)
         groups.setdefault(key, []).append(table)
     for group in groups.values():
         if group[0].existing is None:
-            group.sort(key=lambda table: lent_tables.place_of(table.name))
+            group.sort(key=lambda table: owners[table.name].field if table.name in owners else 0)
     return [FusedTable(group, group[0].existing) for group in groups.values()]
 
 
