@@ -50,6 +50,7 @@ PASSES = (
     "split_matmul",
     "clipped_rows",
     "indicator_columns",
+    "crossed_columns",
     "sparse_features",
     "variable_updates",
     "server_lookups",

@@ -15,10 +15,10 @@ from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, check_read
 from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.matching import integer_value, skip_identity, uniform_value
+from tf_booster.passes.matching import integer_value, skip_identity, skip_widening, uniform_value
 from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.shape_tricks import copies_of, waits
-from tf_booster.passes.sparse_source import picked_from, skip_widening
+from tf_booster.passes.sparse_source import picked_from
 from tf_booster.passes.swallowed import swallowed
 
 _MADE = "TfBoosterMultiHot"

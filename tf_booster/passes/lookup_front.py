@@ -17,13 +17,12 @@ from typing import Optional, Tuple
 
 import tensorflow as tf
 
-from tf_booster.passes.matching import integer_value, same, skip_identity, uniform_value
+from tf_booster.passes.matching import integer_value, same, skip_identity, skip_widening, uniform_value
 from tf_booster.passes.sparse_source import (
     NotUnderstood,
     Sparse,
     first_column,
     picked_from,
-    skip_widening,
     undo_flattening,
     undo_hash,
 )

@@ -78,6 +78,13 @@ def readers(tensor: tf.Tensor) -> List[tf.Operation]:
     return list(found)
 
 
+def skip_widening(ids: tf.Tensor) -> tf.Tensor:
+    """Past a cast from int32 to int64."""
+    if ids.op.type == "Cast" and ids.dtype == tf.int64 and ids.op.inputs[0].dtype == tf.int32:
+        return skip_identity(ids.op.inputs[0])
+    return ids
+
+
 def same(a: tf.Tensor, b: tf.Tensor) -> bool:
     """Whether both are one tensor, perhaps passed on by Identities."""
     return skip_identity(a) is skip_identity(b)

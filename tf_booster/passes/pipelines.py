@@ -15,30 +15,31 @@
 9. clipped_rows: after repeated_features, which knows its ops one by one; before variable_updates, as it changes gradients.
 10. indicator_columns: after repeated_features, which knows OneHot and not what it becomes; before sparse_features, for it takes along what makes a dense
    feature sparse.
-11. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
-12. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-13. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
+11. crossed_columns: after repeated_features and before sparse_features for the same reasons.
+12. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
+13. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
+14. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
    to pieces.
-14. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
-15. unique: after the passes that take whole chains with their Uniques.
-16. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
+15. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
+16. unique: after the passes that take whole chains with their Uniques.
+17. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
    integers.
-17. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
-18. xla: because it marks what the others leave of the dense part.
-19. small_matmuls: of the dense part what XLA does not compile.
-20. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-21. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+18. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
+19. xla: because it marks what the others leave of the dense part.
+20. small_matmuls: of the dense part what XLA does not compile.
+21. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+22. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-22. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-23. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
-24. columns: what is joined and split between the ops that the passes before made.
-25. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-26. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-27. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-28. input_pipeline: the datasets of the graph, which no other pass looks at.
-29. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-30. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-31. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+23. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+24. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
+25. columns: what is joined and split between the ops that the passes before made.
+26. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+27. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+28. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+29. input_pipeline: the datasets of the graph, which no other pass looks at.
+30. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+31. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+32. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ from tf_booster.passes.clipped_rows import ClippedRows
 from tf_booster.passes.columns import Columns
 from tf_booster.passes.components import components
 from tf_booster.passes.conditional_updates import ConditionalUpdates
+from tf_booster.passes.crossed_columns import CrossedColumns
 from tf_booster.passes.dense_collectives import DenseCollectives
 from tf_booster.passes.direct_lookups import DirectLookups
 from tf_booster.passes.embedding_pipeline import EmbeddingPipeline, step_fetches
@@ -124,6 +126,7 @@ def passes(options: Options) -> List[Pass]:
         (bool(options.repeated_features), SplitMatMul()),
         (True, ClippedRows()),
         (True, IndicatorColumns()),
+        (True, CrossedColumns()),
         (True, SparseFeatures()),
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),
         (True, ServerLookups()),

@@ -8,7 +8,8 @@ from typing import Any, Optional, Tuple
 import tensorflow as tf
 
 from tf_booster.passes.bucketized import buckets_of
-from tf_booster.passes.matching import integer_value, is_shape_of, same, skip_casts, skip_identity, uniform_value
+from tf_booster.passes.crossed import crosses_of
+from tf_booster.passes.matching import integer_value, is_shape_of, same, skip_casts, skip_identity, skip_widening, uniform_value
 
 _FIRST_IDS = {"TfBoosterTableProbe": 1, "TfBoosterTableRoute": 0}  # Which input of a probe is the first of ids.
 
@@ -120,10 +121,11 @@ def picked_ids(ids: tf.Tensor) -> Optional[PickedIds]:
 
 
 def picked_from(values: tf.Tensor, indices: tf.Tensor, shape: tf.Tensor) -> Optional[tf.Tensor]:
-    """The dense tensor whose entries other than −1 or '' are `values`: a feature, buckets, or the codes that a probe has for it."""
-    buckets = buckets_of(values, indices, shape)
-    if buckets is not None:
-        return buckets
+    """The dense tensor whose entries other than −1 or '' are `values`: a feature, buckets, crosses, or the codes that a probe has for it."""
+    for whole in (buckets_of, crosses_of):
+        dense = whole(values, indices, shape)
+        if dense is not None:
+            return dense
     indices = skip_identity(indices)
     gather = values.op
     if gather.type != "GatherNd" or not same(gather.inputs[1], indices):
@@ -148,13 +150,6 @@ def _probed(dense: tf.Tensor) -> tf.Tensor:
     if first is None or place >= op.get_attr("N") or not op.get_attr("skip_missing")[place]:
         return dense
     return skip_widening(op.inputs[first + place])
-
-
-def skip_widening(ids: tf.Tensor) -> tf.Tensor:
-    """Past a cast from int32 to int64."""
-    if ids.op.type == "Cast" and ids.dtype == tf.int64 and ids.op.inputs[0].dtype == tf.int32:
-        return skip_identity(ids.op.inputs[0])
-    return ids
 
 
 def stands_for_none(dense: tf.Tensor, value: tf.Tensor) -> bool:

@@ -12,9 +12,13 @@
 
 namespace tf_booster {
 
+// TensorFlow's Fingerprint64.
+inline uint64_t Fingerprint(tensorflow::StringPiece text) {
+  return NAMESPACE_FOR_HASH_FUNCTIONS::Fingerprint64(text.data(), text.size());
+}
+
 inline int64_t HashBucket(tensorflow::StringPiece text, int64_t buckets) {
-  return static_cast<int64_t>(NAMESPACE_FOR_HASH_FUNCTIONS::Fingerprint64(text.data(), text.size()) %
-                              static_cast<uint64_t>(buckets));
+  return static_cast<int64_t>(Fingerprint(text) % static_cast<uint64_t>(buckets));
 }
 
 // out[i] = the bucket of values[i]. With `keep_missing`, what a dense feature has in place of no id ('' or -1) gives
