@@ -1,4 +1,4 @@
-"""A training step of columns of many ops: indicator columns, bucketized columns with and without an embedding, and embeddings with max_norm."""
+"""A training step of columns of many ops: indicator, bucketized and crossed columns, and embeddings with max_norm."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def _model(kind: str, batch: int) -> Any:
     for i in range(FEATURES):
         numbers = rng.random((batch, 1)).astype(np.float32)
         given = numbers if "bucketized" in kind else (numbers * BUCKETS).astype(np.int64)
+        if kind == "crossed":
+            given = np.char.add("word ", given.astype(str)).astype(object)
         features[f"f{i}"] = tf.ensure_shape(tables.held(given), [None, 1])
     layer = v1.feature_column.input_layer(features, [KINDS[kind](name) for name in features])
     kernel = v1.get_variable("kernel", [layer.shape[1], UNITS], initializer=v1.random_normal_initializer(0.0, 0.1))
@@ -45,10 +47,17 @@ def _bucketized(name: str) -> Any:
     return fc.bucketized_column(fc.numeric_column(name), BOUNDARIES)
 
 
+def _crossed(name: str) -> Any:
+    """Of a feature and the next one, texts both."""
+    other = f"f{(int(name[1:]) + 1) % FEATURES}"
+    return fc.embedding_column(fc.crossed_column([name, other], BUCKETS * BUCKETS), DIM)
+
+
 KINDS = {
     "indicator": lambda name: fc.indicator_column(fc.categorical_column_with_identity(name, BUCKETS)),
     "bucketized": _bucketized,
     "bucketized, embedded": lambda name: fc.embedding_column(_bucketized(name), DIM),
+    "crossed": _crossed,
     "with max_norm": lambda name: fc.embedding_column(
         fc.categorical_column_with_identity(name, BUCKETS), DIM, max_norm=1.0
     ),

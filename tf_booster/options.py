@@ -52,6 +52,7 @@ PASSES = (
     "indicator_columns",
     "crossed_columns",
     "sparse_features",
+    "bucketized_columns",
     "variable_updates",
     "server_lookups",
     "unique",

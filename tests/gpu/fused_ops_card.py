@@ -126,6 +126,24 @@ def test_ones_among_zeros():
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_buckets(dtype):
+    numbers = [(rng.standard_normal(shape) * 5).astype(dtype) for shape in ((300, 1), (7, 3), (0, 2), (41,))]
+    numbers[0][:3, 0] = [np.nan, np.inf, -np.inf]
+    boundaries = [np.sort(rng.standard_normal(n)).astype(np.float32) for n in (1, 29, 3, 700)]
+
+    def build():
+        return ops.tf_booster_multi_bucketize(
+            numbers=[tf.constant(some) for some in numbers],
+            boundaries=np.concatenate(boundaries).tolist(),
+            num_boundaries=[len(some) for some in boundaries],
+        )
+
+    made = on(DEVICE, build)
+    for got, some, of in zip(made, numbers, boundaries):
+        np.testing.assert_array_equal(got, np.searchsorted(of.astype(dtype), some, "right"))
+
+
 def test_clipped_rows():
     rows, gradients = [[floats(n, dim) for n, dim in ((40, 16), (0, 4), (333, 7), (5, 130))] for _ in range(2)]
     norms = [3.0, 1.0, 2.0, 9.0]

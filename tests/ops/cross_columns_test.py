@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from tf_booster import _native
 
-WORDS = st.sampled_from(["", "a", "b", "seventeen letters", "some text that is longer than what a string holds in itself"])
+WORDS = st.sampled_from(
+    ["", "a", "b", "seventeen letters", "some text that is longer than what a string holds in itself"]
+)
 INTS = st.one_of(st.integers(-2, 3), st.integers(-(2**63), 2**63 - 1))
 SMALL = st.integers(-(2**31), 2**31 - 1)
 KINDS = {"string": (object, WORDS), "int64": (np.int64, INTS), "int32": (np.int32, st.one_of(st.just(-1), SMALL))}
@@ -20,7 +22,9 @@ def features(draw, rows):
     dtype, values = KINDS[draw(st.sampled_from(sorted(KINDS)))]
     if draw(st.booleans()):
         of_rows = draw(st.lists(st.lists(values, max_size=3), min_size=rows, max_size=rows))
-        indices = np.array([(r, c) for r, of_row in enumerate(of_rows) for c in range(len(of_row))], np.int64).reshape(-1, 2)
+        indices = np.array([(r, c) for r, of_row in enumerate(of_rows) for c in range(len(of_row))], np.int64).reshape(
+            -1, 2
+        )
         flat = np.array([value for of_row in of_rows for value in of_row], dtype)
         return {"given": flat, "indices": indices, "shape": [rows, 3], "skip": False}
     of_row = draw(st.integers(0, 3))

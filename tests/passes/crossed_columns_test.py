@@ -132,7 +132,9 @@ def test_strings_stay():
 
 def test_features_that_are_shared_are_hashed_once():
     with tf.Graph().as_default() as graph:
-        made = linear([cross("a", "b"), cross("b", "c"), cross("a", "b", "c")], a=fed(WORDS), b=fed(WORDS), c=fed(WORDS))
+        made = linear(
+            [cross("a", "b"), cross("b", "c"), cross("a", "b", "c")], a=fed(WORDS), b=fed(WORDS), c=fed(WORDS)
+        )
         result = pipelines.rewrite(graph, Options(), only=PASSES)
     (changes,) = [p.changes for p in result.passes if p.name == "crossed_columns"]
     assert changes == ["3 crosses of features by 1 op"]
@@ -165,7 +167,11 @@ def test_places_out_of_order_are_left_out_as_by_tensorflow():
 def test_inside_of_control_flow_it_stays():
     with tf.Graph().as_default() as graph:
         a, b = fed(WORDS), fed(WORDS)
-        tf.cond(v1.placeholder_with_default(True, []), lambda: tf.sparse.cross_hashed([a, b]).values, lambda: tf.zeros([0], tf.int64))
+        tf.cond(
+            v1.placeholder_with_default(True, []),
+            lambda: tf.sparse.cross_hashed([a, b]).values,
+            lambda: tf.zeros([0], tf.int64),
+        )
         assert not pipelines.rewrite(graph, Options(), only=[CrossedColumns()]).passes[0].modified
 
 

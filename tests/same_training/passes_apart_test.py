@@ -16,6 +16,8 @@ EDITING = {
     "conditional_updates",
     "clipped_rows",
     "indicator_columns",
+    "crossed_columns",
+    "bucketized_columns",
     "same_shapes",
     "columns",
     "sparse_features",
@@ -36,7 +38,9 @@ def model_fn(features, labels, mode):
     tags = fc.embedding_column(fc.categorical_column_with_identity("tags", NUM_TAGS), 3)
     ones = fc.indicator_column(fc.categorical_column_with_identity("tags", NUM_TAGS))
     clipped = fc.embedding_column(fc.categorical_column_with_identity("id", NUM_IDS), 2, max_norm=0.5)
-    columns = [v1.feature_column.input_layer(features, [column]) for column in (ids, tags, ones)]
+    buckets = fc.bucketized_column(fc.numeric_column("numbers", [3]), [0.0])
+    crosses = fc.embedding_column(fc.crossed_column(["id", "other_id"], 30), 3)
+    columns = [v1.feature_column.input_layer(features, [column]) for column in (ids, tags, ones, buckets, crosses)]
     with v1.variable_scope("parts", partitioner=v1.fixed_size_partitioner(2)):
         columns.append(v1.feature_column.input_layer(features, [clipped]))
     hidden = tf.concat([*columns, features["numbers"]], 1)

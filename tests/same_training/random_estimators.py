@@ -60,6 +60,7 @@ def draw(seed: int) -> Dict[str, Any]:
     return {
         "seed": seed,
         "wiring": wiring,
+        "buckets": random.Random(f"buckets {seed}").choice([None, "one-hot", "embedded", "crossed"]),
         "interaction": of.choice([None, interaction, interaction]),
         "features": [feature(i) for i in range(r.randint(1, 7))],
         "numbers": r.choice([0, 1, 3]),

@@ -70,6 +70,16 @@ def embedded(f: Dict[str, Any], features: Dict[str, Any], first: str) -> tf.Tens
     return tf.keras.layers.DenseFeatures([column])(features) if use == "v2 column" else in_row(column)
 
 
+def bucketed(case: Dict[str, Any], features: Dict[str, Any]) -> tf.Tensor:
+    """The numbers by their buckets."""
+    buckets = fc.bucketized_column(fc.numeric_column("numbers", [case["numbers"]]), [-1.0, 0.0, 0.5])
+    if case["buckets"] == "one-hot":
+        return v1.feature_column.input_layer(features, [buckets])
+    crossed = fc.crossed_column([buckets, case["features"][0]["name"]], 30)
+    embedding = fc.embedding_column(buckets if case["buckets"] == "embedded" else crossed, 4)
+    return v1.feature_column.input_layer(features, [embedding])
+
+
 def interaction(case: Dict[str, Any], features: Dict[str, Any]) -> Any:
     """A factorization machine over vectors of all features: what its logit is made of, and what the tower reads."""
     how, columns = case["interaction"], case["interaction"]["columns"]
@@ -134,6 +144,8 @@ def logits_of(case: Dict[str, Any], features: Dict[str, Any], training: bool) ->
     inputs = [embedded(f, features, case["features"][0]["name"]) for f in case["features"]]
     if case["numbers"]:
         inputs.append(features["numbers"])
+        if case["buckets"]:
+            inputs.append(bucketed(case, features))
     interacting, tower = interaction(case, features) if case["interaction"] else ([], [])
     hidden = tf.concat([*tower, *inputs, *beside(case["wiring"]["beside"], inputs)], 1)
     for i, width in enumerate(case["layers"]):

@@ -17,29 +17,30 @@
    feature sparse.
 11. crossed_columns: after repeated_features and before sparse_features for the same reasons.
 12. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
-13. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-14. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
+13. bucketized_columns: after all passes that know Bucketize: lookups, crosses and indicator columns read what it gives as it stands.
+14. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
+15. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
    to pieces.
-15. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
-16. unique: after the passes that take whole chains with their Uniques.
-17. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
+16. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
+17. unique: after the passes that take whole chains with their Uniques.
+18. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
    integers.
-18. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
-19. xla: because it marks what the others leave of the dense part.
-20. small_matmuls: of the dense part what XLA does not compile.
-21. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-22. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+19. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
+20. xla: because it marks what the others leave of the dense part.
+21. small_matmuls: of the dense part what XLA does not compile.
+22. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+23. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-23. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-24. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
-25. columns: what is joined and split between the ops that the passes before made.
-26. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-27. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-28. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-29. input_pipeline: the datasets of the graph, which no other pass looks at.
-30. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-31. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-32. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+24. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+25. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
+26. columns: what is joined and split between the ops that the passes before made.
+27. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+28. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+29. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+30. input_pipeline: the datasets of the graph, which no other pass looks at.
+31. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+32. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+33. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ from tf_booster.options import Options
 from tf_booster.parallel import ranks
 from tf_booster.parallel.collectives import count_by_kind
 from tf_booster.passes.base import Pass, PassResult, RewriteError, nothing_found
+from tf_booster.passes.bucketized_columns import BucketizedColumns
 from tf_booster.passes.clipped_rows import ClippedRows
 from tf_booster.passes.columns import Columns
 from tf_booster.passes.components import components
@@ -128,6 +130,7 @@ def passes(options: Options) -> List[Pass]:
         (True, IndicatorColumns()),
         (True, CrossedColumns()),
         (True, SparseFeatures()),
+        (True, BucketizedColumns()),
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),
         (True, ServerLookups()),
         (

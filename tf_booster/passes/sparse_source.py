@@ -9,7 +9,15 @@ import tensorflow as tf
 
 from tf_booster.passes.bucketized import buckets_of
 from tf_booster.passes.crossed import crosses_of
-from tf_booster.passes.matching import integer_value, is_shape_of, same, skip_casts, skip_identity, skip_widening, uniform_value
+from tf_booster.passes.matching import (
+    integer_value,
+    is_shape_of,
+    same,
+    skip_casts,
+    skip_identity,
+    skip_widening,
+    uniform_value,
+)
 
 _FIRST_IDS = {"TfBoosterTableProbe": 1, "TfBoosterTableRoute": 0}  # Which input of a probe is the first of ids.
 

@@ -18,8 +18,7 @@ uint64_t Mixed(uint64_t first, uint64_t second) {
 }
 
 void IntoBuckets(const Cross& cross, uint64_t* hashes, int64_t n) {
-  const auto buckets =
-      static_cast<uint64_t>(cross.buckets > 0 ? cross.buckets : std::numeric_limits<int64_t>::max());
+  const auto buckets = static_cast<uint64_t>(cross.buckets > 0 ? cross.buckets : std::numeric_limits<int64_t>::max());
   for (int64_t i = 0; i < n; ++i) hashes[i] %= buckets;
 }
 
@@ -89,8 +88,8 @@ bool CountCrosses(Cross* cross) {
   cross->starts.clear();
   cross->of_row = cross->total = 0;
   if (cross->rows == 0) return true;
-  const bool is_even = std::all_of(cross->keys.begin(), cross->keys.end(),
-                                   [](const CrossKey& key) { return key.starts == nullptr; });
+  const bool is_even =
+      std::all_of(cross->keys.begin(), cross->keys.end(), [](const CrossKey& key) { return key.starts == nullptr; });
   if (is_even) {
     cross->of_row = CountOfRow(*cross, 0);
     return cross->of_row >= 0 && !__builtin_mul_overflow(cross->of_row, cross->rows, &cross->total);

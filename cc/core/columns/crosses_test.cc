@@ -72,8 +72,8 @@ Held Flat(const Rows& rows) {
 }
 
 // `even`: of keys of which each row has as many, whether they are given so.
-void Check(const std::vector<std::vector<Rows>>& crosses, const std::vector<std::vector<bool>>& even,
-           int64_t buckets, ParallelFor& pf) {
+void Check(const std::vector<std::vector<Rows>>& crosses, const std::vector<std::vector<bool>>& even, int64_t buckets,
+           ParallelFor& pf) {
   std::vector<std::vector<Held>> held(crosses.size());
   std::vector<Cross> all(crosses.size());
   std::vector<std::vector<int64_t>> indices(crosses.size()), values(crosses.size());
