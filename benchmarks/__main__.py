@@ -35,6 +35,7 @@ NAMES = (
     "partitioned_variables",
     "increments",
     "evaluation",
+    "auc",
     "direct_lookups",
     "repeated_features",
     "gather_matmul",

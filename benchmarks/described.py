@@ -82,6 +82,9 @@ BENCHMARKS: Dict[str, Description] = {
         "Evaluation within a training", "10 batches of 1,000 ids with AUC, from the call to its result: with what the training has in memory, with what is restored, and plain TensorFlow with a Variable.",
         what="embeddings", facts=("MB", "MB restored"),
     ),
+    "auc": Description(
+        "AUC", "An update of tf.compat.v1.metrics.auc with a batch's predictions.", what="thresholds", distribution="batch",
+    ),
     "direct_lookups": Description(
         "Lookups of predictions", "26 embedding columns on ordinary Variables, 1,000 rows: read where they lie, gathered first, and as TensorFlow runs them.",
         what="ids", distribution="keys",

@@ -21,7 +21,7 @@ def initialized(threads: int, grappler: bool = True) -> v1.Session:
     config = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
     config.graph_options.rewrite_options.disable_meta_optimizer = not grappler
     session = v1.Session(config=config)
-    session.run([v1.global_variables_initializer(), v1.tables_initializer()])
+    session.run([v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()])
     return session
 
 

@@ -53,6 +53,7 @@ PASSES = (
     "crossed_columns",
     "sparse_features",
     "bucketized_columns",
+    "confusion_matrices",
     "variable_updates",
     "server_lookups",
     "unique",

@@ -273,14 +273,18 @@ def build_model():
     here = [tf.reduce_sum(tf.gather_nd(ids, tf.where(tf.not_equal(ids, tf.constant(-1, tf.int64))))) for ids in dense]
     indicator = tf.reduce_sum(tf.one_hot(dense[0], 4), -2)
     buckets = tf.raw_ops.Bucketize(input=tf.cast(dense[0], tf.float32), boundaries=[0.0, 2.0])
+    column = tf.reshape(tf.cast(dense[0], tf.float32), [-1, 1])
+    thresholds = tf.tile(tf.expand_dims(tf.constant([0.0, 1.0]), [1]), [1, 4])
+    above = tf.greater(tf.tile(tf.transpose(column), [2, 1]), thresholds)
+    positive = tf.tile(tf.reshape(dense[1] > 1, [1, -1]), [2, 1])
+    matrix = tf.reduce_sum(tf.cast(tf.logical_and(positive, above), tf.float32), 1)
     crossed = tf.sparse.cross_hashed([buckets, dense[1]], 10).values
     sums = tf.square(tf.reduce_sum(others, 1)) - tf.reduce_sum(tf.square(others), 1)  # Of a factorization machine.
     x = tf.concat([*rows, pairs], 1) @ v1.get_variable("w", [4 * len(rows) + 3, 1], use_resource=True)
     deep = [v1.get_variable(f"deep_{i}", [9, 4], use_resource=True) for i in range(4)]
     joined = tf.concat([v1.nn.safe_embedding_lookup_sparse(bag, bags, combiner="mean") for bag in deep], 1)
     loss = tf.add_n([tf.reduce_sum(tf.square(end)) for end in (x, joined, interaction, sums, indicator)])
-    loss += tf.cast(tf.reduce_sum(crossed), tf.float32)
-    loss *= tf.cast(tf.add_n(here), tf.float32)
+    loss *= tf.cast(tf.add_n([*here, tf.reduce_sum(crossed)]), tf.float32) + tf.reduce_sum(matrix)
     at_times = v1.get_variable("at_times", [4], use_resource=True)
     descent = v1.train.GradientDescentOptimizer(0.1)
     gradients = descent.compute_gradients(tf.reduce_sum(tf.square(at_times)), [at_times])

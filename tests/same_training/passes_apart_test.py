@@ -18,6 +18,7 @@ EDITING = {
     "indicator_columns",
     "crossed_columns",
     "bucketized_columns",
+    "confusion_matrices",
     "same_shapes",
     "columns",
     "sparse_features",
@@ -48,6 +49,8 @@ def model_fn(features, labels, mode):
         hidden = v1.layers.dense(hidden, width, tf.tanh)
     logits = v1.layers.dense(hidden, 1)
     loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
+    _, auc = v1.metrics.auc(labels, tf.sigmoid(logits))
+    loss += 0.01 * tf.stop_gradient(auc)
     is_odd = tf.equal(v1.train.get_global_step() % 2, 1)
     with tf.control_dependencies([is_odd]):  # Read before it is counted on.
         train_op = v1.train.AdamOptimizer(0.01).minimize(loss, global_step=v1.train.get_global_step())

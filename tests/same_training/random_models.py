@@ -200,6 +200,8 @@ def estimator(case: Dict[str, Any], config: tf.estimator.RunConfig, warm_start: 
         if case["summaries"]:
             v1.summary.histogram("logits", logits)
         metrics = {"mean": v1.metrics.mean(logits)}
+        if case["classes"] == 1:
+            metrics["auc"] = v1.metrics.auc(labels, tf.sigmoid(logits))
         train_op = train_op_of(case, loss) if mode == tf.estimator.ModeKeys.TRAIN else None
         return tf.estimator.EstimatorSpec(mode, {"logits": logits}, loss, train_op, metrics)
 

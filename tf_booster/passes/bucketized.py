@@ -6,7 +6,7 @@ from typing import Optional
 
 import tensorflow as tf
 
-from tf_booster.passes.matching import integer_value, is_shape_of, same, skip_casts, skip_identity
+from tf_booster.passes.matching import integer_value, is_rows_of, same, skip_casts, skip_identity
 from tf_booster.passes.static_integers import static_integers
 
 
@@ -39,7 +39,7 @@ def _are_columns(column: tf.Tensor, buckets: tf.Tensor) -> bool:
     if tile.type != "Tile" or not _is_range(tile.inputs[0]) or integer_value(tile.inputs[0].op.inputs[1]) != 1:
         return False
     times = skip_identity(tile.inputs[1]).op
-    return times.type == "Pack" and len(times.inputs) == 1 and _is_batch(times.inputs[0], buckets)
+    return times.type == "Pack" and len(times.inputs) == 1 and is_rows_of(times.inputs[0], buckets)
 
 
 def _are_rows(row: tf.Tensor, buckets: tf.Tensor) -> bool:
@@ -53,7 +53,7 @@ def _are_rows(row: tf.Tensor, buckets: tf.Tensor) -> bool:
     expand = skip_identity(tile.inputs[0]).op
     if expand.type != "ExpandDims" or not _is_range(expand.inputs[0]):
         return False
-    return _is_batch(skip_identity(expand.inputs[0]).op.inputs[1], buckets)
+    return is_rows_of(skip_identity(expand.inputs[0]).op.inputs[1], buckets)
 
 
 def _is_range(tensor: tf.Tensor) -> bool:
@@ -65,13 +65,4 @@ def _is_shape(shape: tf.Tensor, buckets: tf.Tensor) -> bool:
     pack = skip_casts(shape).op
     if pack.type != "Pack" or len(pack.inputs) != 2:
         return False
-    return _is_batch(pack.inputs[0], buckets) and integer_value(pack.inputs[1]) == 1
-
-
-def _is_batch(tensor: tf.Tensor, buckets: tf.Tensor) -> bool:
-    """Whether a number is that of the rows of `buckets`."""
-    op = skip_casts(tensor).op
-    if op.type != "StridedSlice" or not is_shape_of(op.inputs[0], buckets):
-        return False
-    masks = [op.get_attr(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")]
-    return masks == [0, 0, 0, 0, 1] and [integer_value(bound) for bound in op.inputs[1:]] == [0, 1, 1]
+    return is_rows_of(pack.inputs[0], buckets) and integer_value(pack.inputs[1]) == 1

@@ -99,6 +99,15 @@ def is_shape_of(shape: tf.Tensor, tensor: tf.Tensor) -> bool:
     return known is not None and list(known) == tensor.shape.as_list()
 
 
+def is_rows_of(size: tf.Tensor, tensor: tf.Tensor) -> bool:
+    """Whether `size` is tf.shape(tensor)[0]."""
+    op = skip_casts(size).op
+    if op.type != "StridedSlice" or not is_shape_of(op.inputs[0], tensor):
+        return False
+    masks = [op.get_attr(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")]
+    return masks == [0, 0, 0, 0, 1] and [integer_value(bound) for bound in op.inputs[1:]] == [0, 1, 1]
+
+
 def is_of_reference_variable(tensor: tf.Tensor) -> bool:
     """Whether `tensor` is the value of a reference Variable, as use_resource=False makes them."""
     return skip_identity(tensor).op.type in ("VariableV2", "Variable")

@@ -18,29 +18,30 @@
 11. crossed_columns: after repeated_features and before sparse_features for the same reasons.
 12. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
 13. bucketized_columns: after all passes that know Bucketize: lookups, crosses and indicator columns read what it gives as it stands.
-14. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-15. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
+14. confusion_matrices: shares nothing with any other; before those that compile or mark ops.
+15. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
+16. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
    to pieces.
-16. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
-17. unique: after the passes that take whole chains with their Uniques.
-18. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
+17. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
+18. unique: after the passes that take whole chains with their Uniques.
+19. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
    integers.
-19. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
-20. xla: because it marks what the others leave of the dense part.
-21. small_matmuls: of the dense part what XLA does not compile.
-22. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-23. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+20. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
+21. xla: because it marks what the others leave of the dense part.
+22. small_matmuls: of the dense part what XLA does not compile.
+23. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+24. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-24. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-25. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
-26. columns: what is joined and split between the ops that the passes before made.
-27. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-28. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-29. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-30. input_pipeline: the datasets of the graph, which no other pass looks at.
-31. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-32. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-33. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+25. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+26. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
+27. columns: what is joined and split between the ops that the passes before made.
+28. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+29. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+30. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+31. input_pipeline: the datasets of the graph, which no other pass looks at.
+32. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+33. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+34. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ from tf_booster.passes.clipped_rows import ClippedRows
 from tf_booster.passes.columns import Columns
 from tf_booster.passes.components import components
 from tf_booster.passes.conditional_updates import ConditionalUpdates
+from tf_booster.passes.confusion_matrices import ConfusionMatrices
 from tf_booster.passes.crossed_columns import CrossedColumns
 from tf_booster.passes.dense_collectives import DenseCollectives
 from tf_booster.passes.direct_lookups import DirectLookups
@@ -131,6 +133,7 @@ def passes(options: Options) -> List[Pass]:
         (True, CrossedColumns()),
         (True, SparseFeatures()),
         (True, BucketizedColumns()),
+        (True, ConfusionMatrices()),
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),
         (True, ServerLookups()),
         (
