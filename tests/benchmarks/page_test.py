@@ -116,7 +116,7 @@ def columns(text):
     return found
 
 
-DOCS = f"# Benchmarks\n\nbefore\n\n{markdown.BEGIN}\nold | figures\n{markdown.END}\n\nbehind ## a run\n"
+DOCS = f"# Benchmarks\n\nbefore\n\n{markdown.BEGIN}\nearlier | figures\n{markdown.END}\n\nbehind ## a run\n"
 
 
 def test_docs_get_the_section_and_keep_everything_else(tmp_path):
@@ -129,8 +129,8 @@ def test_docs_get_the_section_and_keep_everything_else(tmp_path):
     arguments = [str(results), "--out", str(tmp_path / "page.html"), "--docs", str(tmp_path / "docs")]
     assert page.main(arguments) == 0 and (tmp_path / "page.html").exists()
     text = path.read_text(encoding="utf-8")
-    before, behind = DOCS.split(f"{markdown.BEGIN}\nold | figures\n{markdown.END}")
-    assert text.startswith(before) and text.endswith(behind) and "old" not in text
+    before, behind = DOCS.split(f"{markdown.BEGIN}\nearlier | figures\n{markdown.END}")
+    assert text.startswith(before) and text.endswith(behind) and "earlier" not in text
     assert "| dim | keys | ours, 1 thread | 2 | over TFRA, 1 thread | 2 |" in text
     assert "find, dim 16, uniform: ≥ 8× TFRA | uniform" not in text and "find, dim 16, uniform: ≥ 8× TFRA |" in text
     shown = re.findall(r"\]\((images/[^)]+)\)", text)
