@@ -32,6 +32,7 @@ from tensorflow.python.framework import graph_to_function_def as _graph_to_funct
 from tensorflow.python.framework import kernels as _kernels
 from tensorflow.python.framework import op_def_registry as _op_def_registry
 from tensorflow.python.framework import ops as _ops
+from tensorflow.python.ops import control_flow_ops as _control_flow_ops
 from tensorflow.python.ops import gen_dataset_ops as _gen_dataset_ops
 from tensorflow.python.ops import gen_experimental_dataset_ops as _gen_experimental_dataset_ops
 from tensorflow.python.ops import parsing_ops as _parsing_ops
@@ -285,6 +286,21 @@ def head_classes() -> List[Any]:
 def in_control_flow(op: tf.Operation) -> bool:
     """Whether `op` stands inside a v1 tf.cond or tf.while_loop."""
     return op._get_control_flow_context() is not None  # pylint: disable=protected-access
+
+
+def cond_branches(graph: tf.Graph) -> Dict[Any, List[tf.Operation]]:
+    """The branches of v1 tf.conds that are in no other tf.cond or tf.while_loop (contexts with `pred`, `pivot` and `branch`), and their ops."""
+    found: Dict[Any, List[tf.Operation]] = {}
+    for op in graph.get_operations():
+        context = op._get_control_flow_context()  # pylint: disable=protected-access
+        if isinstance(context, _control_flow_ops.CondContext) and context.outer_context is None:
+            found.setdefault(context, []).append(op)
+    return found
+
+
+def set_control_flow_context(op: tf.Operation, context: Any) -> None:
+    """Says which tf.cond or tf.while_loop `op` stands in; None: in none."""
+    op._set_control_flow_context(context)  # pylint: disable=protected-access
 
 
 def is_function_graph(graph: tf.Graph) -> bool:

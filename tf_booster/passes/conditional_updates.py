@@ -5,7 +5,8 @@ updates are in one branch of a tf.cond, and the other does nothing. In control f
 
 TensorFlow itself makes ops of such an If before it runs it: a Switch for the condition, the branch's ops behind it, a Merge. The pass does the same, but
 that only what changes something waits for the Switch: what else updates are made of is little, cannot fail and changes nothing, and the other passes see the
-same chains as elsewhere. A branch that computes more, such as its own gradients, stays: it would be computed in vain.
+same chains as elsewhere. A branch that computes more, such as its own gradients, stays: it would be computed in vain. In control flow v1 a branch is
+in the graph (v1_conditions.py), and what does not change anything leaves it.
 
 Several ranks do together what meets in a collective, and must all update, or none. A condition that may differ between them holds where it does on all: a
 step whose gradients are not finite on one rank is left out by all, as the joined batch's would be.
@@ -14,15 +15,16 @@ step whose gradients are not finite on one rank is left out by all, as the joine
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.parallel import collectives, shared_graphs
 from tf_booster.parallel.raw_gradients import raw_gradients
-from tf_booster.passes import conditions
+from tf_booster.passes import conditions, v1_conditions
 from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_index import reached
 from tf_booster.passes.graph_view import GraphView, add_control_input
 from tf_booster.passes.sources import Sources
@@ -38,33 +40,38 @@ _LITTLE = re.compile(
 
 
 class ConditionalUpdates(Pass):
-    """Has the updates in one branch of an If run under its condition, as ops of the graph."""
+    """Has the updates in one branch of a tf.cond run under its condition, as ops of the graph."""
 
     name = "conditional_updates"
     seeks = "updates inside a tf.cond whose other branch does nothing, as dynamic loss scales make them"
 
     def requires(self, view: GraphView) -> bool:
-        """Whether there is an If with updates in it."""
+        """Whether there is a tf.cond with updates in it."""
         left: List[Tuple[str, str]] = []
-        return bool(_found(view, left) or left)
+        return bool(_found(view, left) or _found_v1(view, left) or left)
 
     def run(self, view: GraphView) -> PassResult:
-        """Leaves an If that does something in both branches, or computes more than updates."""
+        """Leaves a tf.cond that does something in both branches, or computes more than updates."""
         result = PassResult(self.name)
-        ranks = shared_graphs.place(view.graph).size
         for op, branches in _found(view, result.skipped).items():
-            if ranks > 1 and _may_differ(view, op.inputs[0]):
-                _agree(view, op, ranks)
-                result.changes.append(f"all {ranks} ranks take a step by '{op.name}', or none: by one all-reduce more")
-            updates = _inline(view, op, branches)
-            result.changes.append(f"{updates} updates that were inside of '{op.name}' run under its condition")
-            result.modified = True
+            _agree(view, op.name, op.inputs[0], set(op.inputs[0].consumers()), result)
+            _note(_inline(view, op, branches), op.name, result)
+        for branch in _found_v1(view, result.skipped):
+            _agree(view, branch.name, branch.condition, set(branch.condition_readers), result)
+            conditions.note(branch.pivot)
+            v1_conditions.take_out(view, branch)
+            _note(_count_updates(branch.ops), branch.name, result)
         return result
 
     def ensures(self, view: GraphView) -> None:
-        """No If with updates that can be taken out is read any more."""
-        for op in _found(view):
-            raise RewriteError(f"Op '{op.name}' (If) still has updates in it.")
+        """No tf.cond with updates that can be taken out is read any more."""
+        for left in [*_found(view), *_found_v1(view)]:
+            raise RewriteError(f"The tf.cond '{left.name}' still has updates in it.")
+
+
+def _note(updates: int, name: str, result: PassResult) -> None:
+    result.changes.append(f"{updates} updates that were inside of '{name}' run under its condition")
+    result.modified = True
 
 
 def _found(view: GraphView, left: Optional[List[Tuple[str, str]]] = None) -> Dict[tf.Operation, List[Any]]:
@@ -77,7 +84,7 @@ def _found(view: GraphView, left: Optional[List[Tuple[str, str]]] = None) -> Dic
         branches = [functions[op.get_attr(name).name] for name in ("else_branch", "then_branch")]
         if not _is_read(op) or not any(_UPDATE.fullmatch(node.op) for branch in branches for node in branch.node_def):
             continue
-        why = _why_not(op, branches)
+        why = _why_not_this(op) or _why_not([[node.op for node in branch.node_def] for branch in branches])
         if not why:
             found[op] = branches
         elif left is not None:
@@ -89,11 +96,33 @@ def _is_read(op: tf.Operation) -> bool:
     return bool(GraphView.control_outputs(op)) or any(output.consumers() for output in op.outputs)
 
 
-def _why_not(op: tf.Operation, branches: List[Any]) -> str:
-    """Why updates in the branches of an If stay there; "" if they need not."""
+def _found_v1(view: GraphView, left: Optional[List[Tuple[str, str]]] = None) -> List[v1_conditions.Branch]:
+    """Branches of v1 tf.conds whose updates run. left: gets those that stay, and why."""
+    found = []
+    for branch in v1_conditions.branches(view.graph):
+        if not _count_updates(branch.ops) or not executed_ops(view).intersection(branch.ops):
+            continue
+        why = _why_not([[op.type for op in branch.ops], branch.other_types])
+        if not why:
+            found.append(branch)
+        elif left is not None:
+            left.append((branch.name, why))
+    return found
+
+
+def _count_updates(ops: Iterable[tf.Operation]) -> int:
+    return sum(bool(_UPDATE.fullmatch(op.type)) for op in ops)
+
+
+def _why_not_this(op: tf.Operation) -> str:
+    """Why the updates of this If stay there, whatever its branches do."""
     if op.inputs[0].dtype != tf.bool or not op.outputs:
         return "its condition is no bool, or it has no result"
-    types = [[node.op for node in branch.node_def] for branch in branches]
+    return ""
+
+
+def _why_not(types: List[List[str]]) -> str:
+    """Why updates stay in the branches of a tf.cond that have ops of these types; "" if they need not."""
     if not any(all(op_type in _NOTHING for op_type in side) for side in types):
         return "both branches of the tf.cond do something"
     more = [t for side in types for t in side if not (_LITTLE.fullmatch(t) or _UPDATE.fullmatch(t))]
@@ -114,15 +143,17 @@ def _may_differ(view: GraphView, condition: tf.Tensor) -> bool:
     return any(sources.is_source(index.ops[number]) for number in before)
 
 
-def _agree(view: GraphView, op: tf.Operation, ranks: int) -> None:
-    """Has all that reads the condition of an If read whether it holds on all ranks."""
-    condition = op.inputs[0]
-    readers = set(condition.consumers())
+def _agree(view: GraphView, name: str, condition: tf.Tensor, readers: Set[tf.Operation], result: PassResult) -> None:
+    """Has `readers` of the condition of a tf.cond read whether it holds on all ranks, where these may differ."""
+    ranks = shared_graphs.place(view.graph).size
+    if ranks == 1 or not _may_differ(view, condition):
+        return
     with view.inserting(HOST):
         mine = tf.cast(condition, tf.float32)
-        (number,) = collectives.all_reduce_packed([mine], "other", f"condition_{op.name.replace('/', '_')}")
+        (number,) = collectives.all_reduce_packed([mine], "other", f"condition_{name.replace('/', '_')}")
         agreed = number > ranks - 0.5
     view.redirect(condition, agreed, readers.__contains__)
+    result.changes.append(f"all {ranks} ranks take a step by '{name}', or none: by one all-reduce more")
 
 
 def _inline(view: GraphView, op: tf.Operation, branches: List[Any]) -> int:
@@ -138,7 +169,7 @@ def _inline(view: GraphView, op: tf.Operation, branches: List[Any]) -> int:
         stateful = [each for each in ops if each.op_def.is_stateful]
         for each in stateful:
             add_control_input(each, pivot)
-        updates += sum(bool(_UPDATE.fullmatch(each.type)) for each in stateful)
+        updates += _count_updates(stateful)
         with view.inserting(op.device, [pivot, *needed]):
             results.append([tf.identity(output) for output in outputs])
     with view.inserting(op.device):

@@ -381,6 +381,12 @@ def add_control_input(op: tf.Operation, before: tf.Operation) -> None:
         _set_control_inputs(op, [*op.control_inputs, before])
 
 
+def drop_control_input(op: tf.Operation, before: tf.Operation) -> None:
+    """Makes `op` no longer wait on `before`."""
+    if before in op.control_inputs:
+        _set_control_inputs(op, [other for other in op.control_inputs if other is not before])
+
+
 def is_marked_for_compilation(op: tf.Operation) -> bool:
     """Whether `op` says already that XLA is to compile it, or is not to."""
     return _compat.has_xla_mark(op)
