@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_booster
+from tf_booster.checkpoint import lent_variables
 
 v1 = tf.compat.v1
 MODES = tf.estimator.ModeKeys
@@ -292,4 +293,38 @@ def test_two_evaluations_of_one_checkpoint(tmp_path, borrowed):
     listener = Twice(made)
     made.train(input_fn, saving_listeners=[listener])
     assert len(borrowed()) == 6
+    check(listener, tmp_path)
+
+
+def test_a_program_with_a_saver_hook_of_its_own(tmp_path, borrowed):
+    """Whose before_run and end do not call those of the class, as EasyRec's: what is lent is given back before each step all the same."""
+    lent, graphs = [], []
+
+    class Own(v1.train.CheckpointSaverHook):
+        def before_run(self, run_context):
+            return v1.train.SessionRunArgs(self._global_step_tensor)
+
+        def end(self, session):
+            self._save(session, int(session.run(self._global_step_tensor)))
+
+    class Looks(v1.train.SessionRunHook):
+        """In front of the other, so that it sees what a step has seen."""
+
+        def after_run(self, run_context, run_values):
+            graphs.append(run_context.session.graph)
+            lent.append(graphs[-1] in lent_variables._lent)
+
+    def own_model_fn(features, labels, mode, params):
+        spec = model_fn(features, labels, mode, params)
+        if mode != MODES.TRAIN:
+            return spec
+        scaffold = v1.train.Scaffold(saver=v1.train.Saver(max_to_keep=100))
+        saves = Own(str(tmp_path), save_steps=4, listeners=[listener], scaffold=scaffold)
+        return spec._replace(scaffold=scaffold, training_chief_hooks=[Looks(), saves])
+
+    made = tf.estimator.Estimator(own_model_fn, str(tmp_path), tf.estimator.RunConfig(tf_random_seed=6), {})
+    listener = Evaluations(made)
+    made.train(input_fn)
+    assert len(borrowed()) >= 3 and lent == [False] * STEPS
+    assert graphs[0] not in lent_variables._lent
     check(listener, tmp_path)

@@ -89,28 +89,26 @@ def wrap_begin(original: Any) -> Any:
     return begin
 
 
-def wrap_before_run(original: Any) -> Any:
-    """Wraps CheckpointSaverHook.before_run."""
+class GiveBackHook(tf.compat.v1.train.SessionRunHook):
+    """Gives back what a training has lent, before its next step and when all hooks have ended, which may evaluate what was saved after the last one."""
 
-    @functools.wraps(original)
-    def before_run(self: Any, run_context: Any) -> Any:
+    def before_run(self, run_context: Any) -> None:
+        """Not in CheckpointSaverHook.before_run, which programs override."""
         _give_back(run_context.session.graph)
-        return original(self, run_context)
 
-    return before_run
+    def end(self, session: Any) -> None:
+        """Hooks end in their order, and this one is among the last."""
+        _give_back(session.graph)
 
 
-def wrap_end(original: Any) -> Any:
-    """Wraps CheckpointSaverHook.end, which may evaluate what was saved after the last step."""
+def with_give_back_hook(original: Any) -> Any:
+    """The constructor of MonitoredSession, with one hook more."""
 
     @functools.wraps(original)
-    def end(self: Any, session: Any) -> None:
-        try:
-            original(self, session)
-        finally:
-            _give_back(session.graph)
+    def __init__(self: Any, session_creator: Any, hooks: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, session_creator, [*(hooks or []), GiveBackHook()], *args, **kwargs)
 
-    return end
+    return __init__
 
 
 def rewritten(graph: tf.Graph) -> None:

@@ -7,7 +7,8 @@ graph is rewritten when the model function has returned, before the Saver is mad
 A SavedModel of a graph without tables stays TensorFlow's, unless an option asks for more of it: it is served where tf_booster need not be.
 
 Sessions are noted when they first run, because what is edited later they do not see. What an EstimatorSpec says of fetches is noted for
-the report. The constructor of MonitoredSession gets a hook that notes the tables' sizes for the report. The creators of its sessions
+the report. The constructor of MonitoredSession gets a hook that notes the tables' sizes for the report, and one that gives back what an evaluation
+within a training was lent. The creators of its sessions
 say on which master they are, so that the rewrite can ask the cluster's other processes what they know.
 
 Evaluations and exports within a training read its tables: what runs them is wrapped, and so are the hooks while which it waits.
@@ -70,6 +71,7 @@ def install(rewrite: Rewrite) -> None:
     for creator in _compat.session_creator_classes():
         _replace(creator, "create_session", _create_session)
     _replace(_compat.monitored_session_class(), "__init__", with_stats_hook)
+    _replace(_compat.monitored_session_class(), "__init__", lent_variables.with_give_back_hook)
     _replace(_compat.base_session_class(), "_extend_graph", sessions.note_run)
     attach.split_graphs.switch(True)
     frozen_graphs.rewritten_graphs.switch(True)
@@ -91,8 +93,6 @@ def install(rewrite: Rewrite) -> None:
     _replace(_compat.saver_class(), "restore", lent_variables.wrap_restore)
     _replace(_compat.saver_hook_class(), "begin", rank_hooks.wrap_begin)
     _replace(_compat.saver_hook_class(), "begin", lent_variables.wrap_begin)
-    _replace(_compat.saver_hook_class(), "before_run", lent_variables.wrap_before_run)
-    _replace(_compat.saver_hook_class(), "end", lent_variables.wrap_end)
     _replace(_compat.saver_hook_class(), "after_run", rank_hooks.wrap_after_run)
     for method in ("after_create_session", "after_run", "end"):
         _replace(_compat.saver_hook_class(), method, lending.waits)
