@@ -54,6 +54,7 @@ PASSES = (
     "sparse_features",
     "bucketized_columns",
     "confusion_matrices",
+    "finite_checks",
     "variable_updates",
     "server_lookups",
     "unique",

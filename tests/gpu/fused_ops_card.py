@@ -144,6 +144,20 @@ def test_buckets(dtype):
         np.testing.assert_array_equal(got, np.searchsorted(of.astype(dtype), some, "right"))
 
 
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.float16, tf.bfloat16])
+def test_all_finite(dtype):
+    fine = [np.full(shape, 1.5) for shape in ((300, 7), (5,), (0, 2), (1,))]
+    for place, other in ((None, 0.0), (0, np.inf), (1, -np.inf), (3, np.nan)):
+        given = [numbers.copy() for numbers in fine]
+        if place is not None:
+            given[place].reshape(-1)[-1] = other
+
+        def build(given=given):
+            return [ops.tf_booster_all_finite(numbers=[tf.cast(tf.constant(x), dtype) for x in given])]
+
+        assert on(DEVICE, build)[0] == (place is None)
+
+
 def test_clipped_rows():
     rows, gradients = [[floats(n, dim) for n, dim in ((40, 16), (0, 4), (333, 7), (5, 130))] for _ in range(2)]
     norms = [3.0, 1.0, 2.0, 9.0]

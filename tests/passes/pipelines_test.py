@@ -284,6 +284,7 @@ def build_model():
     deep = [v1.get_variable(f"deep_{i}", [9, 4], use_resource=True) for i in range(4)]
     joined = tf.concat([v1.nn.safe_embedding_lookup_sparse(bag, bags, combiner="mean") for bag in deep], 1)
     loss = tf.add_n([tf.reduce_sum(tf.square(end)) for end in (x, joined, interaction, sums, indicator)])
+    loss *= tf.cast(tf.reduce_all([tf.reduce_all(tf.math.is_finite(row)) for row in rows[:3]]), tf.float32)
     loss *= tf.cast(tf.add_n([*here, tf.reduce_sum(crossed)]), tf.float32) + tf.reduce_sum(matrix)
     at_times = v1.get_variable("at_times", [4], use_resource=True)
     descent = v1.train.GradientDescentOptimizer(0.1)

@@ -19,6 +19,7 @@ EDITING = {
     "crossed_columns",
     "bucketized_columns",
     "confusion_matrices",
+    "finite_checks",
     "same_shapes",
     "columns",
     "sparse_features",
@@ -51,7 +52,8 @@ def model_fn(features, labels, mode):
     loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
     _, auc = v1.metrics.auc(labels, tf.sigmoid(logits))
     loss += 0.01 * tf.stop_gradient(auc)
-    is_odd = tf.equal(v1.train.get_global_step() % 2, 1)
+    are_finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(column)) for column in columns])
+    is_odd = tf.logical_and(tf.equal(v1.train.get_global_step() % 2, 1), are_finite)
     with tf.control_dependencies([is_odd]):  # Read before it is counted on.
         train_op = v1.train.AdamOptimizer(0.01).minimize(loss, global_step=v1.train.get_global_step())
     at_times = v1.get_variable("at_times", [4], initializer=v1.ones_initializer())

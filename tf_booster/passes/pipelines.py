@@ -18,7 +18,7 @@
 11. crossed_columns: after repeated_features and before sparse_features for the same reasons.
 12. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
 13. bucketized_columns: after all passes that know Bucketize: lookups, crosses and indicator columns read what it gives as it stands.
-14. confusion_matrices: shares nothing with any other; before those that compile or mark ops.
+14. confusion_matrices, finite_checks: share nothing with any other; before those that compile or mark ops.
 15. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
 16. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
    to pieces.
@@ -72,6 +72,7 @@ from tf_booster.passes.direct_lookups import DirectLookups
 from tf_booster.passes.embedding_pipeline import EmbeddingPipeline, step_fetches
 from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.field_sums import FieldSums
+from tf_booster.passes.finite_checks import FiniteChecks
 from tf_booster.passes.gather_matmul import GatherMatMul
 from tf_booster.passes.graph_summary import GraphSummary, summarize
 from tf_booster.passes.graph_view import GraphView
@@ -134,6 +135,7 @@ def passes(options: Options) -> List[Pass]:
         (True, SparseFeatures()),
         (True, BucketizedColumns()),
         (True, ConfusionMatrices()),
+        (True, FiniteChecks()),
         (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),
         (True, ServerLookups()),
         (
