@@ -70,7 +70,7 @@ bool IsOneEach(const Cross& cross) {
                      [](const CrossKey& key) { return key.starts == nullptr && key.of_row == 1; });
 }
 
-// How many results a row has; −1 if they are too many.
+// How many results a row has; −1 if they are more than an int64 counts.
 int64_t CountOfRow(const Cross& cross, int64_t row) {
   int64_t count = 1;
   bool is_too_many = false;
@@ -92,13 +92,15 @@ bool CountCrosses(Cross* cross) {
       std::all_of(cross->keys.begin(), cross->keys.end(), [](const CrossKey& key) { return key.starts == nullptr; });
   if (is_even) {
     cross->of_row = CountOfRow(*cross, 0);
-    return cross->of_row >= 0 && !__builtin_mul_overflow(cross->of_row, cross->rows, &cross->total);
+    return cross->of_row >= 0 && !__builtin_mul_overflow(cross->of_row, cross->rows, &cross->total) &&
+           cross->total <= kMostResults;
   }
   cross->starts.reserve(cross->rows + 1);
   cross->starts.push_back(0);
   for (int64_t row = 0; row < cross->rows; ++row) {
     const int64_t count = CountOfRow(*cross, row);
-    if (count < 0 || __builtin_add_overflow(cross->total, count, &cross->total)) return false;
+    if (count < 0 || count > kMostResults - cross->total) return false;
+    cross->total += count;
     cross->of_row = std::max(cross->of_row, count);
     cross->starts.push_back(cross->total);
   }

@@ -36,7 +36,8 @@ struct Cross {
   int64_t* values = nullptr;
 };
 
-// Sets how many results there are. False if they are too many for an int64.
+// Sets how many results there are. False if they are more than kMostResults, which no memory holds.
+inline constexpr int64_t kMostResults = int64_t{1} << 46;
 bool CountCrosses(Cross* cross);
 
 // Writes indices and values. The last key changes fastest.

@@ -159,6 +159,11 @@ TEST(TooMany) {
   EXPECT_TRUE(!CountCrosses(&cross));  // 2^64 results of a row.
   cross.keys = {{nullptr, int64_t{1} << 31, nullptr}, {nullptr, int64_t{1} << 31, nullptr}};
   EXPECT_TRUE(!CountCrosses(&cross));  // 2^62 of each row.
+  cross.keys[1].of_row = 1 << 15;
+  EXPECT_TRUE(!CountCrosses(&cross));  // 2^46 of each row.
+  cross.keys[1].of_row = 1 << 14;
+  EXPECT_TRUE(CountCrosses(&cross));
+  EXPECT_EQ(cross.total, kMostResults);
   cross.keys.push_back({nullptr, 0, nullptr});
   EXPECT_TRUE(CountCrosses(&cross));
   EXPECT_EQ(cross.total, 0);

@@ -232,7 +232,7 @@ class CrossColumnsOp final : public tensorflow::OpKernel {
       }
       cross->keys.push_back(features[key].key);
     }
-    if (!CountCrosses(cross)) return Invalid("cross ", i, " would have more than 2^63 results");
+    if (!CountCrosses(cross)) return Invalid("cross ", i, " would have more than 2^46 results");
     Tensor *indices = nullptr, *values = nullptr, *shape = nullptr;
     TF_RETURN_IF_ERROR(ctx->allocate_output(i, {cross->total, 2}, &indices));
     TF_RETURN_IF_ERROR(ctx->allocate_output(n_ + i, {cross->total}, &values));
