@@ -1,4 +1,4 @@
-"""A training step of columns of many ops: indicator, bucketized and crossed columns, and embeddings with max_norm."""
+"""A training step of columns of many ops: indicator, bucketized, crossed and vocabulary columns, and embeddings with max_norm."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from benchmarks.harness import Result
 v1 = tf.compat.v1
 fc = tf.feature_column
 FEATURES, BUCKETS, DIM, UNITS = 40, 50, 8, 32
+WORDS = [f"word {i}" for i in range(BUCKETS)]
 BOUNDARIES = list(np.linspace(0.0, 1.0, BUCKETS - 1))
 
 
@@ -34,7 +35,7 @@ def _model(kind: str, batch: int) -> Any:
     for i in range(FEATURES):
         numbers = rng.random((batch, 1)).astype(np.float32)
         given = numbers if "bucketized" in kind else (numbers * BUCKETS).astype(np.int64)
-        if kind == "crossed":
+        if kind in ("crossed", "vocabulary"):
             given = np.char.add("word ", given.astype(str)).astype(object)
         features[f"f{i}"] = tf.ensure_shape(tables.held(given), [None, 1])
     layer = v1.feature_column.input_layer(features, [KINDS[kind](name) for name in features])
@@ -58,6 +59,7 @@ KINDS = {
     "bucketized": _bucketized,
     "bucketized, embedded": lambda name: fc.embedding_column(_bucketized(name), DIM),
     "crossed": _crossed,
+    "vocabulary": lambda name: fc.embedding_column(fc.categorical_column_with_vocabulary_list(name, WORDS), DIM),
     "with max_norm": lambda name: fc.embedding_column(
         fc.categorical_column_with_identity(name, BUCKETS), DIM, max_norm=1.0
     ),

@@ -50,6 +50,7 @@ PASSES = (
     "split_matmul",
     "clipped_rows",
     "indicator_columns",
+    "vocabulary_ids",
     "crossed_columns",
     "sparse_features",
     "bucketized_columns",

@@ -278,7 +278,8 @@ def build_model():
     above = tf.greater(tf.tile(tf.transpose(column), [2, 1]), thresholds)
     positive = tf.tile(tf.reshape(dense[1] > 1, [1, -1]), [2, 1])
     matrix = tf.reduce_sum(tf.cast(tf.logical_and(positive, above), tf.float32), 1)
-    crossed = tf.sparse.cross_hashed([buckets, dense[1]], 10).values
+    vocabulary = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([2, 3], [0, 1], tf.int64, tf.int64), -1)
+    crossed = tf.sparse.cross_hashed([buckets, vocabulary.lookup(dense[1])], 10).values
     sums = tf.square(tf.reduce_sum(others, 1)) - tf.reduce_sum(tf.square(others), 1)  # Of a factorization machine.
     x = tf.concat([*rows, pairs], 1) @ v1.get_variable("w", [4 * len(rows) + 3, 1], use_resource=True)
     deep = [v1.get_variable(f"deep_{i}", [9, 4], use_resource=True) for i in range(4)]

@@ -17,6 +17,7 @@ EDITING = {
     "clipped_rows",
     "indicator_columns",
     "crossed_columns",
+    "vocabulary_ids",
     "bucketized_columns",
     "confusion_matrices",
     "finite_checks",
@@ -42,7 +43,9 @@ def model_fn(features, labels, mode):
     clipped = fc.embedding_column(fc.categorical_column_with_identity("id", NUM_IDS), 2, max_norm=0.5)
     buckets = fc.bucketized_column(fc.numeric_column("numbers", [3]), [0.0])
     crosses = fc.embedding_column(fc.crossed_column(["id", "other_id"], 30), 3)
-    columns = [v1.feature_column.input_layer(features, [column]) for column in (ids, tags, ones, buckets, crosses)]
+    words = fc.indicator_column(fc.categorical_column_with_vocabulary_list("word", ["apple", "fig"], num_oov_buckets=2))
+    columns = [ids, tags, ones, buckets, crosses, words]
+    columns = [v1.feature_column.input_layer(features, [column]) for column in columns]
     with v1.variable_scope("parts", partitioner=v1.fixed_size_partitioner(2)):
         columns.append(v1.feature_column.input_layer(features, [clipped]))
     hidden = tf.concat([*columns, features["numbers"]], 1)

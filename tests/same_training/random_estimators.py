@@ -57,12 +57,16 @@ def draw(seed: int) -> Dict[str, Any]:
         "beside": of_wiring.choice(["nothing", "joined again", "crossed", "sliced", "gated", "attention", "waits"]),
     }
 
+    features = [feature(i) for i in range(r.randint(1, 7))]
+    for f in features:
+        f["vocabulary"] = random.Random(f"vocabulary {f['name']} {seed}").choice([None, None, "oov", "default"])
+
     return {
         "seed": seed,
         "wiring": wiring,
         "buckets": random.Random(f"buckets {seed}").choice([None, "one-hot", "embedded", "crossed"]),
         "interaction": of.choice([None, interaction, interaction]),
-        "features": [feature(i) for i in range(r.randint(1, 7))],
+        "features": features,
         "numbers": r.choice([0, 1, 3]),
         "records": r.choice([40, 97, 200]),
         "batch": r.choice([1, 3, 16, 33]),

@@ -36,7 +36,12 @@ CLIPS = {
 
 
 def categorical(f: Dict[str, Any]) -> Any:
-    if f["kind"] == "words":
+    if f["vocabulary"]:
+        words = [f"w{i}" for i in range(f["ids"] // 2 + 1)]
+        known = words if f["kind"] == "words" else list(range(len(words)))
+        others = {"num_oov_buckets": 3} if f["vocabulary"] == "oov" else {"default_value": 0}
+        column = fc.categorical_column_with_vocabulary_list(f["name"], known, **others)
+    elif f["kind"] == "words":
         column = fc.categorical_column_with_hash_bucket(f["name"], f["ids"])
     elif f["hashed"]:
         column = fc.categorical_column_with_hash_bucket(f["name"], 2 * f["ids"], tf.int64)

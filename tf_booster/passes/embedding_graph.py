@@ -27,7 +27,7 @@ GATHERS = ("TfBoosterTableGather", "TfBoosterTableServe", "TfBoosterTableServeRo
 _LOOKUP_HANDLE = re.compile(r"HashTable(V2)?|Mutable(Dense)?HashTable(OfTensors)?(V2)?")
 _HANDLES = re.compile(rf"TfBoosterHashTable|TfBoosterTableField|{_LOOKUP_HANDLE.pattern}")
 _VARIABLE = re.compile(r"VarHandleOp|VariableV2|Variable|TfBoosterStandIn\w*")
-_LOOKUP_TABLE = re.compile(r"LookupTable(Find|Size)(V2)?")
+_LOOKUP_TABLE = re.compile(r"LookupTable(Find|Size)(V2)?|TfBoosterVocabularyIds")
 # What else may be done with a lookup table that a step does not change: making it, saving and restoring it.
 _KEEPS_LOOKUP_TABLE = re.compile(r"LookupTable(Find|Size|Export|Import)(V2)?|InitializeTable\w*|TfBooster\w*")
 # Reads that only a later step's update would change: a probe's answers may be old, and are checked where they are used.

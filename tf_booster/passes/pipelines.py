@@ -15,7 +15,7 @@
 9. clipped_rows: after repeated_features, which knows its ops one by one; before variable_updates, as it changes gradients.
 10. indicator_columns: after repeated_features, which knows OneHot and not what it becomes; before sparse_features, for it takes along what makes a dense
    feature sparse.
-11. crossed_columns: after repeated_features and before sparse_features for the same reasons.
+11. vocabulary_ids, crossed_columns: after repeated_features and before sparse_features for the same reasons; ids of vocabularies are crossed.
 12. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
 13. bucketized_columns: after all passes that know Bucketize: lookups, crosses and indicator columns read what it gives as it stands.
 14. confusion_matrices, finite_checks: share nothing with any other; before those that compile or mark ops.
@@ -99,6 +99,7 @@ from tf_booster.passes.table_placement import RowRooms
 from tf_booster.passes.variable_gathers import VariableGathers
 from tf_booster.passes.variable_memory import variable_memory
 from tf_booster.passes.variable_updates import VariableUpdates
+from tf_booster.passes.vocabulary_ids import VocabularyIds
 from tf_booster.passes.xla import Xla
 from tf_booster.passes.xla_padding import XlaPadding
 from tf_booster.pipeline.split import split_of
@@ -131,6 +132,7 @@ def passes(options: Options) -> List[Pass]:
         (bool(options.repeated_features), SplitMatMul()),
         (True, ClippedRows()),
         (True, IndicatorColumns()),
+        (True, VocabularyIds()),
         (True, CrossedColumns()),
         (True, SparseFeatures()),
         (True, BucketizedColumns()),
