@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from lookup_pair import check_same, check_second_run, lookup_passes, minimized, running
+from lookup_pair import check_same, check_second_run, check_waits, lookup_passes, minimized, running
 
 from tf_booster import _native
 from tf_booster.options import Options
@@ -93,15 +93,7 @@ def test_boundaries_that_are_not_in_order_stay(boundaries):
 
 
 def test_it_waits_for_what_the_ops_before_waited_for():
-    with tf.Graph().as_default() as graph, v1.Session() as session:
-        numbers, allowed = fed(NUMBERS), v1.placeholder_with_default(True, [])
-        with tf.control_dependencies([tf.debugging.Assert(allowed, ["not allowed"])]):
-            made = [bucketize(numbers, FEW), bucketize(numbers, MANY)]
-        pipelines.rewrite(graph, Options(), only=PASSES)
-        assert running(graph, made[0])[MADE]
-        for end in made:
-            with pytest.raises(tf.errors.InvalidArgumentError, match="not allowed"):
-                session.run(end, {allowed: False})
+    check_waits(lambda: fed(NUMBERS), lambda x: [bucketize(x, FEW), bucketize(x, MANY)], PASSES, MADE)
 
 
 def test_a_second_run_changes_nothing():

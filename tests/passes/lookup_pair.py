@@ -10,6 +10,7 @@ import collections
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
 
@@ -127,3 +128,19 @@ def check_second_run(build: Callable[[], Any], before: Sequence[Pass], tested: P
         ops = graph.get_operations()
         assert not tested.run(GraphView(graph)).modified
         assert graph.get_operations() == ops
+
+
+def check_waits(
+    inputs: Callable[[], Any], build: Callable[[Any], Sequence[tf.Tensor]], passes: Sequence[Pass], made: str
+) -> None:
+    """What `build` makes of `inputs` behind an assertion waits for it still, when `passes` have made ops of type `made` of it."""
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        given, allowed = inputs(), v1.placeholder_with_default(True, [])
+        with tf.control_dependencies([tf.debugging.Assert(allowed, ["not allowed"])]):
+            ends = build(given)
+        pipelines.rewrite(graph, Options(), only=passes)
+        session.run(v1.tables_initializer())
+        assert running(graph, ends[0])[made]
+        for end in ends:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="not allowed"):
+                session.run(end, {allowed: False})

@@ -101,16 +101,6 @@ class GiveBackHook(tf.compat.v1.train.SessionRunHook):
         _give_back(session.graph)
 
 
-def with_give_back_hook(original: Any) -> Any:
-    """The constructor of MonitoredSession, with one hook more."""
-
-    @functools.wraps(original)
-    def __init__(self: Any, session_creator: Any, hooks: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, session_creator, [*(hooks or []), GiveBackHook()], *args, **kwargs)
-
-    return __init__
-
-
 def rewritten(graph: tf.Graph) -> None:
     """Says that all passes have seen `graph`: Savers that are prepared from now on lend and borrow."""
     _finished.add(graph)

@@ -35,7 +35,7 @@ from tf_booster.estimator import (
     sessions,
     updatable_exports,
 )
-from tf_booster.estimator.table_stats import with_stats_hook
+from tf_booster.estimator.table_stats import TableStatsHook
 from tf_booster.parallel import (
     agreed_time,
     agreement,
@@ -70,8 +70,7 @@ def install(rewrite: Rewrite) -> None:
     _replace(_compat.scaffold_class(), "finalize", lambda original: _finalize(original, rewrite))
     for creator in _compat.session_creator_classes():
         _replace(creator, "create_session", _create_session)
-    _replace(_compat.monitored_session_class(), "__init__", with_stats_hook)
-    _replace(_compat.monitored_session_class(), "__init__", lent_variables.with_give_back_hook)
+    _replace(_compat.monitored_session_class(), "__init__", _with_hooks)
     _replace(_compat.base_session_class(), "_extend_graph", sessions.note_run)
     attach.split_graphs.switch(True)
     frozen_graphs.rewritten_graphs.switch(True)
@@ -153,6 +152,15 @@ def _rewrite(graph: tf.Graph, scaffold: Any, rewrite: Rewrite) -> None:
 
 def _has_ops(graph: tf.Graph, start: str) -> bool:
     return any(op.type.startswith(start) for op in graph.get_operations())
+
+
+def _with_hooks(original: Any) -> Any:
+    @functools.wraps(original)
+    def __init__(self: Any, session_creator: Any, hooks: Any, *args: Any, **kwargs: Any) -> None:
+        ours = [TableStatsHook(), lent_variables.GiveBackHook()]
+        original(self, session_creator, [*(hooks or []), *ours], *args, **kwargs)
+
+    return __init__
 
 
 def _create_session(original: Any) -> Any:

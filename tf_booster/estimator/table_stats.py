@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -30,13 +29,3 @@ class TableStatsHook(tf.compat.v1.train.SessionRunHook):
             for name, values in session.run(self._stats).items():
                 *stats, on_gpu = map(int, values)
                 self._report.add_stats(name, dict(zip(STATS, stats), device="gpu" if on_gpu else "cpu"))
-
-
-def with_stats_hook(original: Any) -> Any:
-    """The constructor of MonitoredSession, with one hook more."""
-
-    @functools.wraps(original)
-    def __init__(self: Any, session_creator: Any, hooks: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, session_creator, [*(hooks or []), TableStatsHook()], *args, **kwargs)
-
-    return __init__

@@ -165,6 +165,4 @@ def _merge(view: GraphView, op_type: str, clips: List[_Clip]) -> None:
             name = "tf_booster/clip_rows_gradient"
             made = _native.ops().tf_booster_clip_rows_grad(gradients, rows, max_norms=max_norms, name=name)
     view.redirect_all([(clip.end, new) for clip, new in zip(clips, made)])
-    view.redirect_control(ends, made[0].op)
-    view.note_originals(made[0].op, ends)
-    view.supersede(ends)
+    view.stand_in(made[0].op, ends)

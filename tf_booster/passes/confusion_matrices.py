@@ -153,6 +153,4 @@ def _merge(view: GraphView, unit: Unit) -> None:
             name="tf_booster/confusion_matrix",
         )
     view.redirect_all([(op.outputs[0], made[count.output]) for op, count in unit.payload])
-    view.redirect_control(unit.ops, made[0].op)
-    view.note_originals(made[0].op, unit.ops)
-    view.supersede(unit.ops)
+    view.stand_in(made[0].op, unit.ops)

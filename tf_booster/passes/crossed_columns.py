@@ -116,9 +116,7 @@ def _merge(view: GraphView, group: List[Unit]) -> None:
     view.redirect_all(
         [(copy, new) for cross, results in made for old, new in zip(cross.outputs, results) for copy in copies_of(old)]
     )
-    view.redirect_control(crosses, values[0].op)
-    view.note_originals(values[0].op, crosses)
-    view.supersede(crosses)
+    view.stand_in(values[0].op, crosses)
 
 
 def _named(feature: _Feature) -> tuple:

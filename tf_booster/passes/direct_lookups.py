@@ -160,9 +160,7 @@ def _prepare_all_ids(view: GraphView, prepare: tf.Operation) -> List[tf.Tensor]:
         )
     new = made.ids[0].op
     view.redirect_all(list(zip(prepare.outputs[2 * count :], new.outputs[2 * count :])))
-    view.redirect_control([prepare], new)
-    view.note_originals(new, [prepare])
-    view.supersede([prepare])
+    view.stand_in(new, [prepare])
     return list(made.ids)
 
 
@@ -193,6 +191,4 @@ def _read_directly(view: GraphView, pool: tf.Operation, lookups: List[_Lookup], 
     new = made.joined.op
     view.redirect_all(list(zip(pool.outputs, new.outputs if joined else made.apart)))
     old = [pool, *dict.fromkeys(lookup.gathered.op for lookup in lookups)]
-    view.redirect_control(old, new)
-    view.note_originals(new, old)
-    view.supersede(old)
+    view.stand_in(new, old)

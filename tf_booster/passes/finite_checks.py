@@ -103,6 +103,4 @@ def _merge(view: GraphView, check: _Check) -> None:
         with view.inserting(old.device):
             made = tf.reduce_all(tf.stack(answers))
     view.redirect(old.outputs[0], made)
-    view.redirect_control([old], made.op)
-    view.note_originals(made.op, [old])
-    view.supersede([old])
+    view.stand_in(made.op, [old])

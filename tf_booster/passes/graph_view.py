@@ -200,6 +200,12 @@ class GraphView:
         self._journal.add(lambda: left.difference_update(new))
         left.update(new)
 
+    def stand_in(self, new_op: tf.Operation, old_ops: Sequence[tf.Operation]) -> None:
+        """What waits on `old_ops`, whose outputs nothing reads any more, waits on `new_op`, which stands for them; they are superseded."""
+        self.redirect_control(old_ops, new_op)
+        self.note_originals(new_op, old_ops)
+        self.supersede(old_ops)
+
     def add_functions(self, definitions: Sequence[Any]) -> None:
         """Adds FunctionDefs to the graph's library."""
         graph_def = tf.compat.v1.GraphDef()

@@ -131,6 +131,4 @@ def _merge(view: GraphView, group: List[Unit]) -> None:
         )
     view.redirect_all([(copy, new) for feature, new in zip(features, made) for copy in copies_of(feature.old)])
     old = [op for feature in features for op in (feature.one_hot, feature.old.op)]
-    view.redirect_control(old, made[0].op)
-    view.note_originals(made[0].op, old)
-    view.supersede(old)
+    view.stand_in(made[0].op, old)

@@ -144,6 +144,4 @@ def _merge(view: GraphView, lookups: List[_Lookup]) -> None:
         with view.inserting(first.device):
             parts = tf.dynamic_partition(new, partition.choice, len(partition.gathers), name="tf_booster/rows_of_parts")
         view.redirect_all([(gather.outputs[0], part) for gather, part in zip(partition.gathers, parts)])
-    view.redirect_control(ends, rows[0].op)
-    view.note_originals(rows[0].op, ends)
-    view.supersede(ends)
+    view.stand_in(rows[0].op, ends)

@@ -132,9 +132,7 @@ class QuantizedProducts(Pass):
         for op in unit.ops[:-1]:
             view.redirect(op.outputs[0], made, lambda reader: reader.type == "Shape")  # It is the same for all.
         view.redirect_all([(last.outputs[0], made)])
-        view.redirect_control(unit.ops, made.op)
-        view.note_originals(made.op, unit.ops)
-        view.supersede(unit.ops)
+        view.stand_in(made.op, unit.ops)
 
 
 def _why_not(view: GraphView, op: tf.Operation, fetched: Set[str]) -> str:

@@ -83,6 +83,4 @@ def _merge(view: GraphView, group: List[Unit]) -> None:
         moves += [(where.outputs[0], places), (gather.outputs[0], picked)]
     view.redirect_all(moves)
     old = [op for unit in group for op in unit.ops]
-    view.redirect_control(old, values[0].op)
-    view.note_originals(values[0].op, old)
-    view.supersede(old)
+    view.stand_in(values[0].op, old)

@@ -1,7 +1,7 @@
 #include "cc/core/clipping/clip_rows.h"
 
+#include "cc/core/base/job_ranges.h"
 #include "cc/core/clipping/clip_row.h"
-#include "cc/core/pooling/job_ranges.h"
 
 namespace tf_booster {
 namespace {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "cc/core/base/job_ranges.h"
+
 namespace tf_booster {
 namespace {
 
@@ -108,25 +110,15 @@ bool CountCrosses(Cross* cross) {
 }
 
 void WriteCrosses(const std::vector<Cross>& all, ParallelFor& pf) {
-  int64_t rows = 0, cost = 0;
-  std::vector<int64_t> first = {0};  // Rows of all, one after the other.
+  int64_t ns = 0;
+  std::vector<int64_t> rows;
   for (const Cross& cross : all) {
-    rows += cross.rows;
-    cost += cross.rows + cross.total * (5 + 2 * static_cast<int64_t>(cross.keys.size()));
-    first.push_back(rows);
+    ns += cross.rows + cross.total * (5 + 2 * static_cast<int64_t>(cross.keys.size()));
+    rows.push_back(cross.rows);
   }
-  if (rows == 0) return;
-  pf.Run(rows, cost / rows, [&](int64_t begin, int64_t end) {
-    size_t i = std::upper_bound(first.begin(), first.end(), begin) - first.begin() - 1;
-    for (; begin < end; ++i) {
-      const int64_t stop = std::min(end, first[i + 1]);
-      if (IsOneEach(all[i])) {
-        WriteSingles(all[i], begin - first[i], stop - first[i]);
-      } else {
-        for (int64_t row = begin - first[i]; row < stop - first[i]; ++row) WriteRow(all[i], row);
-      }
-      begin = stop;
-    }
+  JobRanges(rows, ns).Run(pf, [&](size_t i, int64_t begin, int64_t end) {
+    if (IsOneEach(all[i])) return WriteSingles(all[i], begin, end);
+    for (int64_t row = begin; row < end; ++row) WriteRow(all[i], row);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cc/core/base/job_ranges.h"
 #include "cc/core/columns/bucket_of.h"
 
 namespace tf_booster {
@@ -43,16 +44,13 @@ void WriteSome(const Bucketize<T>& feature, int64_t begin, int64_t end) {
 
 template <class T>
 void WriteBuckets(const std::vector<Bucketize<T>>& all, ParallelFor& pf) {
-  std::vector<int64_t> first = {0};  // Numbers of all, one after the other.
-  for (const Bucketize<T>& feature : all) first.push_back(first.back() + feature.n);
-  pf.Run(first.back(), 4, [&](int64_t begin, int64_t end) {
-    size_t i = std::upper_bound(first.begin(), first.end(), begin) - first.begin() - 1;
-    for (; begin < end; ++i) {
-      const int64_t stop = std::min(end, first[i + 1]);
-      WriteSome(all[i], begin - first[i], stop - first[i]);
-      begin = stop;
-    }
-  });
+  int64_t ns = 0;
+  std::vector<int64_t> numbers;
+  for (const Bucketize<T>& feature : all) {
+    ns += 3 * feature.n;
+    numbers.push_back(feature.n);
+  }
+  JobRanges(numbers, ns).Run(pf, [&](size_t i, int64_t begin, int64_t end) { WriteSome(all[i], begin, end); });
 }
 
 template void WriteBuckets(const std::vector<Bucketize<float>>&, ParallelFor&);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cc/core/base/job_ranges.h"
+
 namespace tf_booster {
 namespace {
 
@@ -20,22 +22,13 @@ void WriteRows(const MultiHot& m, int64_t begin, int64_t end) {
 }  // namespace
 
 void WriteMultiHots(const std::vector<MultiHot>& all, ParallelFor& pf) {
-  int64_t rows = 0, elements = 0;
-  std::vector<int64_t> first = {0};  // Rows of all, one after the other.
+  int64_t ns = 0;
+  std::vector<int64_t> rows;
   for (const MultiHot& m : all) {
-    rows += m.rows;
-    elements += m.rows * (m.width() + m.of_row);
-    first.push_back(rows);
+    ns += m.rows * (20 + m.width() + m.of_row) / 4;
+    rows.push_back(m.rows);
   }
-  if (rows == 0) return;
-  pf.Run(rows, 5 + elements / rows / 4, [&](int64_t begin, int64_t end) {
-    size_t i = std::upper_bound(first.begin(), first.end(), begin) - first.begin() - 1;
-    for (; begin < end; ++i) {
-      const int64_t stop = std::min(end, first[i + 1]);
-      WriteRows(all[i], begin - first[i], stop - first[i]);
-      begin = stop;
-    }
-  });
+  JobRanges(rows, ns).Run(pf, [&](size_t i, int64_t begin, int64_t end) { WriteRows(all[i], begin, end); });
 }
 
 }  // namespace tf_booster

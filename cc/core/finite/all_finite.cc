@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "cc/core/base/job_ranges.h"
+
 namespace tf_booster {
 namespace {
 
@@ -20,20 +22,18 @@ bool AreTheseFinite(const Word* words, int64_t n, Word exponent) {
 
 template <class Word>
 bool AreAllFinite(const std::vector<Words<Word>>& all, Word exponent, ParallelFor& pf) {
-  std::vector<int64_t> first = {0};  // Words of all, one after the other.
-  for (const Words<Word>& words : all) first.push_back(first.back() + words.n);
+  std::vector<int64_t> blocks;
+  int64_t ns = 0;
+  for (const Words<Word>& words : all) {
+    blocks.push_back((words.n + kWordsAtOnce - 1) / kWordsAtOnce);
+    ns += words.n / 4;
+  }
   std::atomic<bool> found_others{false};
-  const int64_t blocks = (first.back() + kWordsAtOnce - 1) / kWordsAtOnce;
-  pf.Run(blocks, kWordsAtOnce / 4, [&](int64_t begin, int64_t end) {
+  JobRanges(blocks, ns).Run(pf, [&](size_t i, int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end && !found_others.load(std::memory_order_relaxed); ++block) {
-      int64_t at = block * kWordsAtOnce;
-      const int64_t stop = std::min(at + kWordsAtOnce, first.back());
-      size_t i = std::upper_bound(first.begin(), first.end(), at) - first.begin() - 1;
-      for (; at < stop; ++i) {
-        const int64_t n = std::min(stop, first[i + 1]) - at;
-        if (!AreTheseFinite(all[i].data + (at - first[i]), n, exponent)) found_others = true;
-        at += n;
-      }
+      const int64_t at = block * kWordsAtOnce;
+      const int64_t n = std::min(kWordsAtOnce, all[i].n - at);
+      if (!AreTheseFinite(all[i].data + at, n, exponent)) found_others = true;
     }
   });
   return !found_others;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cc/core/base/dispatch_dim.h"
+#include "cc/core/base/job_ranges.h"
 #include "cc/core/base/lines_ahead.h"
-#include "cc/core/pooling/job_ranges.h"
 #include "cc/core/pooling/weighted_pooling.h"
 
 namespace tf_booster {

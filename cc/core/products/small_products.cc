@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "cc/core/base/cpu_features.h"
+#include "cc/core/base/job_ranges.h"
 #include "cc/core/base/target.h"
-#include "cc/core/pooling/job_ranges.h"
 #include "cc/core/products/turned.h"
 
 namespace tf_booster {

@@ -1,9 +1,9 @@
 // TfBoosterCrossColumns on the CPU.
-#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
 
+#include "cc/core/base/job_ranges.h"
 #include "cc/core/columns/crosses.h"
 #include "cc/core/unique/scratch_array.h"
 #include "cc/tf/kernels/hash_buckets.h"
@@ -186,22 +186,17 @@ class CrossColumnsOp final : public tensorflow::OpKernel {
   // Fingerprints of all texts, as one loop: that of one long feature is shared by threads, too.
   static void ConvertAll(std::vector<Feature>* features, ParallelFor& pf) {
     std::vector<Feature*> all;
-    std::vector<int64_t> first = {0};
+    std::vector<int64_t> sizes;
+    int64_t ns = 0;
     for (Feature& feature : *features) {
       if (feature.is_as_given()) continue;
       feature.converted = ScratchArray<uint64_t>(feature.size(), ScratchContents::kUndefined);
       all.push_back(&feature);
-      first.push_back(first.back() + feature.size());
+      sizes.push_back(feature.size());
+      ns += 7 * feature.size();
     }
-    pf.Run(first.back(), 8, [&](int64_t begin, int64_t end) {
-      size_t i = std::upper_bound(first.begin(), first.end(), begin) - first.begin() - 1;
-      for (; begin < end; ++i) {
-        const int64_t stop = std::min(end, first[i + 1]);
-        WithType(*all[i], [&](const auto& zero) {
-          Convert<std::decay_t<decltype(zero)>>(all[i], begin - first[i], stop - first[i]);
-        });
-        begin = stop;
-      }
+    JobRanges(sizes, ns).Run(pf, [&](size_t i, int64_t begin, int64_t end) {
+      WithType(*all[i], [&](const auto& zero) { Convert<std::decay_t<decltype(zero)>>(all[i], begin, end); });
     });
   }
 

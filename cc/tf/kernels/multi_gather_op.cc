@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cc/core/base/dispatch_dim.h"
-#include "cc/core/pooling/job_ranges.h"
+#include "cc/core/base/job_ranges.h"
 #include "cc/tf/kernels/gathered_parts.h"
 #include "cc/tf/kernels/lookup_inputs.h"
 #include "cc/tf/kernels/tf_parallel_for.h"

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/base/job_ranges.h"
 #include "cc/core/hash_table/hash.h"
 #include "cc/core/vocabulary/known_ids.h"
 #include "cc/tf/kernels/hash_buckets.h"
@@ -113,16 +114,13 @@ class VocabularyIdsOp final : public tensorflow::OpKernel {
 
   // The ids of keys that are known, all tables as one loop; the others' places to `unknown`.
   static void FindKnown(std::vector<Lookup>* lookups, ParallelFor& pf) {
-    std::vector<int64_t> first = {0};
-    for (const Lookup& lookup : *lookups) first.push_back(first.back() + lookup.n);
-    pf.Run(first.back(), 20, [&](int64_t begin, int64_t end) {
-      size_t i = std::upper_bound(first.begin(), first.end(), begin) - first.begin() - 1;
-      for (; begin < end; ++i) {
-        const int64_t stop = std::min(end, first[i + 1]);
-        FindKnown(&(*lookups)[i], begin - first[i], stop - first[i]);
-        begin = stop;
-      }
-    });
+    std::vector<int64_t> keys;
+    int64_t ns = 0;
+    for (const Lookup& lookup : *lookups) {
+      keys.push_back(lookup.n);
+      ns += 19 * lookup.n;
+    }
+    JobRanges(keys, ns).Run(pf, [&](size_t i, int64_t begin, int64_t end) { FindKnown(&(*lookups)[i], begin, end); });
   }
 
   static void FindKnown(Lookup* lookup, int64_t begin, int64_t end) {

@@ -1,6 +1,6 @@
 // One parallel loop over the units (rows, say) of many jobs: 40 lookups of 32 rows are one loop of 1280, not 40 of 32.
-#ifndef TF_BOOSTER_CC_CORE_POOLING_JOB_RANGES_H_
-#define TF_BOOSTER_CC_CORE_POOLING_JOB_RANGES_H_
+#ifndef TF_BOOSTER_CC_CORE_BASE_JOB_RANGES_H_
+#define TF_BOOSTER_CC_CORE_BASE_JOB_RANGES_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -42,4 +42,4 @@ class JobRanges {
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_CORE_POOLING_JOB_RANGES_H_
+#endif  // TF_BOOSTER_CC_CORE_BASE_JOB_RANGES_H_
