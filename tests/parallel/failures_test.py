@@ -37,6 +37,42 @@ def test_a_rank_that_hangs_is_named_with_its_collective():
     assert ended[0].output.count("hangs:") == 1
 
 
+def fail(rank, size):
+    """Rank 1's part of an evaluation fails, which the program catches."""
+    tf_booster.enable_gpu_booster(watchdog=2)
+
+    def model_fn(features, labels, mode):
+        score = v1.layers.dense(features["x"], 1)[:, 0]
+        loss = tf.reduce_mean((score - labels) ** 2)
+        train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_or_create_global_step())
+        return tf.estimator.EstimatorSpec(mode, score, loss, train_op)
+
+    def read(bad_row):
+        def parsed(i):
+            x = tf.debugging.check_numerics(1.0 / tf.cast(i - bad_row, tf.float32), "a bad row")
+            return {"x": tf.reshape(x, [1])}, x
+
+        return tf.data.Dataset.range(32).map(parsed).batch(2)
+
+    estimator = tf.estimator.Estimator(model_fn)
+    estimator.train(lambda: read(-1), steps=2)
+    for bad_row in (5, -1):  # Of rank 1.
+        try:
+            estimator.evaluate(lambda bad_row=bad_row: read(bad_row))
+        except tf.errors.InvalidArgumentError as error:
+            assert rank == 1 and "a bad row" in str(error)
+            print("caught")
+    estimator.train(lambda: read(-1), steps=2)
+
+
+def test_a_run_that_fails_on_one_rank_and_is_caught_ends_the_job():
+    ended = launch.outcomes(fail, 2, seconds=100)
+    output = "".join(each.output for each in ended)
+    assert watchdog.EXIT_CODE in [each.status for each in ended] and "caught" in ended[1].output, output
+    assert "rank 1 of 2" in output and "It will not come: its run ended with InvalidArgumentError: " in output
+    assert "a bad row" in output and "ends the job: that rank will not come" in output
+
+
 def alike(rank, size, folders):
     """Several checks of one start: counts, seeds, a difference of Variables, of options, of folders."""
     tf_booster.enable_gpu_booster()

@@ -1,6 +1,7 @@
 """Who holds up whom, and how two ranks differ, without ranks."""
 
 from tf_booster.parallel.agreement import differences
+from tf_booster.parallel.failed_runs import FailedRuns
 from tf_booster.parallel.hangs import Beat, Hangs
 
 
@@ -49,6 +50,30 @@ def test_a_rank_that_was_never_heard():
     hangs = Hangs(2, 10)
     told = [m for now in range(0, 20, 2) for m in hangs.update(now, beats(now, IN, None))]
     assert len(told) == 1 and "rank 1 of 2 hangs" in told[0] and "it 0 times" in told[0]
+
+
+def after_failures(waiting, late, entered=4):
+    """Of a hang in which rank 0 waits for rank 1, runs of which have failed so often, the late one's last in its collective number `entered`, and what was told."""
+    hangs = Hangs(2, 10)
+    found = {
+        0: Beat(1, IN, failed=FailedRuns(waiting, "OSError: 0", {"ids": 4})),
+        1: Beat(1, OUT, failed=FailedRuns(late, "OSError: 1", {"ids": entered})),
+    }
+    told = [message for now in range(0, 20, 2) for message in hangs.update(now, found)]
+    return hangs, told
+
+
+def test_a_rank_whose_run_has_failed_will_not_come():
+    hangs, (message,) = after_failures(0, 1)
+    assert hangs.for_ever and "It will not come: its run ended with OSError: 1" in message
+    assert hangs.update(20, beats(2, OUT, OUT)) == [] and not hangs.for_ever
+
+
+def test_failed_runs_that_a_hang_has_nothing_to_do_with():
+    # Of all ranks; of one that has gone on since, and is slow now.
+    for waiting, entered in ((1, 4), (0, 3)):
+        hangs, (message,) = after_failures(waiting, 1, entered)
+        assert not hangs.for_ever and "will not come" not in message
 
 
 def test_differences_of_graphs():

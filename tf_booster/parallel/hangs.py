@@ -5,18 +5,21 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
 
+from tf_booster.parallel.failed_runs import FailedRuns
+
 
 @dataclasses.dataclass
 class Beat:
     """What a rank says of itself every few seconds.
 
-    number: counts the beats. collectives: name -> (times entered, times left). at: where its main thread is.
+    number: counts the beats. collectives: name -> (times entered, times left). at: where its main thread is. failed: runs that ended with an error.
     """
 
     number: int
     collectives: Mapping[str, Tuple[int, int]]
     at: str = ""
     process: str = ""
+    failed: FailedRuns = dataclasses.field(default_factory=FailedRuns)
 
 
 @dataclasses.dataclass
@@ -38,6 +41,7 @@ class Hangs:
         self._seen: Dict[int, _Seen] = {}
         self._told: Set[Any] = set()
         self.hanging_since: Optional[float] = None
+        self.for_ever = False  # Whether it cannot end: a run of the rank that is waited for has failed.
 
     def update(self, now: float, beats: Mapping[int, Optional[Beat]]) -> List[str]:
         """The hangs that were not told yet; `now` in seconds, `beats` by rank, None of a rank that was not heard yet."""
@@ -46,9 +50,11 @@ class Hangs:
         late = {rank: names for rank in self._seen for names in [self._waited_for(now, rank)] if names}
         if not late:
             self.hanging_since = None
+            self.for_ever = False
             return []
         if self.hanging_since is None:
             self.hanging_since = now - self._limit
+        self.for_ever = any(self._failed(rank, names) for rank, names in late.items())
         found = []
         for rank, names in sorted(late.items()):
             key = (rank, *((name, self._entered(rank, name)) for name in names))
@@ -85,10 +91,22 @@ class Hangs:
                     names.append(name)
         return sorted(set(names))
 
+    def _failed(self, rank: int, names: List[str]) -> bool:
+        """Whether the run in which `rank` would have entered one of these collectives has failed there, and not for those who wait."""
+        failed = self._seen[rank].beat.failed
+        return any(
+            failed.number > min(self._seen[other].beat.failed.number for other in self._waiting(name))
+            and failed.entered.get(name, 0) == self._entered(rank, name)
+            for name in names
+        )
+
+    def _waiting(self, name: str) -> List[int]:
+        most = max(self._entered(other, name) for other in self._seen)
+        return [other for other in sorted(self._seen) if self._entered(other, name) == most]
+
     def _describe(self, now: float, rank: int, names: List[str]) -> str:
         name = names[0]
-        most = max(self._entered(other, name) for other in self._seen)
-        waiting = [other for other in sorted(self._seen) if self._entered(other, name) == most]
+        waiting = self._waiting(name)
         waited = min(now - self._seen[other].moved_at for other in waiting)
         seen = self._seen[rank]
         silent = now - seen.alive_at
@@ -97,8 +115,12 @@ class Hangs:
         more = f" (and {len(names) - 1} others)" if len(names) > 1 else ""
         lines = [
             f"{who} hangs: rank(s) {others} have waited {waited:.0f} s for it in the collective '{name}'{more}, which they have reached "
-            f"{most} times and it {self._entered(rank, name)} times."
+            f"{self._entered(waiting[0], name)} times and it {self._entered(rank, name)} times."
         ]
+        if self._failed(rank, names):
+            lines.append(
+                f"It will not come: its run ended with {seen.beat.failed.error}, which the program has caught."
+            )
         if silent >= self._limit:
             lines.append(
                 f"There has been no sign of life from it for {silent:.0f} s: it is stopped, swapped out, or cut off."

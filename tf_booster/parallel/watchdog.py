@@ -6,6 +6,7 @@ compares them; rank 1 looks after rank 0. A step costs what the marks cost, some
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
 import sys
@@ -15,7 +16,8 @@ import time
 from typing import Optional
 
 from tf_booster import log
-from tf_booster.parallel import progress, ranks
+from tf_booster.parallel import failed_runs, progress, ranks
+from tf_booster.parallel.failed_runs import FailedRuns
 from tf_booster.parallel.hangs import Beat, Hangs
 from tf_booster.parallel.store import Store, StoreError, store
 
@@ -70,28 +72,31 @@ class Watchdog(threading.Thread):
 
     def _beat(self) -> None:
         self._number += 1
-        own = Beat(
-            self._number, progress.counts(), where_main_thread_is(), f"{socket.gethostname()}, pid {os.getpid()}"
-        )
-        self._store.put(f"beat-{self._rank}", vars(own))
+        process = f"{socket.gethostname()}, pid {os.getpid()}"
+        own = Beat(self._number, progress.counts(), where_main_thread_is(), process, failed_runs.noted())
+        own = dataclasses.asdict(own)
+        self._store.put(f"beat-{self._rank}", own)
         beats = {}
         for rank in self._watched:
-            found = self._store.get(f"beat-{rank}") if rank != self._rank else vars(own)
+            found = self._store.get(f"beat-{rank}") if rank != self._rank else own
             beats[rank] = _beat_of(found) if found else None
         for message in self._hangs.update(time.monotonic(), beats):
             log.warning(message)
         since = self._hangs.hanging_since
+        if self._hangs.for_ever:
+            self._end_job("that rank will not come")
         if self._abort > 0 and since is not None and time.monotonic() - since > self._abort:
-            log.warning(
-                f"rank {self._rank} ends the job: it has hung for more than {self._abort:.0f} s (watchdog_abort)"
-            )
-            sys.stderr.flush()
-            os._exit(EXIT_CODE)  # No other way out of a collective.
+            self._end_job(f"it has hung for more than {self._abort:.0f} s (watchdog_abort)")
+
+    def _end_job(self, why: str) -> None:
+        log.warning(f"rank {self._rank} ends the job: {why}")
+        sys.stderr.flush()
+        os._exit(EXIT_CODE)  # No other way out of a collective.
 
 
 def _beat_of(found: dict) -> Beat:
-    found["collectives"] = {name: tuple(pair) for name, pair in found["collectives"].items()}
-    return Beat(**found)
+    collectives = {name: tuple(pair) for name, pair in found["collectives"].items()}
+    return Beat(**{**found, "collectives": collectives, "failed": FailedRuns(**found["failed"])})
 
 
 def where_main_thread_is() -> str:

@@ -1,0 +1,51 @@
+"""Which run of a session failed last, for the watchdog: where the program catches the error and goes on, the other ranks wait in vain.
+
+Horovod has no way out of a collective, so they cannot be given the error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, Dict
+
+from tf_booster.parallel import progress
+
+
+@dataclasses.dataclass
+class FailedRuns:
+    """number: how many have failed. error: the last one's. entered: collective -> how often the rank had entered it then."""
+
+    number: int = 0
+    error: str = ""
+    entered: Dict[str, int] = dataclasses.field(default_factory=dict)
+
+
+_noted = FailedRuns()
+
+
+def noted() -> FailedRuns:
+    """Those of this process; from any thread."""
+    return _noted
+
+
+def note_failure(original: Any) -> Any:
+    """Wraps MonitoredSession.run, through which hooks' errors come, too."""
+
+    @functools.wraps(original)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        global _noted
+        try:
+            return original(self, *args, **kwargs)
+        except Exception as error:
+            entered = {name: count for name, (count, _) in progress.counts().items()}
+            _noted = FailedRuns(_noted.number + 1, _in_a_line(error), entered)
+            raise
+
+    return run
+
+
+def _in_a_line(error: Exception) -> str:
+    # A session puts where the op was made in front of what the op said.
+    said = error.__context__ if type(error.__context__) is type(error) else error
+    return f"{type(error).__name__}: " + (str(said).splitlines() or [""])[0][:500]
