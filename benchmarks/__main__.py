@@ -36,6 +36,7 @@ NAMES = (
     "increments",
     "evaluation",
     "auc",
+    "start_up",
     "direct_lookups",
     "repeated_features",
     "gather_matmul",

@@ -85,6 +85,10 @@ BENCHMARKS: Dict[str, Description] = {
     "auc": Description(
         "AUC", "An update of tf.compat.v1.metrics.auc with a batch's predictions.", what="thresholds", distribution="batch",
     ),
+    "start_up": Description(
+        "Around the steps", "A training of 10 steps, an evaluation of 10 batches and an export of a canned wide and deep model, from the call to its end.",
+        what="call", dim="features", facts=("s tf_booster", "s TensorFlow"),
+    ),
     "direct_lookups": Description(
         "Lookups of predictions", "26 embedding columns on ordinary Variables, 1,000 rows: read where they lie, gathered first, and as TensorFlow runs them.",
         what="ids", distribution="keys",

@@ -600,6 +600,13 @@ def leave_graph_unwritten(hook: Any) -> None:
     hook._save_graph_def = False  # pylint: disable=protected-access
 
 
+def graph_io() -> Any:
+    """The module whose `write_graph` writes text by its `text_format.MessageToString`."""
+    from tensorflow.python.framework import graph_io as module  # pylint: disable=import-outside-toplevel
+
+    return module
+
+
 def saver_hook_folder(hook: Any) -> str:
     """Where a CheckpointSaverHook saves."""
     return hook._checkpoint_dir  # pylint: disable=protected-access
@@ -634,6 +641,13 @@ def save_now(hook: Any, run_context: Any) -> None:
 
 
 # --- SavedModels ---
+
+
+def op_selector() -> Any:
+    """The module whose `get_backward_walk_ops(outputs, stop_at_ts=inputs)` exports ask for what their signatures depend on."""
+    from tensorflow.python.ops import op_selector as module  # pylint: disable=import-outside-toplevel
+
+    return module
 
 
 def added_meta_graph(builder: Any) -> Any:

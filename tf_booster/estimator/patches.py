@@ -13,6 +13,8 @@ say on which master they are, so that the rewrite can ask the cluster's other pr
 
 Evaluations and exports within a training read its tables: what runs them is wrapped, and so are the hooks while which it waits.
 
+What takes long in graphs of hundreds of features is replaced by what does not (large_graphs.py).
+
 init_from_checkpoint, and with it WarmStartSettings, names Variables before the rewrite; what it says of tables is kept for it.
 """
 
@@ -30,6 +32,7 @@ from tf_booster.estimator import (
     device_prefetch,
     frozen_graphs,
     in_memory_evaluation,
+    large_graphs,
     resource_variables,
     saved_model,
     sessions,
@@ -73,6 +76,8 @@ def install(rewrite: Rewrite) -> None:
         _replace(creator, "create_session", _create_session)
     _replace(_compat.monitored_session_class(), "__init__", _with_hooks)
     _replace(_compat.base_session_class(), "_extend_graph", sessions.note_run)
+    _replace(_compat.graph_io(), "text_format", large_graphs.TextFormat)
+    _replace(_compat.op_selector(), "get_backward_walk_ops", large_graphs.get_backward_walk_ops)
     attach.split_graphs.switch(True)
     frozen_graphs.rewritten_graphs.switch(True)
     estimator = _compat.estimator_class()
