@@ -1,5 +1,8 @@
 """Who holds up whom, and how two ranks differ, without ranks."""
 
+import pytest
+
+from tf_booster.parallel import failed_runs, progress
 from tf_booster.parallel.agreement import differences
 from tf_booster.parallel.failed_runs import FailedRuns
 from tf_booster.parallel.hangs import Beat, Hangs
@@ -74,6 +77,26 @@ def test_failed_runs_that_a_hang_has_nothing_to_do_with():
     for waiting, entered in ((1, 4), (0, 3)):
         hangs, (message,) = after_failures(waiting, 1, entered)
         assert not hangs.for_ever and "will not come" not in message
+
+
+def test_which_failed_runs_are_noted(monkeypatch):
+    class Session:
+        graph = "alone"
+
+        def run(self, error):
+            raise error
+
+    monkeypatch.setattr(progress, "collectives", lambda graph: ["ids"] if graph == "shared" else [])
+    monkeypatch.setattr(progress, "counts", lambda: {"ids": (5, 4)})
+    monkeypatch.setattr(failed_runs, "_noted", FailedRuns())
+    monkeypatch.setattr(Session, "run", failed_runs.note_failure(Session.run))
+    for graph, number in (("alone", 0), (None, 0), ("shared", 1), ("shared", 2)):
+        session = Session()
+        session.graph = graph
+        with pytest.raises(OSError):
+            session.run(OSError("no such\nfile"))
+        assert failed_runs.noted().number == number
+    assert failed_runs.noted() == FailedRuns(2, "OSError: no such", {"ids": 5})
 
 
 def test_differences_of_graphs():

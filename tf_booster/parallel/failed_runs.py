@@ -30,14 +30,17 @@ def noted() -> FailedRuns:
 
 
 def note_failure(original: Any) -> Any:
-    """Wraps MonitoredSession.run, through which hooks' errors come, too."""
+    """Wraps MonitoredSession.run, through which hooks' errors come, too. What a rank does by itself, in graphs without collectives, nobody waits for."""
 
     @functools.wraps(original)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         global _noted
+        graph = self.graph  # None once it is closed.
         try:
             return original(self, *args, **kwargs)
         except Exception as error:
+            if graph is None or not progress.collectives(graph):
+                raise
             entered = {name: count for name, (count, _) in progress.counts().items()}
             _noted = FailedRuns(_noted.number + 1, _in_a_line(error), entered)
             raise

@@ -66,6 +66,7 @@ class VocabularyIdsOp final : public tensorflow::OpKernel {
   explicit VocabularyIdsOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("N", &n_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("buckets", &buckets_));
+    if (buckets_.empty()) buckets_.resize(n_);
     const bool fits = buckets_.size() == static_cast<size_t>(n_) &&
                       std::all_of(buckets_.begin(), buckets_.end(), [](int64_t n) { return n >= 0; });
     OP_REQUIRES(ctx, fits, Invalid("buckets wants ", n_, " numbers of at least 0"));
