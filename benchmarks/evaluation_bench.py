@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import tf_booster
 from benchmarks.harness import OURS, Result, contest
+from benchmarks.sessions import config_of
 
 v1 = tf.compat.v1
 DIM, STEP, BATCH, BATCHES = 16, 100_000, 1_000, 10
@@ -74,9 +75,8 @@ class _Training:
     def __init__(self, folder: str, rows: int, threads: int, tables: bool):
         self.steps = rows // STEP
         self._rows, self._tables = rows, tables
-        config = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
         run_config = tf.estimator.RunConfig(
-            folder, tf_random_seed=1, session_config=config, save_checkpoints_steps=self.steps
+            folder, tf_random_seed=1, session_config=config_of(threads), save_checkpoints_steps=self.steps
         )
         self._estimator = tf.estimator.Estimator(self._model_fn, config=run_config)
 

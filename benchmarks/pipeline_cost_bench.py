@@ -25,6 +25,7 @@ import tensorflow as tf
 import tf_booster
 from benchmarks import embedding_pipeline_bench as pipelines
 from benchmarks.harness import OURS, Result
+from benchmarks.sessions import config_of
 from tf_booster.pipeline.attach import driver_of
 
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples"))
@@ -57,7 +58,7 @@ def run(threads: int) -> Iterator[Result]:
 
 def contest_of(name: str, program: Callable[[], Step], threads: int) -> Result:
     """Steps a second with "exact" and with "off"; their losses are made to agree first."""
-    config = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+    config = config_of(threads)
     graphs = {}
     for mode in (OURS, "off"):
         tf.enable_gpu_booster(pipeline="off" if mode == "off" else "exact")

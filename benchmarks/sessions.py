@@ -13,12 +13,17 @@ from benchmarks.harness import OURS, contest
 v1 = tf.compat.v1
 
 
+def config_of(threads: int) -> v1.ConfigProto:
+    """With as many threads in ops and between them."""
+    return v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+
+
 def initialized(threads: int, grappler: bool = True) -> v1.Session:
     """A session of the default graph with as many threads in ops and between them, whose Variables and tables are initialized.
 
     grappler: False for graphs whose numbers are compared, because Grappler regroups sums by what it finds.
     """
-    config = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+    config = config_of(threads)
     config.graph_options.rewrite_options.disable_meta_optimizer = not grappler
     session = v1.Session(config=config)
     session.run([v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()])

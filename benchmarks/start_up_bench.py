@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import tf_booster
 from benchmarks.harness import OURS, Result, contest
+from benchmarks.sessions import config_of
 
 STEPS, BATCH = 10, 64
 
@@ -45,14 +46,13 @@ class _Model:
         deep = [column.embedding_column(each, 8) for each in wide] + [column.numeric_column(n) for n in self._numbers]
         self._spec = column.make_parse_example_spec([*wide, *deep])
         self._folder = folder
-        config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
         self._estimators = {
             name: tf.estimator.DNNLinearCombinedClassifier(
                 linear_feature_columns=wide,
                 dnn_feature_columns=deep,
                 dnn_hidden_units=[64, 32],
                 model_dir=f"{folder}/{name}",
-                config=tf.estimator.RunConfig(tf_random_seed=1, session_config=config),
+                config=tf.estimator.RunConfig(tf_random_seed=1, session_config=config_of(threads)),
             )
             for name in (OURS, "TensorFlow")
         }

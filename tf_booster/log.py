@@ -34,3 +34,14 @@ def once(message: str) -> None:
     if message not in _said:
         _said.add(message)
         warning(message)
+
+
+def brief(error: BaseException) -> str:
+    """An error in one line: of a session's error the kernel's message, without the places in Python that TensorFlow puts around it."""
+    lines = [line.strip() for line in str(getattr(error, "message", error)).splitlines()]
+    ends = [i for i, line in enumerate(lines) if line.startswith("Node: '") or line == "Graph execution error:"]
+    lines = [line for line in lines[ends[-1] + 1 if ends else 0 :] if line]
+    # Beside a card there may be two: of the op, and of who waited for its output.
+    if lines and lines[0].endswith("root error(s) found."):
+        del lines[0]
+    return f"{type(error).__name__}: {''.join(lines[:1])}"

@@ -56,24 +56,12 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_the_same_by_one_op(kind):
-    made = []
-
-    def program():
-        made[:] = PROGRAMS[kind]()
-        return made
-
-    counts = running(check_same(program, PASSES).graph, *made)
+    counts = check_same(PROGRAMS[kind], PASSES).running()
     assert counts[MADE] == 1 and not counts["Bucketize"]
 
 
 def test_columns_of_all_kinds():
-    made = []
-
-    def program():
-        made[:] = layers()
-        return made
-
-    counts = running(check_same(program, ALL).graph, *made)
+    counts = check_same(layers, ALL).running()
     assert counts[MADE] == 1 and counts["TfBoosterCrossColumns"] == 1 and not counts["Bucketize"]
 
 

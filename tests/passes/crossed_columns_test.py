@@ -86,14 +86,9 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_the_same_by_one_op(kind):
-    made = []
     program, dense = PROGRAMS[kind]
-
-    def built():
-        made[:] = program()
-        return made
-
-    graph = check_same(built, PASSES).graph
+    same = check_same(program, PASSES)
+    graph, made = same.graph, same.fetches
     counts = running(graph, made[0])
     assert counts[MADE] == 1 and not counts["SparseCross"]
     if kind not in ("a vocabulary", "ids"):
@@ -113,13 +108,7 @@ def by_hand(hashed=True):
 
 
 def test_crosses_by_hand():
-    made = []
-
-    def program():
-        made[:] = by_hand()
-        return made
-
-    counts = running(check_same(program, PASSES).graph, *made)
+    counts = check_same(by_hand, PASSES).running()
     assert counts[MADE] == 1 and not counts["SparseCross"]
 
 

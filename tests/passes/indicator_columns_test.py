@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from lookup_pair import check_same, check_waits, running
+from lookup_pair import check_same, check_waits
 
 from tf_booster import _native
 from tf_booster.options import Options
@@ -68,13 +68,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_the_same_by_one_op(kind):
-    made = []
-
-    def program():
-        made[:] = PROGRAMS[kind]()
-        return made
-
-    counts = running(check_same(program, PASSES).graph, *made)
+    counts = check_same(PROGRAMS[kind], PASSES).running()
     assert counts["TfBoosterMultiHot"] == 1 and not counts["OneHot"]
     assert counts["SparseToDense"] == 0 if kind in ("dense ids", "buckets as ids") else counts["SparseToDense"] <= 1
 
@@ -106,13 +100,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_others_stay(kind):
-    made = []
-
-    def program():
-        made[:] = [tf.identity(tensor) for tensor in OTHERS[kind]()]
-        return made
-
-    counts = running(check_same(program, PASSES).graph, *made)
+    counts = check_same(lambda: [tf.identity(tensor) for tensor in OTHERS[kind]()], PASSES).running()
     assert not counts["TfBoosterMultiHot"] and counts["OneHot"]
 
 

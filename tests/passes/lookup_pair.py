@@ -29,6 +29,11 @@ class Outcome(NamedTuple):
     values: List[np.ndarray]  # Of every fetch at every step, then of every trainable Variable.
     graph: tf.Graph
     report: Any
+    fetches: List[Any]
+
+    def running(self) -> collections.Counter:
+        """How often each type of op occurs among what the fetches need."""
+        return running(self.graph, *self.fetches)
 
 
 def _config() -> v1.ConfigProto:
@@ -55,7 +60,7 @@ def run(
             for _ in range(steps):
                 values += [v for v in session.run(fetches, feed()) if v is not None]
             values += session.run(v1.trainable_variables())
-    return Outcome([np.asarray(v) for v in values], graph, report)
+    return Outcome([np.asarray(v) for v in values], graph, report, fetches)
 
 
 def check_same(program: Callable[[], Sequence[Any]], passes: Sequence[Pass] = (), **kwargs: Any) -> Outcome:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from lookup_pair import check_same, running
+from lookup_pair import check_same
 
 from tf_booster.options import Options
 from tf_booster.passes import fetches, named_features, pipelines
@@ -39,14 +39,7 @@ FEATURES = {
 
 @pytest.mark.parametrize("kind", FEATURES)
 def test_one_op_gives_the_same(kind):
-    made = []
-
-    def program():
-        made[:] = fetched(tensor for pair in FEATURES[kind]() for tensor in pair)
-        return made
-
-    graph = check_same(program, PASSES).graph
-    counts = running(graph, *made)
+    counts = check_same(lambda: fetched(tensor for pair in FEATURES[kind]() for tensor in pair), PASSES).running()
     assert counts["TfBoosterSparseFromDense"] == 1 and not counts["GatherNd"] and not counts["Where"]
 
 
@@ -60,14 +53,8 @@ OTHERS = {
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_others_stay(kind):
-    made = []
-
-    def program():
-        made[:] = fetched(tensor for pair in OTHERS[kind]() for tensor in pair)
-        return made
-
-    graph = check_same(program, PASSES).graph
-    assert not running(graph, *made)["TfBoosterSparseFromDense"]
+    same = check_same(lambda: fetched(tensor for pair in OTHERS[kind]() for tensor in pair), PASSES)
+    assert not same.running()["TfBoosterSparseFromDense"]
 
 
 def test_a_second_run_changes_nothing():

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from lookup_pair import check_same, check_second_run, check_waits, lookup_passes, minimized, running, sparse_input
+from lookup_pair import check_same, check_second_run, check_waits, lookup_passes, minimized, sparse_input
 
 from tf_booster.options import Options
 from tf_booster.passes import pipelines
@@ -86,28 +86,19 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_the_same_by_one_op(kind):
-    made = []
-
-    def program():
-        made[:] = PROGRAMS[kind]()
-        return made
-
-    counts = running(check_same(program, ALL if "columns" in kind else PASSES).graph, *made)
+    counts = check_same(PROGRAMS[kind], ALL if "columns" in kind else PASSES).running()
     assert counts[MADE] == (2 if kind in ("of both types", "no keys") else 1) and not counts["LookupTableFindV2"]
     assert not counts["StringToHashBucketFast"] and not counts["LookupTableSizeV2"]
 
 
 def test_buckets_that_something_else_reads_stay():
-    made = []
-
     def others(change):
         keys, found = fed(WORDS), table(ids=range(4))
         ids = found.lookup(keys)
         place = tf.strings.to_hash_bucket_fast(keys, 3)
         buckets, differs = place + found.size(), tf.not_equal(ids, found.default_value)
         result = 1 * tf.where(differs, ids, buckets)
-        made[:] = [result, *change(keys, ids, place, buckets, differs)]
-        return made
+        return [result, *change(keys, ids, place, buckets, differs)]
 
     for change in (
         lambda keys, ids, place, buckets, differs: [tf.cast(differs, tf.int64)],
@@ -115,25 +106,22 @@ def test_buckets_that_something_else_reads_stay():
         lambda keys, ids, place, buckets, differs: [1 * ids],
         lambda keys, ids, place, buckets, differs: [1 * buckets],
     ):
-        counts = running(check_same(lambda change=change: others(change), PASSES).graph, *made)
+        counts = check_same(lambda change=change: others(change), PASSES).running()
         assert counts[MADE] == counts["StringToHashBucketFast"] == counts["SelectV2"] == 1
-    counts = running(check_same(lambda: others(lambda *_: []), PASSES).graph, *made)
+    counts = check_same(lambda: others(lambda *_: []), PASSES).running()
     assert counts[MADE] == 1 and not counts["StringToHashBucketFast"] + counts["SelectV2"]
 
 
 def test_what_is_no_bucket_of_its_own_keys_stays():
-    made = []
-
     def program(other_table, other_keys, default):
         keys, found = fed(WORDS), table(ids=range(4))
         ids = found.lookup(keys)
         place = tf.strings.to_hash_bucket_fast(fed(WORDS[:, ::-1]) if other_keys else keys, 3)
         size = (table(["a"]) if other_table else found).size()
-        made[:] = [1 * tf.where(tf.not_equal(ids, default), ids, place + size)]
-        return made
+        return [1 * tf.where(tf.not_equal(ids, default), ids, place + size)]
 
     for given in ((True, False, -1), (False, True, -1), (False, False, 2)):
-        counts = running(check_same(lambda given=given: program(*given), PASSES).graph, *made)
+        counts = check_same(lambda given=given: program(*given), PASSES).running()
         assert counts[MADE] == counts["StringToHashBucketFast"] == counts["SelectV2"] == 1
 
 

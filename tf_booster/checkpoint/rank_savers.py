@@ -189,7 +189,7 @@ class _Save:
 
     def failed(self, error: BaseException) -> None:
         """Tells the other ranks why this one could not save."""
-        mine = {"error": _brief(error), "rank": getattr(error, "failed_rank", self.place.rank)}
+        mine = {"error": log.brief(error), "rank": getattr(error, "failed_rank", self.place.rank)}
         for key in [str(self.place.rank), *(["begin", "end"] if self.place.rank == 0 else [])]:
             try:
                 store().put(f"{self._key}-{key}", mine)
@@ -251,14 +251,3 @@ class RankSaveError(RuntimeError):
     def __init__(self, message: str, failed_rank: int):
         super().__init__(message)
         self.failed_rank = failed_rank
-
-
-def _brief(error: BaseException) -> str:
-    """One line: of a session's error the kernel's message, without the places in Python that TensorFlow puts around it."""
-    lines = [line.strip() for line in str(getattr(error, "message", error)).splitlines()]
-    places = [i for i, line in enumerate(lines) if line.startswith("Node: '")]
-    lines = lines[places[-1] + 1 :] if places else lines
-    # Beside a card there may be two: of the op, and of who waited for its output.
-    if lines and lines[0].endswith("root error(s) found."):
-        del lines[0]
-    return f"{type(error).__name__}: {''.join(lines[:1])}"

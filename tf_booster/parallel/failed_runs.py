@@ -9,6 +9,7 @@ import dataclasses
 import functools
 from typing import Any, Dict
 
+from tf_booster import log
 from tf_booster.parallel import progress
 
 
@@ -42,13 +43,7 @@ def note_failure(original: Any) -> Any:
             if graph is None or not progress.collectives(graph):
                 raise
             entered = {name: count for name, (count, _) in progress.counts().items()}
-            _noted = FailedRuns(_noted.number + 1, _in_a_line(error), entered)
+            _noted = FailedRuns(_noted.number + 1, log.brief(error), entered)
             raise
 
     return run
-
-
-def _in_a_line(error: Exception) -> str:
-    # A session puts where the op was made in front of what the op said.
-    said = error.__context__ if type(error.__context__) is type(error) else error
-    return f"{type(error).__name__}: " + (str(said).splitlines() or [""])[0][:500]

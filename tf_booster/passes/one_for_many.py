@@ -29,8 +29,8 @@ class OneForMany(Pass):
         return (op,)
 
     @abc.abstractmethod
-    def make(self, ops: Sequence[tf.Operation]) -> Sequence[tf.Tensor]:
-        """The outputs of one op that does what `ops` do."""
+    def make(self, wholes: Sequence[Tuple[tf.Operation, ...]]) -> Sequence[tf.Tensor]:
+        """The outputs of one op that does what all these do; what whole() gave for each."""
 
     def requires(self, view: GraphView) -> bool:
         """Whether there is such an op."""
@@ -60,6 +60,6 @@ class OneForMany(Pass):
         old = [op for unit in units for op in unit.ops]
         controls: List[Any] = list(dict.fromkeys(other for op in old for other in op.control_inputs))
         with view.inserting(units[0].ops[0].device, controls):
-            made = self.make([unit.ops[0] for unit in units])
+            made = self.make([unit.ops for unit in units])
         view.redirect_all([(unit.ops[-1].outputs[0], new) for unit, new in zip(units, made)])
         view.stand_in(made[0].op, old)

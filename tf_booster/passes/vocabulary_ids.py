@@ -37,10 +37,10 @@ class VocabularyIds(OneForMany):
         """With what makes buckets of it."""
         return find_in_buckets(op) or (op,)
 
-    def make(self, ops: Sequence[tf.Operation]) -> Sequence[tf.Tensor]:
+    def make(self, wholes: Sequence[Tuple[tf.Operation, ...]]) -> Sequence[tf.Tensor]:
         """The ids of all."""
-        tables, keys, defaults = zip(*(op.inputs for op in ops))
-        buckets = [buckets_of(self.whole(op)) for op in ops]
+        tables, keys, defaults = zip(*(find.inputs for find, *_ in wholes))
+        buckets = [buckets_of(ops) for ops in wholes]
         return _native.ops().tf_booster_vocabulary_ids(
             tables=tables, keys=keys, default_ids=defaults, buckets=buckets, name="tf_booster/vocabulary_ids"
         )
