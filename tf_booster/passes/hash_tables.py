@@ -12,7 +12,7 @@ from tf_booster.passes import table_edit, users_table_reductions
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, removed_variables, variable_handle_op
 from tf_booster.passes.table_exchange_plan import Partition
-from tf_booster.passes.table_placement import DEFAULT_ROOMS, NO_DISK, RowRooms
+from tf_booster.passes.table_placement import DEFAULT_ROOMS, RowRooms
 from tf_booster.passes.table_plan import STAND_IN_IDS, STAND_IN_TABLE, RewritePlan, plan_rewrite
 
 
@@ -70,8 +70,6 @@ class HashTables(Pass):
         table_edit.execute(view, plan, self._check_numerics, partition, self._rooms, result)
         result.skipped.extend(plan.fusion.apart)
         result.skipped.extend((t.name, t.placement.reason) for t in plan.tables if t.placement.reason)
-        if self._rooms.directory:
-            result.skipped.extend((t.name, NO_DISK) for t in plan.tables if t.placement.kind == "gpu")
         return result
 
     def ensures(self, view: GraphView) -> None:

@@ -25,9 +25,6 @@ NO_GPU = "TensorFlow sees no GPU"
 NO_KERNELS = "the native library was built without CUDA; build it where nvcc 12 or later is (make lib)"
 _RANKS = "in host memory: several ranks with tables on cards have not run on cards yet; device='gpu' puts it there"
 _PINNED = "in host memory, where the program's tf.device put it; device='gpu' puts it on the card all the same"
-NO_DISK = (
-    "on a GPU; rows that do not fit there are in the host's memory, and table_directory is for tables in host memory"
-)
 
 
 class Placement(NamedTuple):

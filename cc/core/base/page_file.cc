@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,9 +50,11 @@ void* PageFile::Map(void* place, size_t bytes, int64_t offset) {
   if (memory == MAP_FAILED) return nullptr;
   // A page alone: its neighbours are of no use to somebody who reads rows at random.
   madvise(memory, bytes, MADV_RANDOM);
-  if (begin_ < 0) begin_ = end_ = offset;
+  if (begin_ < 0) BeginAt(offset);
   return memory;
 }
+
+void PageFile::BeginAt(int64_t offset) { begin_ = end_ = offset; }
 
 bool PageFile::HaveUntil(int64_t end) {
   if (begin_ < 0 || end <= end_) return true;
@@ -62,6 +65,46 @@ bool PageFile::HaveUntil(int64_t end) {
   if (!take(taken) && !take(taken = pages)) return false;
   end_ += taken;
   return true;
+}
+
+bool PageFile::Read(int64_t offset, int64_t bytes, void* to) const {
+  for (char* at = static_cast<char*>(to); bytes > 0;) {
+    const ssize_t read = pread(file_, at, static_cast<size_t>(bytes), offset);
+    if (read < 0 && errno == EINTR) continue;
+    if (read <= 0) return false;
+    at += read, offset += read, bytes -= read;
+  }
+  return true;
+}
+
+bool PageFile::ReadNow(int64_t offset, int64_t bytes, void* to) const {
+  const iovec part = {to, static_cast<size_t>(bytes)};
+  return preadv2(file_, &part, 1, offset, RWF_NOWAIT) == bytes;
+}
+
+bool PageFile::Write(int64_t offset, int64_t bytes, const void* from) {
+  for (const char* at = static_cast<const char*>(from); bytes > 0;) {
+    const ssize_t written = pwrite(file_, at, static_cast<size_t>(bytes), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    at += written, offset += written, bytes -= written;
+  }
+  return true;
+}
+
+void PageFile::ReadAhead(int64_t* offsets, int64_t n, int64_t bytes) const {
+  const int64_t page = static_cast<int64_t>(PageBytes());
+  std::sort(offsets, offsets + n);
+  int64_t begin = 0, end = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t first = offsets[i] / page * page;
+    if (first >= end + page - 1) {
+      if (end > begin) ReadAhead(begin, end - begin);
+      begin = first;
+    }
+    end = std::max(end, offsets[i] + bytes);
+  }
+  if (end > begin) ReadAhead(begin, end - begin);
 }
 
 void PageFile::ReadAhead(int64_t offset, int64_t bytes) const {

@@ -6,7 +6,9 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include "cc/core/base/test.h"
 
@@ -36,6 +38,33 @@ TEST(KeepsWhatIsWritten) {
   EXPECT_EQ(int{again[2 * kPage - 1]}, 2);
   munmap(memory, 8 * kPage);
   munmap(again, 2 * kPage);
+}
+
+// Without a mapping: what is written is read, and what never was is zeros.
+TEST(ReadsAndWritesByPlace) {
+  std::string why;
+  const auto file = PageFile::New("/tmp", &why);
+  const int64_t begin = int64_t{1} << 33;  // Nothing below it takes room.
+  file->BeginAt(begin);
+  EXPECT_TRUE(file->HaveUntil(begin + 100000));
+  EXPECT_TRUE(file->bytes() >= 100000 && file->bytes() <= int64_t{64} << 20);
+  std::vector<char> written(30000), read(40000, 'x');
+  for (size_t i = 0; i < written.size(); ++i) written[i] = static_cast<char>(i * 7);
+  EXPECT_TRUE(file->Write(begin + 5001, 30000, written.data()));
+  std::vector<int64_t> offsets = {begin + 90000, begin + 5001, begin, begin + 5100, begin + 30000};
+  file->ReadAhead(offsets.data(), 5, 200);
+  EXPECT_TRUE(file->Read(begin, 40000, read.data()));
+  for (size_t i = 0; i < read.size(); ++i) {
+    EXPECT_EQ(int{read[i]}, i < 5001 || i >= 35001 ? 0 : int{written[i - 5001]});
+  }
+  EXPECT_FALSE(file->ReadNow(begin + (int64_t{1} << 30), 1, read.data()));  // Behind its end.
+  std::fill(read.begin(), read.end(), 'x');
+  if (file->ReadNow(begin + 5001, 100, read.data())) {
+    EXPECT_TRUE(std::equal(read.begin(), read.begin() + 100, written.begin()));
+  }
+  EXPECT_TRUE(file->Write(begin + 35000, 1, "z") && file->Read(begin + 34999, 2, read.data()));
+  EXPECT_TRUE(read[0] == written[29998] && read[1] == 'z');
+  EXPECT_FALSE(file->Read(begin + (int64_t{1} << 30), 1, read.data()));  // Behind its end.
 }
 
 TEST(LeavesNoFile) {

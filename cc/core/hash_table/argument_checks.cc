@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "cc/core/base/page_file.h"
 #include "cc/core/hash_table/admission.h"
 #include "cc/core/hash_table/count_pool.h"
 #include "cc/core/hash_table/hash.h"
@@ -101,6 +102,13 @@ Status CheckOptions(const TableOptions& options) {
     if (field.max_rows < 0) return Invalid(where, "max_rows is " + std::to_string(field.max_rows) + ", below 0");
   }
   return Status();
+}
+
+Status CheckDiskFolder(const TableOptions& options, const std::string& folder) {
+  std::string why;
+  if (folder.empty() || PageFile::New(folder, &why) != nullptr) return Status();
+  return Invalid(options.name,
+                 "rows are to go to a disk, but " + why + "; name a folder that exists and may be written to");
 }
 
 Status CheckFields(const TableOptions& options, const KeyBatch& keys) {

@@ -18,6 +18,8 @@ inline uint32_t FieldOf(const KeyBatch& keys, int64_t i) {
 
 // InvalidArgument, with the table's name.
 Status CheckOptions(const TableOptions& options);
+// That rows can go to a disk there; empty: they need not.
+Status CheckDiskFolder(const TableOptions& options, const std::string& folder);
 // That the keys' fields are fields of the table.
 Status CheckFields(const TableOptions& options, const KeyBatch& keys);
 // That each is a field of the table, and none occurs twice.

@@ -27,13 +27,7 @@ Status NewCpuTable(TableOptions options, std::unique_ptr<HashTable>* table, cons
                                                     std::to_string(config.max_load_percent) +
                                                     ", but must be in [50, 95]");
   }
-  if (!config.disk_folder.empty()) {
-    std::string why;
-    if (PageFile::New(config.disk_folder, &why) == nullptr) {
-      return Status(StatusCode::kInvalidArgument, "Table '" + options.name + "': rows are to go to a disk, but " + why +
-                                                      "; name a folder that exists and may be written to");
-    }
-  }
+  TFB_RETURN_IF_ERROR(CheckDiskFolder(options, config.disk_folder));
   CpuTableConfig filled = config;
   if (filled.allocator == nullptr) filled.allocator = HostAllocator();
   if (filled.memory == nullptr) filled.memory = MachineMemory();

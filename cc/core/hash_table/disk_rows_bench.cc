@@ -1,9 +1,10 @@
-// Steps on a CPU table that has memory for a part of its rows, beside one that has memory for all. What the kernel
-// keeps of the disk in memory counts, so run it where there is no more memory than the table is to have: in a cgroup.
+// Steps on a table that has memory for a part of its rows, beside one that has memory for all. What the kernel keeps of
+// the disk in memory counts, so run it where there is no more memory than the table is to have: in a cgroup.
 //
-//   disk_rows_bench FOLDER [rows = 20000000] [in_memory = 0.25] [steps = 400] [swap_steps = 64]
+//   disk_rows_bench FOLDER [rows = 20000000] [in_memory = 0.25] [steps = 400] [swap_steps = 64] [table = cpu]
 //
-// in_memory: the part of rows with memory of their own; 1 is a table without a disk.
+// in_memory: the part of rows with memory of their own; 1 is a table without a disk. table: stand-in is a card's, whose
+// kernels run on two threads of the host: what it reads and writes is what a card's would.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -15,8 +16,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "cc/core/base/capped_allocator.h"
 #include "cc/core/base/thread_for.h"
 #include "cc/core/hash_table/cpu_table.h"
+#include "cc/core/hash_table/gpu/gpu_table.h"
 #include "cc/core/hash_table/hash.h"
 #include "cc/core/hash_table/memory_limit.h"
 #include "cc/core/hash_table/row_layout.h"
@@ -61,20 +64,38 @@ class RoomFor final : public MemoryProbe {
   int64_t left_;
 };
 
-void Run(const std::string& folder, int64_t rows, double in_memory, int64_t steps, int swap_steps) {
+std::unique_ptr<HashTable> NewTable(const TableOptions& options, const std::string& folder, RoomFor* room,
+                                    int swap_steps, bool stand_in) {
+  std::unique_ptr<HashTable> table;
+  if (!stand_in) {
+    CpuTableConfig config;
+    config.disk_folder = folder;
+    config.row_memory = room;
+    config.swap_steps = swap_steps;
+    Check(NewCpuTable(options, &table, config));
+    return table;
+  }
+  static CappedAllocator no_rows(HostAllocator(), 0);
+  GpuTableConfig config;
+  config.allocator = config.host_allocator = HostAllocator();
+  config.row_allocator = &no_rows;
+  if (!folder.empty()) config.host_memory = room;
+  config.disk_folder = folder;
+  config.swap_steps = swap_steps;
+  std::unique_ptr<GpuTable> made;
+  Check(NewHostStandInTable(options, &made, config, 2));
+  return made;
+}
+
+void Run(const std::string& folder, int64_t rows, double in_memory, int64_t steps, int swap_steps, bool stand_in) {
   TableOptions options;
   options.name = "rows";
   options.dim = kDim;
   options.slot_initial_values.assign(kSlots, 0.0f);
   options.fields = {{"rows", 1, {InitializerKind::kUniform, -0.05f, 0.05f}}};
   RoomFor room(static_cast<int64_t>(in_memory * static_cast<double>(rows)) *
-               (RowLayout(kDim, kSlots).stride_bytes + 8));
-  CpuTableConfig config;
-  if (in_memory < 1) config.disk_folder = folder;
-  config.row_memory = &room;
-  config.swap_steps = swap_steps;
-  std::unique_ptr<HashTable> table;
-  Check(NewCpuTable(options, &table, config));
+               (RowLayout(kDim, kSlots).stride_bytes + (stand_in ? 0 : 8)));
+  const std::unique_ptr<HashTable> table = NewTable(options, in_memory < 1 ? folder : "", &room, swap_steps, stand_in);
   ThreadFor pf(2);
   std::vector<int64_t> keys(kBatch);
   std::vector<float> out(kBatch * kDim);
@@ -136,9 +157,10 @@ void Run(const std::string& folder, int64_t rows, double in_memory, int64_t step
 int main(int argc, char** argv) {
   const auto argument = [&](int i, const char* otherwise) { return argc > i ? argv[i] : otherwise; };
   if (argc < 2) {
-    std::fprintf(stderr, "disk_rows_bench FOLDER [rows] [in_memory] [steps] [swap_steps]\n");
+    std::fprintf(stderr, "disk_rows_bench FOLDER [rows] [in_memory] [steps] [swap_steps] [table]\n");
     return 1;
   }
   tf_booster::Run(argv[1], std::atoll(argument(2, "20000000")), std::atof(argument(3, "0.25")),
-                  std::atoll(argument(4, "400")), std::atoi(argument(5, "64")));
+                  std::atoll(argument(4, "400")), std::atoi(argument(5, "64")),
+                  std::string(argument(6, "cpu")) == "stand-in");
 }

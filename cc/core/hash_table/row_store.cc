@@ -79,27 +79,14 @@ void RowStore::ReadAhead(const uint32_t* rows, int64_t size) const {
   constexpr int64_t kPart = 1024;
   const uint32_t disk_begin = this->disk_begin();
   if (disk_begin == kNoDisk) return;
-  const int64_t page = static_cast<int64_t>(PageFile::PageBytes());
-  uint32_t wanted[kPart];
+  int64_t wanted[kPart];
   for (int64_t done = 0; done < size; done += kPart) {
     int64_t count = 0;
     for (int64_t i = done; i < std::min(size, done + kPart); ++i) {
-      wanted[count] = rows[i];
+      wanted[count] = rows[i] * layout_.stride_bytes;
       count += IsRow(rows[i]) && rows[i] >= disk_begin;
     }
-    // In order, so that neighbours are one question.
-    std::sort(wanted, wanted + count);
-    int64_t begin = 0, end = 0;
-    for (int64_t j = 0; j < count; ++j) {
-      const int64_t first = wanted[j] * layout_.stride_bytes / page * page;
-      const int64_t last = (wanted[j] + int64_t{1}) * layout_.stride_bytes;
-      if (first >= end + page - 1) {
-        if (end > begin) file_->ReadAhead(begin, end - begin);
-        begin = first;
-      }
-      end = std::max(end, last);
-    }
-    if (end > begin) file_->ReadAhead(begin, end - begin);
+    file_->ReadAhead(wanted, count, layout_.stride_bytes);
   }
 }
 

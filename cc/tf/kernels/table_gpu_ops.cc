@@ -41,6 +41,8 @@ class TableHandleGpuOp final : public TableHandleOp {
     config.allocator = &memory->all;
     config.row_allocator = &memory->rows;
     config.host_allocator = PinnedMemory();
+    config.disk_folder = wanted.directory;
+    if (!wanted.directory.empty()) config.host_memory = RowMemory(wanted);
     config.stream = GpuStream(ctx);
     std::unique_ptr<GpuTable> made;
     TFB_RETURN_IF_ERROR(NewGpuTable(wanted.options, &made, config));

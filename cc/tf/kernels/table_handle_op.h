@@ -61,9 +61,12 @@ class TableHandleOp : public tensorflow::OpKernel {
                           std::unique_ptr<HashTable>* table) const {
     CpuTableConfig memory;
     memory.disk_folder = config.directory;
-    // Index and counts of rows on the disk need memory, too.
-    memory.row_memory = MachineMemory(std::max(1.0 - config.memory_fraction, 2 * kKeptBack));
+    memory.row_memory = RowMemory(config);
     return NewCpuTable(config.options, table, memory);
+  }
+  // Of the host, for rows that may go to a disk: index and counts need memory, too.
+  static MemoryProbe* RowMemory(const TableConfig& config) {
+    return MachineMemory(std::max(1.0 - config.memory_fraction, 2 * kKeptBack));
   }
 
  private:

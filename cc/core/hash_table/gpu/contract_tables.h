@@ -3,6 +3,8 @@
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_CONTRACT_TABLES_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_CONTRACT_TABLES_H_
 
+#include <deque>
+
 #include "cc/core/base/capped_allocator.h"
 #include "cc/core/hash_table/contract/failures.h"
 #include "cc/core/hash_table/contract/threads.h"
@@ -15,13 +17,22 @@
 
 namespace tf_booster::contract {
 
-// Values of rows take so much of the card with `host_rows`, all tables of the program together. The others are in host
-// memory, and change places after every third step.
+// Where values of rows are: on the card; as far as they take so much of it, all tables of the program together, and
+// else in host memory; or as far as they take so much of that as well, and else on a disk. They change places after
+// every third step.
+enum class Rooms { kCard, kHost, kDisk };
 inline constexpr int64_t kFewRows = int64_t{16} << 10;
 
 inline std::unique_ptr<HashTable> MakeGpuTable(const TableOptions& options, int threads, ScarceMemory* memory,
-                                               bool host_rows = false) {
+                                               Rooms rooms = Rooms::kCard) {
   GpuTableConfig config;
+  const bool host_rows = rooms != Rooms::kCard;
+  if (rooms == Rooms::kDisk) {
+    static std::deque<ScarceMemory> few_in_host;
+    config.host_memory = &few_in_host.emplace_back();
+    few_in_host.back().limit = kFewRows;
+    config.disk_folder = "/tmp";
+  }
   config.memory = memory;
   config.swap_steps = 3;
   std::unique_ptr<GpuTable> table;
@@ -55,7 +66,11 @@ inline ScarceTableMaker ScarceGpuTables(int threads) {
 }
 
 inline TableMaker GpuTablesWithHostRows(int threads) {
-  return [=](const TableOptions& options) { return MakeGpuTable(options, threads, nullptr, true); };
+  return [=](const TableOptions& options) { return MakeGpuTable(options, threads, nullptr, Rooms::kHost); };
+}
+
+inline TableMaker GpuTablesOnDisk(int threads) {
+  return [=](const TableOptions& options) { return MakeGpuTable(options, threads, nullptr, Rooms::kDisk); };
 }
 
 }  // namespace tf_booster::contract

@@ -32,20 +32,35 @@ TFB_HOST_DEVICE void EachOfGroup(int64_t group_of_units, int64_t size, const Run
   }
 }
 
+// Which row a key of a batch has: the table knows,
+struct ProbedRows {
+  DeviceHandles handles;
+  TFB_HOST_DEVICE uint32_t Of(const DeviceState& state, const DeviceKeys& keys, int64_t i) const {
+    return RowOf(state, keys, handles, i);
+  }
+};
+// or an array does.
+struct KnownRows {
+  const uint32_t* rows;
+  TFB_HOST_DEVICE uint32_t Of(const DeviceState&, const DeviceKeys&, int64_t i) const { return rows[i]; }
+};
+
 // Unit: as many keys as a group has lanes.
+template <class Rows>
 struct FindRows {
   DeviceState state;
   DeviceKeys keys;
   FloatCopy copy;
   float* out;
   uint8_t* found;  // Or null.
+  Rows rows_of;
 
   TFB_HOST_DEVICE void operator()(int64_t unit) const {
     const Group group;
     const auto rows = group.ByEach([&](int lane) -> uint64_t {
       const int64_t i = unit * kGroupLanes + lane;
       if (i >= keys.size) return 0;
-      const uint32_t row = RowOf(state, keys, DeviceHandles(), i);
+      const uint32_t row = rows_of.Of(state, keys, i);
       if (found != nullptr) found[i] = row != 0;
       return AddressOf(state, row);
     });
@@ -81,18 +96,19 @@ struct GatherJobOfCodes {
   GatherJobOfCodes() = default;
 };
 
+template <class Rows>
 struct GatherRows {
   static constexpr uint64_t kPlaceMask = (uint64_t{1} << 40) - 1;
   DeviceState state;
   DeviceKeys keys;
-  DeviceHandles handles;
+  Rows rows_of;
 
   TFB_HOST_DEVICE void operator()(const GatherJobOfCodes& job, int64_t unit) const {
     const Group group;
     const auto rows = group.ByEach([&](int lane) -> uint64_t {
       const int64_t i = unit * kGroupLanes + lane, place = i < job.size ? PlaceOf(job, i) : -1;
       if (place < 0) return 0;
-      if (place < keys.size) return AddressOf(state, RowOf(state, keys, handles, place));
+      if (place < keys.size) return AddressOf(state, rows_of.Of(state, keys, place));
       RaiseTo(&state.counters->bad_code, static_cast<uint64_t>(place) + 1);
       return 0;
     });

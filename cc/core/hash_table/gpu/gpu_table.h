@@ -5,6 +5,7 @@
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "cc/core/base/allocator.h"
@@ -21,7 +22,11 @@ struct GpuTableConfig {
   // host_allocator: memory of the host that kernels can address. Null: there are no further rows then.
   Allocator* row_allocator = nullptr;
   Allocator* host_allocator = nullptr;
-  int64_t swap_steps = 64;        // So often rows in host memory that are used swap places with idle ones on the card.
+  MemoryProbe* host_memory = nullptr;  // Is asked before rows go to the host; null: host_allocator alone decides.
+  // A folder where rows go for which the host has no memory either; empty: none. Needs a host_allocator.
+  std::string disk_folder;
+  int64_t swap_steps = 64;  // So often rows in host memory, or on the disk, that are used swap places with nearer ones
+                            // that are idle.
   MemoryProbe* memory = nullptr;  // Is asked before memory is taken; null: the allocator alone decides.
   void* stream = nullptr;         // A cudaStream_t: all that the table does is in its order.
 };

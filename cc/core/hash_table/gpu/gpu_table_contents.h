@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "cc/core/hash_table/gpu/export_bodies.h"
+#include "cc/core/hash_table/gpu/gpu_table_disk.h"
 #include "cc/core/hash_table/gpu/gpu_table_impl.h"
 #include "cc/core/hash_table/gpu/update_bodies.h"
 
@@ -31,11 +32,12 @@ Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, WantedRows wanted,
     out.keys = scratch->Take<int64_t>(n);
     out.frequencies = scratch->Take<int64_t>(n);
     out.last_steps = scratch->Take<int64_t>(n);
-    out.values = scratch->Take<float>(n * columns.size);
+    out.values = scratch->Take<float>(n * out.columns);
     sum_scratch = scratch->Take<char>(sum_bytes);
   };
+  const bool on_disk = first >= state_->disk_from() && columns.size > 0;
   out.first_column = columns.first;
-  out.columns = columns.size;
+  out.columns = on_disk ? 0 : columns.size;
   DeviceBlock block;
   TFB_RETURN_IF_ERROR(TakeArrays(take, &block));
   ForEach(queue_, n, FlagRows{state_->view, first, wanted.id, wanted.since, flags});
@@ -51,7 +53,24 @@ Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, WantedRows wanted,
   queue_.ToHost(out.keys, size, piece->keys.data());
   queue_.ToHost(out.frequencies, size, piece->frequencies.data());
   queue_.ToHost(out.last_steps, size, piece->last_steps.data());
-  queue_.ToHost(out.values, size * columns.size, piece->values.data());
+  queue_.ToHost(out.values, size * out.columns, piece->values.data());
+  if (!on_disk) return Done();
+  std::vector<int32_t> wanted_rows(n);
+  queue_.ToHost(flags, n, wanted_rows.data());
+  TFB_RETURN_IF_ERROR(Done());
+  std::vector<uint32_t> rows;
+  for (int64_t r = 0; r < n; ++r) {
+    if (wanted_rows[r] != 0) rows.push_back(static_cast<uint32_t>(first + r));
+  }
+  const int64_t stride = state_->layout.stride_bytes;
+  for (int64_t done = 0; done < size; done += state_->rows_of_staging()) {
+    const int64_t part = std::min(size - done, state_->rows_of_staging());
+    if (!state_->disk.Read(rows.data() + done, part, state_->staging())) return DiskFailed();
+    for (int64_t i = 0; i < part; ++i) {
+      const auto* const row = reinterpret_cast<const float*>(state_->staging() + i * stride);
+      std::copy_n(row + columns.first, columns.size, piece->values.data() + (done + i) * columns.size);
+    }
+  }
   return Done();
 }
 
@@ -64,7 +83,8 @@ Status GpuTableOn<Queue>::ForEachPiece(WantedRows wanted, Columns columns, Visit
   TFB_RETURN_IF_ERROR(Done());
   Piece piece;
   for (int64_t first = kFirstRow, most = RowsOfPiece(); first < end;) {
-    const int64_t n = std::min(most, end - first);
+    const int64_t disk_from = state_->disk_from();
+    const int64_t n = std::min(most, (first < disk_from ? std::min(end, disk_from) : end) - first);
     const Status status = ReadPiece(first, n, wanted, columns, &piece);
     if (status.code() == StatusCode::kResourceExhausted && n > kLeastRowsOfPiece) {
       most = std::max(kLeastRowsOfPiece, n / 2);
@@ -402,7 +422,8 @@ Status GpuTableOn<Queue>::EnterPiece(const ContentsIn& in, uint32_t id, int64_t 
   }
   DeviceKeys batch = {keys, nullptr, n, 0, id};
   Insertion insertion;
-  return Insert(state, batch, {}, rule, {values, slot_table}, true, &insertion);
+  TFB_RETURN_IF_ERROR(Insert(state, batch, {}, rule, {values, slot_table}, true, &insertion));
+  return StoreRows(state, insertion.disk, true);
 }
 
 template <class Queue>

@@ -18,6 +18,7 @@
 #include "cc/core/hash_table/gpu/gpu_table.h"
 #include "cc/core/hash_table/gpu/gpu_table_state.h"
 #include "cc/core/hash_table/gpu/insert_bodies.h"
+#include "cc/core/hash_table/gpu/swap_bodies.h"
 #include "cc/core/hash_table/gpu/update_bodies.h"
 
 namespace tf_booster {
@@ -80,10 +81,37 @@ class GpuTableOn final : public GpuTable {
   };
   Status Stage(const KeyBatch& keys, const RowHandle* handles, const int64_t* counts, Staged* staged) const;
 
+  template <class Rows>
+  void StartFind(const DeviceKeys& keys, const Rows& rows, float* out, uint8_t* found) const;
+  Status FindLocked(const DeviceKeys& keys, float* out, uint8_t* found) const;
+  Status GatherLocked(const DeviceKeys& keys, const RowHandle* handles,
+                      const std::vector<GatherJobOfCodes>& jobs) const;
+
+  // Rows on a disk that a batch works with.
+  struct DiskBatch {
+    DeviceBlock block;
+    uint32_t* places = nullptr;  // [n] in the card's memory: the row that has a key's values now; 0: none has.
+    std::vector<uint32_t> rows;  // Those that were copied, flagged by kNewRow or not,
+    DeviceBlock copies;          // and their values, side by side.
+  };
+  // Of n keys whose rows fill(rows) starts to write. may_repeat: keys that share a row share its copy. On error nothing
+  // has changed.
+  template <class FillRows>
+  Status FetchRows(State* state, int64_t n, bool may_repeat, const FillRows& fill, DiskBatch* batch) const;
+  // Of the table's keys.
+  Status FetchFound(const DeviceKeys& keys, const DeviceHandles& handles, DiskBatch* batch) const;
+  // When the batch is done with them. new_only: no others have changed.
+  Status StoreRows(State* state, const DiskBatch& batch, bool new_only) const;
+  Status ReadRows(const State& state, const std::vector<uint32_t>& rows, char* copies) const;
+  Status WriteRows(State* state, const std::vector<uint32_t>& rows, const char* copies, bool new_only) const;
+  Status SwapPairsWithDisk(const SwapBody& body);
+  Status DiskFailed() const;
+
   // An insert that is under way: between Prepare and Publish or Unclaim.
   struct Insertion {
     DeviceBlock block;
     InsertArrays arrays;
+    DiskBatch disk;
     DeviceBlock old_index;  // The one that was outgrown, until it is clear that the batch stays.
     DeviceIndex old_view;
     bool grown = false;
@@ -91,9 +119,10 @@ class GpuTableOn final : public GpuTable {
   };
   void TakeInsertArrays(const State& state, int64_t n, Scratch* scratch, InsertArrays* arrays) const;
   // Inserts the keys that have no row. wait: errors of the batch itself (limits, duplicates) are looked for. On error
-  // the table is as it was.
+  // the table is as it was. Else the rows' values are at insertion->arrays.places, and StoreRows has to follow.
   Status Insert(State* state, const DeviceKeys& keys, const DeviceHandles& handles, const InsertRule& rule,
                 const DeviceRowSource& source, bool wait, Insertion* insertion);
+  void TakeBack(State* state, const InsertBody& body, Insertion* insertion);
   // Why the batch cannot stay, if so; the host knows the counters then.
   Status JudgeBatch(State* state, const DeviceKeys& keys);
   Status GrowIndex(State* state, int64_t more, Insertion* insertion);
@@ -120,12 +149,14 @@ class GpuTableOn final : public GpuTable {
   Status TakeEvictionArrays(int64_t rows, EvictionArrays* arrays, DeviceBlock* block) const;
   void EvictField(uint32_t id, const EvictionArrays& arrays);
   void BoundLiveRows(const std::vector<uint32_t>& stepped);
-  // Every so many steps, where rows are in host memory: brings those that are used to the card.
-  void SwapHostRows();
+  // Every so many steps, where rows are in host memory or on a disk: brings those that are used nearer.
+  Status BringUsedRows();
+  // period: of steps.
+  Status SwapRanges(const RowRange& near, const RowRange& far, int64_t period);
   static constexpr int64_t kMostPairs = int64_t{1} << 20;
   Status FreeByRank(const DeviceKeys& keys, int64_t* erased);
   // Chooses among places that share a row, in a set of MarkRows::SetSize words.
-  MarkRows MarkIn(const DeviceBlock& set, MarkRows marks) const;
+  MarkRows MarkIn(void* set, MarkRows marks) const;
 
   Status Enter(const std::vector<ContentsSource>& sources, const std::vector<uint32_t>& ids, State* state);
   Status EnterPiece(const ContentsIn& in, uint32_t id, int64_t begin, int64_t end, bool pending, State* state);
@@ -159,7 +190,7 @@ class GpuTableOn final : public GpuTable {
     std::vector<int64_t> keys, frequencies, last_steps;
     std::vector<float> values;  // [rows, columns]
   };
-  // What is wanted among rows [first, first + n).
+  // What is wanted among rows [first, first + n), all of which are on the disk, or none.
   Status ReadPiece(int64_t first, int64_t n, WantedRows wanted, Columns columns, Piece* piece) const;
   static constexpr int64_t kLeastRowsOfPiece = 1024;
   // Calls visit(piece) with pieces of all rows that are wanted, in the order of row numbers, which is that of insertion
@@ -198,11 +229,16 @@ class GpuTableOn final : public GpuTable {
     take(&memory);
     return Status();
   }
-  // The queue's error, if there is one.
+  // The queue's error, or the disk's, if there is one.
   Status Done() const {
     const char* error = queue_.error();
-    if (error == nullptr) return Status();
-    return Status(StatusCode::kInternal, "Table '" + options_.name + "': the card said: " + error);
+    if (error != nullptr) {
+      return Status(StatusCode::kInternal, "Table '" + options_.name + "': the card said: " + error);
+    }
+    if (!disk_failed_) return Status();
+    return Status(StatusCode::kInternal, "Table '" + options_.name + "': the disk of folder '" + config_.disk_folder +
+                                             "' failed to read or write rows, so the table is lost; restore it from a "
+                                             "checkpoint, with rows on another disk");
   }
   // Runs a method's body as the only one.
   template <class Body>
@@ -229,12 +265,14 @@ class GpuTableOn final : public GpuTable {
   std::vector<LeftKeys> left_keys_;
   mutable std::mutex mutex_;
   mutable Queue queue_;
+  mutable bool disk_failed_ = false;
   std::unique_ptr<State> state_;
 };
 
 template <class Queue>
 Status NewTableOn(TableOptions options, std::unique_ptr<GpuTable>* table, const GpuTableConfig& config, Queue queue) {
   TFB_RETURN_IF_ERROR(CheckOptions(options));
+  TFB_RETURN_IF_ERROR(CheckDiskFolder(options, config.disk_folder));
   auto made = std::make_unique<GpuTableOn<Queue>>(std::move(options), config, std::move(queue));
   TFB_RETURN_IF_ERROR(made->Init());
   *table = std::move(made);

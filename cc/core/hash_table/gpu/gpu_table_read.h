@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "cc/core/hash_table/gpu/gpu_table_disk.h"
 #include "cc/core/hash_table/gpu/gpu_table_impl.h"
 #include "cc/core/hash_table/memory_limit.h"
 
@@ -34,6 +35,7 @@ Status GpuTableOn<Queue>::Exhausted(int64_t bytes, int64_t left, const char* wha
       "Table '" + options_.name + "': " + what + " take " + std::to_string(bytes) + " bytes of the card's memory";
   message += left >= 0 ? ", but only " + std::to_string(left) + " bytes are left" : ", and its allocator refused them";
   if (left < 0 && config_.host_allocator != nullptr) message += ", or the host had none for rows";
+  if (left < 0 && !config_.disk_folder.empty()) message += ", or folder '" + config_.disk_folder + "' has no room";
   return Status(StatusCode::kResourceExhausted,
                 message + "; limit the table by max_rows or an eviction policy, or leave it on the host");
 }
@@ -72,12 +74,35 @@ Status GpuTableOn<Queue>::Stage(const KeyBatch& keys, const RowHandle* handles, 
 }
 
 template <class Queue>
-Status GpuTableOn<Queue>::FindAsync(const DeviceKeys& keys, float* out, uint8_t* found) const {
-  return Guarded([&] {
-    ForEach<kGroupLanes>(queue_, CeilDiv(keys.size, kGroupLanes),
-                         FindRows{state_->view, keys, FloatCopy(options_.dim, out), out, found});
+template <class Rows>
+void GpuTableOn<Queue>::StartFind(const DeviceKeys& keys, const Rows& rows, float* out, uint8_t* found) const {
+  ForEach<kGroupLanes>(queue_, CeilDiv(keys.size, kGroupLanes),
+                       FindRows<Rows>{state_->view, keys, FloatCopy(options_.dim, out), out, found, rows});
+}
+
+// Of rows on a disk as many at a time as travel well: a find may ask for more than the card has room for.
+template <class Queue>
+Status GpuTableOn<Queue>::FindLocked(const DeviceKeys& keys, float* out, uint8_t* found) const {
+  if (!state_->uses_disk()) {
+    StartFind(keys, ProbedRows(), out, found);
     return Done();
-  });
+  }
+  const int64_t most = RowsOfPiece();
+  for (int64_t first = 0; first < keys.size; first += most) {
+    DeviceKeys part = keys;
+    part.keys += first;
+    if (part.fields != nullptr) part.fields += first;
+    part.size = std::min(most, keys.size - first);
+    DiskBatch batch;
+    TFB_RETURN_IF_ERROR(FetchFound(part, {}, &batch));
+    StartFind(part, KnownRows{batch.places}, out + first * options_.dim, found == nullptr ? nullptr : found + first);
+  }
+  return Done();
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::FindAsync(const DeviceKeys& keys, float* out, uint8_t* found) const {
+  return Guarded([&] { return FindLocked(keys, out, found); });
 }
 
 template <class Queue>
@@ -94,9 +119,21 @@ Status GpuTableOn<Queue>::GatherAsync(const DeviceKeys& keys, const RowHandle* h
   return Guarded([&] {
     std::vector<GatherJobOfCodes> jobs;
     for (const GatherPart& part : parts) jobs.emplace_back(part.codes, part.out, part.size, options_.dim);
-    ForEachUnit<kGroupLanes>(queue_, jobs, GatherRows{state_->view, keys, {handles}});
-    return Done();
+    return GatherLocked(keys, handles, jobs);
   });
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::GatherLocked(const DeviceKeys& keys, const RowHandle* handles,
+                                       const std::vector<GatherJobOfCodes>& jobs) const {
+  if (!state_->uses_disk()) {
+    ForEachUnit<kGroupLanes>(queue_, jobs, GatherRows<ProbedRows>{state_->view, keys, {{handles}}});
+    return Done();
+  }
+  DiskBatch batch;
+  TFB_RETURN_IF_ERROR(FetchFound(keys, {handles}, &batch));
+  ForEachUnit<kGroupLanes>(queue_, jobs, GatherRows<KnownRows>{state_->view, keys, {batch.places}});
+  return Done();
 }
 
 template <class Queue>
@@ -105,9 +142,7 @@ Status GpuTableOn<Queue>::Find(const KeyBatch& keys, float* out, uint8_t* found,
   return Guarded([&] {
     Staged staged;
     TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
-    ForEach<kGroupLanes>(
-        queue_, CeilDiv(keys.size, kGroupLanes),
-        FindRows{state_->view, staged.keys, FloatCopy(options_.dim, staged.values), staged.values, staged.found});
+    TFB_RETURN_IF_ERROR(FindLocked(staged.keys, staged.values, staged.found));
     queue_.ToHost(staged.values, keys.size * options_.dim, out);
     if (found != nullptr) queue_.ToHost(staged.found, keys.size, found);
     return Done();
@@ -148,7 +183,7 @@ Status GpuTableOn<Queue>::Gather(const KeyBatch& keys, const RowHandle* handles,
       queue_.FromHost(parts[p].codes, parts[p].size, const_cast<int64_t*>(jobs[p].codes));
     }
     queue_.Zero(&state_->view.counters->bad_code, sizeof(uint64_t));
-    ForEachUnit<kGroupLanes>(queue_, jobs, GatherRows{state_->view, staged.keys, {staged.handles}});
+    TFB_RETURN_IF_ERROR(GatherLocked(staged.keys, staged.handles, jobs));
     const uint64_t bad = state_->ReadCounts(queue_).counters.bad_code;
     TFB_RETURN_IF_ERROR(Done());
     if (bad != 0) {
@@ -174,6 +209,7 @@ TableStats GpuTableOn<Queue>::Stats() const {
   stats.index_capacity = state_->view.index.capacity();
   stats.bytes = state_->bytes();
   stats.host_bytes = state_->host_bytes();
+  stats.disk_bytes = state_->disk_bytes();
   for (const uint32_t id : state_->active) {
     stats.evicted += counts.evicted[id];
     stats.step = std::max(stats.step, state_->fields[id].step);
@@ -197,6 +233,7 @@ Status GpuTableOn<Queue>::FieldStats(uint32_t field, TableStats* stats) const {
     stats->index_capacity = std::llround(share * static_cast<double>(state_->view.index.capacity()));
     stats->bytes = std::llround(share * static_cast<double>(state_->bytes()));
     stats->host_bytes = std::llround(share * static_cast<double>(state_->host_bytes()));
+    stats->disk_bytes = std::llround(share * static_cast<double>(state_->disk_bytes()));
     return Done();
   });
 }

@@ -13,6 +13,8 @@
 #include "cc/core/gpu/write_values.h"
 #include "cc/core/hash_table/gpu/device_state.h"
 #include "cc/core/hash_table/gpu/gpu_table.h"
+#include "cc/core/hash_table/gpu/row_file.h"
+#include "cc/core/hash_table/memory_limit.h"
 #include "cc/core/hash_table/row_layout.h"
 
 namespace tf_booster {
@@ -98,10 +100,11 @@ class GpuTableState {
       : num_fields(static_cast<uint32_t>(options.fields.size())),
         num_ids(num_fields == 1 ? 1 : 2 * num_fields),
         layout(options.dim, static_cast<int64_t>(options.slot_initial_values.size())),
+        disk(layout),
         options_(options),
+        config_(config),
         allocator_(config.allocator),
-        row_allocator_(config.row_allocator != nullptr ? config.row_allocator : config.allocator),
-        host_allocator_(config.host_allocator) {
+        row_allocator_(config.row_allocator != nullptr ? config.row_allocator : config.allocator) {
     fields.resize(num_ids);
     for (uint32_t id = 0; id < num_ids; ++id) {
       fields[id].options = &options.fields[FieldOf(id)];
@@ -124,7 +127,10 @@ class GpuTableState {
     Scratch measure(nullptr);
     TakeControl(&measure);
     control_ = DeviceBlock(allocator_, measure.used());
-    if (!control_.ok()) return false;
+    if (!config_.disk_folder.empty()) {
+      staging_ = DeviceBlock(config_.host_allocator, std::max(kStagingBytes, layout.stride_bytes));
+    }
+    if (!control_.ok() || !staging_.ok()) return false;
     Scratch memory(control_.get());
     TakeControl(&memory);
     queue.Zero(control_.get(), control_.bytes());
@@ -195,11 +201,11 @@ class GpuTableState {
     const int64_t rows_of_block = std::max<int64_t>(1, kBlockOfSlabs / bytes_per_row());
     while (slab_end_ < end) {
       const int64_t block_end = SlabEnd(std::min(end, slab_end_ + rows_of_block)), rows = block_end - slab_end_;
-      bool in_host = false;
-      DeviceBlock values = TakeValues(rows * layout.stride_bytes, &in_host);
+      Tier tier = Tier::kCard;
+      DeviceBlock values;
       DeviceBlock words(allocator_, rows * word_bytes_per_row());
-      if (!values.ok() || !words.ok()) return false;
-      uintptr_t value_at = reinterpret_cast<uintptr_t>(values.get()),
+      if (!words.ok() || !TakeValues(block_end, &tier, &values)) return false;
+      uintptr_t value_at = tier == Tier::kDisk ? kNoAddress : reinterpret_cast<uintptr_t>(values.get()),
                 word_at = reinterpret_cast<uintptr_t>(words.get());
       for (int64_t first = slab_end_; first < block_end; first += RowsOfSlab(static_cast<int>(refs_.size()) - 1)) {
         const uintptr_t stride = static_cast<uintptr_t>(layout.stride_bytes);
@@ -210,15 +216,38 @@ class GpuTableState {
         word_at += n * static_cast<uintptr_t>(word_bytes_per_row());
       }
       if (!WriteNewRefs(queue)) return false;
-      if (in_host) host_from_ = std::min(host_from_, slab_end_);
-      (in_host ? host_blocks_ : blocks_).push_back(std::move(values));
+      if (tier == Tier::kHost) host_from_ = std::min(host_from_, slab_end_);
+      if (tier == Tier::kDisk) disk_from_ = std::min(disk_from_, slab_end_);
+      (tier == Tier::kHost ? host_blocks_ : blocks_).push_back(std::move(values));
       blocks_.push_back(std::move(words));
       slab_end_ = block_end;
     }
     return true;
   }
-  // Rows from here on have their values in host memory; row_end() if none has.
-  int64_t host_from() const { return std::min(host_from_, slab_end_); }
+  // Rows from here on have their values in host memory, or on the disk; row_end() if none has.
+  int64_t host_from() const { return std::min(host_from_, disk_from()); }
+  // Rows from here on have their values on the disk.
+  int64_t disk_from() const { return std::min(disk_from_, slab_end_); }
+  bool uses_disk() const { return disk_from_ < slab_end_; }
+
+  // Until slabs are added rows from row_end() on have their values in this array of n rows, and nothing else. False
+  // where there is no memory.
+  bool Overlay(Queue& queue, const void* values, int64_t n) {
+    const size_t slabs = refs_.size();
+    const uintptr_t stride = static_cast<uintptr_t>(layout.stride_bytes);
+    const uintptr_t row_zero = reinterpret_cast<uintptr_t>(values) - static_cast<uintptr_t>(slab_end_) * stride;
+    for (int64_t at = slab_end_; at < slab_end_ + n; at += RowsOfSlab(static_cast<int>(refs_.size()) - 1)) {
+      refs_.push_back({row_zero, 0, 0});
+    }
+    const bool written = WriteNewRefs(queue);
+    refs_.resize(slabs);
+    written_refs_ = std::min(written_refs_, static_cast<int64_t>(slabs));
+    return written;
+  }
+
+  // Memory that host and card see, for rows on their way to the disk and back.
+  char* staging() const { return static_cast<char*>(staging_.get()); }
+  int64_t rows_of_staging() const { return staging_.bytes() / layout.stride_bytes; }
 
   // Gives all counts their upper halves, of zeros; false where there is no memory, and nothing changed then.
   int64_t WideBytes() const { return (slab_end_ - kFirstRow) * static_cast<int64_t>(sizeof(RowMeta)); }
@@ -239,12 +268,14 @@ class GpuTableState {
     return true;
   }
 
-  int64_t bytes() const { return index.bytes() + table_.bytes() + BytesOf(blocks_) + host_bytes(); }
+  int64_t bytes() const { return index.bytes() + table_.bytes() + BytesOf(blocks_) + host_bytes() + disk_bytes(); }
   int64_t host_bytes() const { return BytesOf(host_blocks_); }
+  int64_t disk_bytes() const { return (slab_end_ - disk_from()) * layout.stride_bytes; }
 
   const uint32_t num_fields;
   const uint32_t num_ids;
   const RowLayout layout;
+  RowFile disk;                       // Rows from disk_from() on.
   std::vector<GpuFieldState> fields;  // By id.
   std::vector<uint32_t> active;       // Id of each field.
   DeviceState view;
@@ -257,7 +288,7 @@ class GpuTableState {
   int64_t min_frequency_bound = 1;  // Of rows when they come, unless they are imported.
   int64_t frequency_bound = 0;      // Of all rows.
   int64_t row_limit = INT64_MAX;    // No field has a lower limit of rows that is an error.
-  int64_t steps_since_swap = 0;     // Of rows in host memory with idle ones on the card.
+  int64_t steps_since_swap = 0;     // Of rows that are used with idle ones that are nearer.
 
   // The bound of `end` behind a batch of n keys: new rows take free ones first, so there are never more than lived at
   // once.
@@ -315,14 +346,24 @@ class GpuTableState {
     for (const DeviceBlock& block : blocks) sum += block.bytes();
     return sum;
   }
-  // Once rows are in host memory those behind them are, too: one number tells which.
-  DeviceBlock TakeValues(int64_t bytes, bool* in_host) const {
-    if (host_from_ == kNowhere) {
-      DeviceBlock block(row_allocator_, bytes);
-      if (block.ok() || host_allocator_ == nullptr) return block;
+  // Where values of rows are. Those behind them are as far away, or farther: one number for each tells which.
+  enum class Tier { kCard, kHost, kDisk };
+  // For the next rows, up to `end`; on the disk without memory. False where there is no room.
+  bool TakeValues(int64_t end, Tier* tier, DeviceBlock* values) {
+    const int64_t bytes = (end - slab_end_) * layout.stride_bytes;
+    *tier = Tier::kCard;
+    if (host_from_ == kNowhere && disk_from_ == kNowhere) *values = DeviceBlock(row_allocator_, bytes);
+    if (values->bytes() > 0 && values->ok()) return true;
+    *tier = Tier::kHost;
+    int64_t left = 0;
+    const bool granted = config_.host_memory == nullptr || config_.host_memory->Grant(bytes, &left);
+    if (config_.host_allocator != nullptr && disk_from_ == kNowhere && granted) {
+      *values = DeviceBlock(config_.host_allocator, bytes);
+      if (values->ok()) return true;
     }
-    *in_host = true;
-    return DeviceBlock(host_allocator_, bytes);
+    *tier = Tier::kDisk;
+    *values = DeviceBlock();
+    return !config_.disk_folder.empty() && disk.Extend(config_.disk_folder, slab_end_, end);
   }
   int64_t RowsOfSlab(int slab) const { return int64_t{1} << std::min(slab + 4, view.rows.cap_bits); }
   // Where the slabs end that hold the rows up to `end`, at least where those end that there are.
@@ -355,11 +396,14 @@ class GpuTableState {
 
   static constexpr int64_t kStepsAhead = 8;
   static constexpr int64_t kNowhere = INT64_MAX;
+  static constexpr int64_t kStagingBytes = int64_t{1} << 20;
+  // Of values on the disk, which have none: whoever reads there does not go on, with wrong numbers.
+  static constexpr uintptr_t kNoAddress = uintptr_t{0xDEAD} << 48;
 
   const TableOptions& options_;
+  const GpuTableConfig config_;
   Allocator* const allocator_;
   Allocator* const row_allocator_;
-  Allocator* const host_allocator_;
   typename Queue::template Echo<DeviceCounters> echo_;
   int64_t keys_since_ = 0;    // Since the echo was sent.
   bool heard_ = false;        // And came in.
@@ -370,7 +414,8 @@ class GpuTableState {
   int64_t written_refs_ = 0;
   std::vector<DeviceBlock> blocks_;       // That slabs are in,
   std::vector<DeviceBlock> host_blocks_;  // and those in host memory.
-  int64_t host_from_ = kNowhere;
+  int64_t host_from_ = kNowhere, disk_from_ = kNowhere;
+  DeviceBlock staging_;
   std::vector<SlabRef> refs_;  // Of each slab.
   int64_t slab_end_ = kFirstRow;
 };

@@ -6,6 +6,7 @@
 
 #include "cc/core/hash_table/gpu/eviction_bodies.h"
 #include "cc/core/hash_table/gpu/export_bodies.h"
+#include "cc/core/hash_table/gpu/gpu_table_disk.h"
 #include "cc/core/hash_table/gpu/gpu_table_impl.h"
 #include "cc/core/hash_table/gpu/swap_bodies.h"
 #include "cc/core/hash_table/gpu/update_bodies.h"
@@ -48,23 +49,37 @@ Status GpuTableOn<Queue>::UpdateLocked(const DeviceUpdate& batch, int64_t most_s
   for (const uint32_t id : stepping) ++state.fields[id].step;
   state.WriteSteps(queue_);
   ForEach(queue_, batch.keys.size, CountSightings{state.view, batch.keys, insertion.arrays.rows, batch.counts});
-  TFB_RETURN_IF_ERROR(update(state.view, insertion.arrays.rows));
+  const Status updated = update(state.view, insertion.arrays.places);
+  TFB_RETURN_IF_ERROR(StoreRows(&state, insertion.disk, false));
+  TFB_RETURN_IF_ERROR(updated);
   for (const uint32_t id : evicting) EvictField(id, eviction);
   BoundLiveRows(stepping);
   state.Ask(queue_, batch.keys.size);
-  SwapHostRows();
-  return Done();
+  return BringUsedRows();
 }
 
-// Where there is no memory for it now, there is in a later step.
+// Where there is no memory for it now, there is in a later step. From the disk to the host first: a row that is used
+// may come all the way. A row that one of the last 16 steps used is more often used than one that one of 64 did: of the
+// disk, where each costs a read and a write, those move alone.
 template <class Queue>
-void GpuTableOn<Queue>::SwapHostRows() {
+Status GpuTableOn<Queue>::BringUsedRows() {
   State& state = *state_;
-  const int64_t host_from = state.host_from(), end = std::min(state.end_bound, state.row_end());
-  if (end <= host_from || ++state.steps_since_swap < config_.swap_steps) return;
-  const int64_t card_words = CeilDiv(host_from - kFirstRow, kRowsOfWord);
-  const int64_t words = card_words + CeilDiv(end - host_from, kRowsOfWord);
-  const int64_t most = std::min({kMostPairs, host_from - kFirstRow, end - host_from});
+  const int64_t end = std::min(state.end_bound, state.row_end());
+  const int64_t host_from = state.host_from(), disk_from = state.disk_from();
+  if (end <= host_from || ++state.steps_since_swap < config_.swap_steps) return Done();
+  const int64_t period = std::exchange(state.steps_since_swap, 0);
+  const RowRange card = {kFirstRow, host_from}, host = {host_from, std::min(end, disk_from)};
+  TFB_RETURN_IF_ERROR(SwapRanges(host_from < disk_from ? host : card, {disk_from, end}, period));
+  return SwapRanges(card, host, period);
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::SwapRanges(const RowRange& near, const RowRange& far, int64_t period) {
+  State& state = *state_;
+  if (near.end <= near.from || far.end <= far.from) return Done();
+  const bool from_disk = far.from >= state.disk_from();
+  const int64_t words = near.words() + far.words();
+  const int64_t most = std::min({kMostPairs, near.end - near.from, far.end - far.from});
   const int64_t sum_bytes = Queue::SumBytes(words);
   SwapArrays arrays;
   const auto take = [&](Scratch* scratch) {
@@ -76,25 +91,32 @@ void GpuTableOn<Queue>::SwapHostRows() {
     arrays.sum_scratch = scratch->Take<char>(sum_bytes);
   };
   DeviceBlock block;
-  if (most == 0 || !TakeArrays(take, &block).ok()) return;
+  if (!TakeArrays(take, &block).ok()) {
+    state.steps_since_swap = period;
+    return Done();
+  }
   bool one_clock = true;
   for (const uint32_t id : state.active) one_clock &= state.fields[id].step == state.fields[state.active[0]].step;
   const SwapBody body = {state.view,
                          arrays,
-                         host_from,
-                         card_words,
-                         words,
+                         near,
+                         far,
                          most,
-                         state.steps_since_swap,
+                         period,
+                         from_disk ? CeilDiv(period, 4) : period,
                          one_clock ? LatestStep(state) : -1};
   queue_.Zero(arrays.moving, words * static_cast<int64_t>(sizeof(uint64_t)));
   ForEach(queue_, words * kRowsOfWord, MarkMoving(body));
   ForEach(queue_, words, CountMoving(body));
   queue_.InclusiveSum(arrays.counts, arrays.sums, words, arrays.sum_scratch);
   ForEach(queue_, words, ListMoving(body));
-  ForEach<kGroupLanes>(queue_, most, SwapRows(body));
-  ForEach(queue_, 1, CommitSwap(body));
-  state.steps_since_swap = 0;
+  if (from_disk) {
+    TFB_RETURN_IF_ERROR(SwapPairsWithDisk(body));
+  } else {
+    ForEach<kGroupLanes>(queue_, most, SwapRows(body));
+    ForEach(queue_, 1, CommitSwap(body));
+  }
+  return Done();
 }
 
 // Where every field leaves a step with at most its eviction's rows, that is a bound for all of them.

@@ -7,6 +7,7 @@
 #ifndef TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_WRITE_H_
 #define TF_BOOSTER_CC_CORE_HASH_TABLE_GPU_GPU_TABLE_WRITE_H_
 
+#include "cc/core/hash_table/gpu/gpu_table_disk.h"
 #include "cc/core/hash_table/gpu/gpu_table_impl.h"
 #include "cc/core/hash_table/gpu/update_bodies.h"
 
@@ -15,7 +16,7 @@ namespace gpu {
 
 template <class Queue>
 void GpuTableOn<Queue>::TakeInsertArrays(const State& state, int64_t n, Scratch* scratch, InsertArrays* arrays) const {
-  arrays->rows = scratch->Take<uint32_t>(n);
+  arrays->places = arrays->rows = scratch->Take<uint32_t>(n);
   arrays->entries = scratch->Take<uint64_t>(n);
   arrays->owners = scratch->Take<uint32_t>(n);
   arrays->gets_row = scratch->Take<int32_t>(n);
@@ -158,6 +159,17 @@ void GpuTableOn<Queue>::MakeRoomAhead(State* state, int64_t n) {
   if (Grant(bytes, "rows ahead").ok()) state->AddSlabs(queue_, end);
 }
 
+// The table as it was before the batch.
+template <class Queue>
+void GpuTableOn<Queue>::TakeBack(State* state, const InsertBody& body, Insertion* insertion) {
+  if (!insertion->grown) return ForEach(queue_, body.keys.size, Unclaim(body));
+  state->index = std::move(insertion->old_index);
+  state->view.index = insertion->old_view;
+  state->used_bound = insertion->old_used_bound;
+  ForEach(queue_, insertion->old_view.capacity(), Relink{insertion->old_view, state->view.rows});
+  ForEach(queue_, 1, ExchangeUsed{state->view.counters, true});
+}
+
 template <class Queue>
 Status GpuTableOn<Queue>::Insert(State* state, const DeviceKeys& keys, const DeviceHandles& handles,
                                  const InsertRule& rule, const DeviceRowSource& source, bool wait,
@@ -189,15 +201,7 @@ Status GpuTableOn<Queue>::Insert(State* state, const DeviceKeys& keys, const Dev
   if (wait || state->live_bound + n > state->row_limit || !GrowByBounds(state, n)) {
     const Status verdict = JudgeBatch(state, keys);
     if (!verdict.ok()) {
-      if (insertion->grown) {
-        state->index = std::move(insertion->old_index);
-        state->view.index = insertion->old_view;
-        state->used_bound = insertion->old_used_bound;
-        ForEach(queue_, insertion->old_view.capacity(), Relink{insertion->old_view, state->view.rows});
-        ForEach(queue_, 1, ExchangeUsed{state->view.counters, true});
-      } else {
-        ForEach(queue_, n, Unclaim(body));
-      }
+      TakeBack(state, body, insertion);
       return verdict;
     }
     if (!wait) MakeRoomAhead(state, n);
@@ -205,8 +209,18 @@ Status GpuTableOn<Queue>::Insert(State* state, const DeviceKeys& keys, const Dev
     state->end_bound = state->EndAfter(n);
     state->live_bound += n;
   }
+  if (state->uses_disk()) {
+    const InsertBody foreseen = {state->view, keys, arrays, rule};  // The slabs' table may be another.
+    const auto foresee = [&](uint32_t* rows) { ForEach(queue_, n, ForeseeRows(foreseen, rows)); };
+    const Status fetched = FetchRows(state, n, rule.may_repeat, foresee, &insertion->disk);
+    if (!fetched.ok()) {
+      TakeBack(state, body, insertion);
+      return fetched;
+    }
+    arrays.places = insertion->disk.places;
+  }
   state->CountKeys(n);
-  const InsertBody publish = {state->view, keys, arrays, rule};  // The slabs' table may be another.
+  const InsertBody publish = {state->view, keys, arrays, rule};  // And yet another.
   ForEach(queue_, n, Publish(publish));
   if (rule.may_repeat) ForEach(queue_, n, Spread(publish));
   ForEach<kGroupLanes>(queue_, n, FillNewRows(publish, source), total);
@@ -225,11 +239,9 @@ Status GpuTableOn<Queue>::FindOrInsert(const KeyBatch& keys, float* out, Paralle
     TFB_RETURN_IF_ERROR(EnsureCounts(state_.get(), 0, LatestStep(*state_)));
     TFB_RETURN_IF_ERROR(Stage(keys, nullptr, nullptr, &staged));
     TFB_RETURN_IF_ERROR(Insert(state_.get(), staged.keys, {}, {}, {}, true, &insertion));
-    ForEach<kGroupLanes>(
-        queue_, CeilDiv(keys.size, kGroupLanes),
-        FindRows{state_->view, staged.keys, FloatCopy(options_.dim, staged.values), staged.values, staged.found});
+    StartFind(staged.keys, KnownRows{insertion.arrays.places}, staged.values, staged.found);
     queue_.ToHost(staged.values, keys.size * options_.dim, out);
-    return Done();
+    return StoreRows(state_.get(), insertion.disk, true);
   });
 }
 
@@ -247,17 +259,19 @@ Status GpuTableOn<Queue>::InsertOrAssign(const KeyBatch& keys, const float* valu
     DeviceBlock set;
     TFB_RETURN_IF_ERROR(Take(MarkRows::SetSize(keys.size) * static_cast<int64_t>(sizeof(uint64_t)), &set));
     TFB_RETURN_IF_ERROR(Insert(state_.get(), staged.keys, {}, {}, {staged.values, nullptr}, true, &insertion));
-    const MarkRows marks = MarkIn(set, {state_->view, insertion.arrays.rows, false, keys.size});
-    ForEach<kGroupLanes>(queue_, keys.size, AssignRows(marks, FloatCopy(options_.dim, staged.values), staged.values));
-    return Done();
+    const MarkRows marks = MarkIn(set.get(), {state_->view, insertion.arrays.rows, false, keys.size});
+    const FloatCopy copy(options_.dim, staged.values);
+    ForEach<kGroupLanes>(queue_, keys.size, AssignRows(marks, insertion.arrays.places, copy, staged.values));
+    return StoreRows(state_.get(), insertion.disk, false);
   });
 }
 
 template <class Queue>
-MarkRows GpuTableOn<Queue>::MarkIn(const DeviceBlock& set, MarkRows marks) const {
-  marks.set = static_cast<uint64_t*>(set.get());
-  marks.set_mask = static_cast<uint64_t>(MarkRows::SetSize(marks.size)) - 1;
-  queue_.Zero(set.get(), set.bytes());
+MarkRows GpuTableOn<Queue>::MarkIn(void* set, MarkRows marks) const {
+  const int64_t size = MarkRows::SetSize(marks.size);
+  marks.set = static_cast<uint64_t*>(set);
+  marks.set_mask = static_cast<uint64_t>(size) - 1;
+  queue_.Zero(set, size * static_cast<int64_t>(sizeof(uint64_t)));
   ForEach(queue_, marks.size, Mark(marks));
   return marks;
 }
@@ -292,7 +306,7 @@ Status GpuTableOn<Queue>::FreeByRank(const DeviceKeys& keys, int64_t* erased) {
   DeviceBlock set;
   TFB_RETURN_IF_ERROR(Take(MarkRows::SetSize(n) * static_cast<int64_t>(sizeof(uint64_t)), &set));
   ForEach(queue_, n, FindErased{state_->view, keys, rows});
-  const MarkRows marks = MarkIn(set, {state_->view, rows, true, n});
+  const MarkRows marks = MarkIn(set.get(), {state_->view, rows, true, n});
   ForEach(queue_, n, FlagChosen(marks, flags));
   queue_.InclusiveSum(flags, ranks, n, sum_scratch);
   ForEach(queue_, n, FreeRows{state_->view, rows, flags, ranks});

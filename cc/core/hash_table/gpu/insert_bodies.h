@@ -23,6 +23,7 @@ inline constexpr uint32_t kNoPlace = 0xFFFFFFFFu;
 // Of each key of a batch, in scratch memory.
 struct InsertArrays {
   uint32_t* rows = nullptr;           // Its row, in the end; 0 for a pending key.
+  const uint32_t* places = nullptr;   // The row that has its values while the batch is under way (disk_bodies.h).
   uint64_t* entries = nullptr;        // Of those that claim: the entry; else all ones.
   uint32_t* owners = nullptr;         // The first place with this key, of those that claim.
   int32_t* gets_row = nullptr;        // 1 for owners that are admitted,
@@ -57,6 +58,11 @@ struct InsertBody {
   }
   TFB_HOST_DEVICE bool Owns(int64_t i) const {
     return batch.entries[i] != kNoEntry && batch.owners[i] == static_cast<uint32_t>(i);
+  }
+  TFB_HOST_DEVICE uint32_t RowOfRank(uint64_t rank) const {
+    const uint64_t free = state.counters->free;
+    return rank < free ? *state.rows.FreeRow(free - 1 - rank)
+                       : static_cast<uint32_t>(state.counters->end + rank - free);
   }
 };
 
@@ -174,12 +180,6 @@ struct Unclaim : InsertBody {
 struct Publish : InsertBody {
   explicit Publish(const InsertBody& body) : InsertBody(body) {}
 
-  TFB_HOST_DEVICE uint32_t RowOfRank(uint64_t rank) const {
-    const uint64_t free = state.counters->free;
-    return rank < free ? *state.rows.FreeRow(free - 1 - rank)
-                       : static_cast<uint32_t>(state.counters->end + rank - free);
-  }
-
   TFB_HOST_DEVICE void operator()(int64_t i) const {
     if (!Owns(i)) return;
     const uint32_t id = keys.IdOf(state, i);
@@ -231,7 +231,7 @@ struct FillNewRows : InsertBody {
     const Group group;
     const int64_t i = batch.new_places[rank];
     const int64_t dim = state.rows.dim;
-    float* row = state.rows.Values(batch.rows[i]);
+    float* row = state.rows.Values(batch.places[i]);
     if (source.values != nullptr) {
       CopyFloats(group, dim, source.values + i * dim, row);
     } else {

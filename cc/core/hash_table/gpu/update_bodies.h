@@ -82,14 +82,16 @@ struct Mark : MarkRows {
 
 // Unit: a place; a group. The chosen place's values become the row's embedding.
 struct AssignRows : MarkRows {
+  const uint32_t* places;
   FloatCopy copy;
   const float* values;
-  AssignRows(const MarkRows& marks, const FloatCopy& c, const float* v) : MarkRows(marks), copy(c), values(v) {}
+  AssignRows(const MarkRows& marks, const uint32_t* p, const FloatCopy& c, const float* v)
+      : MarkRows(marks), places(p), copy(c), values(v) {}
 
   TFB_HOST_DEVICE void operator()(int64_t i) const {
     if (!Chosen(i)) return;
     const Group group;
-    copy(group, values + i * state.rows.dim, state.rows.Values(rows[i]));
+    copy(group, values + i * state.rows.dim, state.rows.Values(places[i]));
   }
 };
 
