@@ -83,3 +83,75 @@ def test_what_is_fed_is_computed_with_or_refused(from_dataset):
     for name in set(FEEDS) - set(served):
         assert "the value would be lost" in mine[name], mine[name]
     assert set(served) < set(FEEDS)  # Else the columns would be fused no more, and the test would test nothing.
+
+
+WORDS = np.array(["a", "b", "zz", "y", "b", "a", "x", "b"])
+
+
+def of_words():
+    """Ids of words that stand for StaticVocabularyTable's, in a column and read besides; what may be fed, and the loss."""
+    tf.keras.utils.set_random_seed(3)
+    features = {key: v1.placeholder_with_default(WORDS[None].T, [None, 1]) for key in ("left", "right")}
+    lists = {key: fc.categorical_column_with_vocabulary_list(key, ["a", "b"], num_oov_buckets=3) for key in features}
+    vectors = v1.feature_column.input_layer(features, [fc.embedding_column(column, 4) for column in lists.values()])
+    table = tf.lookup.StaticVocabularyTable(
+        tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([0, 1], tf.int64)), 3
+    )
+    ids = table.lookup(features["left"])
+    loss = tf.reduce_mean(tf.square(v1.layers.dense(vectors, 1)) * (1 + tf.cast(ids, tf.float32)))
+    train = v1.train.AdagradOptimizer(0.1).minimize(loss, v1.train.get_or_create_global_step())
+    return features["left"], ids, loss, train
+
+
+def steps_on_words(feeds, rewritten):
+    """Losses of steps, each with a feed that feeds(words, ids) gives."""
+    with tf.Graph().as_default() as graph:
+        words, ids, loss, train = of_words()
+        if rewritten:
+            tf_booster.rewrite_graph()
+            made = [op for op in graph.get_operations() if op.type == "TfBoosterVocabularyIds"]
+            assert sum(len(op.outputs) for op in made) == 3
+        config = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+        with v1.Session(config=config) as session:
+            session.run([v1.global_variables_initializer(), v1.tables_initializer()])
+            return [session.run([loss, ids, train], feed)[:2] for feed in feeds(words, ids)]
+
+
+def test_what_stands_for_a_fed_tensor_is_fed():
+    """By the tensor, by its name, beside a placeholder and without; nothing is left of it in the next run."""
+
+    def feeds(words, ids):
+        given = np.arange(ROWS)[None].T
+        yield {ids: given + 7}
+        yield None
+        yield {ids.name: given * 2, words: WORDS[::-1, None]}
+        yield {words: WORDS[::-1, None]}
+        yield {ids: given[5:6]}
+
+    tf.enable_gpu_booster(disable_passes=["small_matmuls"])
+    try:
+        mine = steps_on_words(feeds, rewritten=True)
+    finally:
+        tf_booster.disable_gpu_booster()
+    for got, wanted in zip(mine, steps_on_words(feeds, rewritten=False)):
+        for one, other in zip(got, wanted):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_feed_that_cannot_be_handed_on_is_refused():
+    """Under a key of several tensors, and in a partial run, whose feeds TensorFlow knows before."""
+    tf.enable_gpu_booster()
+    try:
+        with tf.Graph().as_default():
+            words, ids, loss, _ = of_words()
+            tf_booster.rewrite_graph()
+            given = np.arange(ROWS)[None].T
+            with v1.Session() as session:
+                session.run([v1.global_variables_initializer(), v1.tables_initializer()])
+                with pytest.raises(ValueError, match="the value would be lost"):
+                    session.run(loss, {(ids, words): (given, WORDS[None].T)})
+                handle = session.partial_run_setup([loss], [ids])
+                with pytest.raises(ValueError, match="the value would be lost"):
+                    session.partial_run(handle, loss, {ids: given})
+    finally:
+        tf_booster.disable_gpu_booster()

@@ -35,6 +35,12 @@ def table(keys=("a", "b", LONG, ""), ids=None, default=-1, dtype=tf.string):
     return tf.lookup.StaticHashTable(made, default)
 
 
+def in_buckets(buckets, keys=("a", "b", LONG, "")):
+    ids = tf.constant(list(range(len(keys))), tf.int64)
+    keys = tf.constant(keys, tf.string if isinstance(keys, tuple) else tf.int64)
+    return tf.lookup.StaticVocabularyTable(tf.lookup.KeyValueTensorInitializer(keys, ids), buckets)
+
+
 def numbers(**kwargs):
     return table([3, -1, 2**62, -(2**63)], dtype=tf.int64, **kwargs)
 
@@ -60,7 +66,12 @@ PROGRAMS = {
     "a default that is an id": lambda: looked_up((table(default=10), fed(WORDS))),
     "ids below 0": lambda: looked_up((table(ids=[-1, -(2**63), -(2**63) + 1, -2]), fed(WORDS))),
     "no keys": lambda: looked_up((table(), fed(WORDS[:0])), (numbers(), fed(INTS[:0]))),
-    "buckets for others": lambda: looked_up((tf.lookup.StaticVocabularyTable(table(ids=range(4))._initializer, 3), fed(WORDS))),
+    "buckets for others": lambda: looked_up((in_buckets(3), fed(WORDS)), (in_buckets(1), fed(WORDS[:0])), (table(), fed(WORDS[0])), (in_buckets(2**40), fed(WORDS))),
+    "buckets for numbers": lambda: looked_up((in_buckets(5, INTS[0]), fed(INTS)), (in_buckets(2**40, INTS[2]), fed(INTS)), (numbers(), fed(INTS))),
+    "columns of numbers in buckets": lambda: columns(
+        a=(fed(INTS), [3, 6, 5], {"num_oov_buckets": 4}), b=(fed(INTS), [7], {"num_oov_buckets": 1})
+    ),
+    "buckets by the class of v1": lambda: looked_up((v1.lookup.StaticVocabularyTable(table(ids=range(4))._initializer, 3), fed(WORDS))),
     "columns": lambda: columns(
         a=(fed(WORDS), ["a", "b", LONG], {"num_oov_buckets": 2}), b=(fed(WORDS), ["c"], {}), c=(fed(WORDS), ["d", "e"], {"default_value": 1})
     ),
@@ -77,6 +88,41 @@ PROGRAMS = {
 def test_the_same_by_one_op(kind):
     counts = check_same(PROGRAMS[kind], ALL if "columns" in kind else PASSES).running()
     assert counts[MADE] == (2 if kind in ("of both types", "no keys") else 1) and not counts["LookupTableFindV2"]
+    assert not counts["StringToHashBucketFast"] and not counts["LookupTableSizeV2"]
+
+
+def test_buckets_that_something_else_reads_stay():
+    def others(change):
+        keys, found = fed(WORDS), table(ids=range(4))
+        ids = found.lookup(keys)
+        place = tf.strings.to_hash_bucket_fast(keys, 3)
+        buckets, differs = place + found.size(), tf.not_equal(ids, found.default_value)
+        result = 1 * tf.where(differs, ids, buckets)
+        return [result, *change(keys, ids, place, buckets, differs)]
+
+    for change in (
+        lambda keys, ids, place, buckets, differs: [tf.cast(differs, tf.int64)],
+        lambda keys, ids, place, buckets, differs: [1 * place],
+        lambda keys, ids, place, buckets, differs: [1 * ids],
+        lambda keys, ids, place, buckets, differs: [1 * buckets],
+    ):
+        counts = check_same(lambda change=change: others(change), PASSES).running()
+        assert counts[MADE] == counts["StringToHashBucketFast"] == counts["SelectV2"] == 1
+    counts = check_same(lambda: others(lambda *_: []), PASSES).running()
+    assert counts[MADE] == 1 and not counts["StringToHashBucketFast"] + counts["SelectV2"]
+
+
+def test_what_is_no_bucket_of_its_own_keys_stays():
+    def program(other_table, other_keys, default):
+        keys, found = fed(WORDS), table(ids=range(4))
+        ids = found.lookup(keys)
+        place = tf.strings.to_hash_bucket_fast(fed(WORDS[:, ::-1]) if other_keys else keys, 3)
+        size = (table(["a"]) if other_table else found).size()
+        return [1 * tf.where(tf.not_equal(ids, default), ids, place + size)]
+
+    for given in ((True, False, -1), (False, True, -1), (False, False, 2)):
+        counts = check_same(lambda given=given: program(*given), PASSES).running()
+        assert counts[MADE] == counts["StringToHashBucketFast"] == counts["SelectV2"] == 1
 
 
 def test_tables_that_programs_insert_into_stay():

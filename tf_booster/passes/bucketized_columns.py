@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Hashable, Optional, Sequence
+from typing import Hashable, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -30,8 +30,9 @@ class BucketizedColumns(OneForMany):
             return None
         return dtype, op.device
 
-    def make(self, ops: Sequence[tf.Operation]) -> Sequence[tf.Tensor]:
+    def make(self, wholes: Sequence[Tuple[tf.Operation, ...]]) -> Sequence[tf.Tensor]:
         """The buckets of all."""
+        ops = [op for (op,) in wholes]
         return _native.ops().tf_booster_multi_bucketize(
             numbers=[op.inputs[0] for op in ops],
             boundaries=[boundary for op in ops for boundary in op.get_attr("boundaries")],

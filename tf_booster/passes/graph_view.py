@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Collection, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -18,6 +18,9 @@ _UNDONE = "tf_booster/undone"
 _superseded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> WeakSet of its ops.
 _left_functions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> names of functions.
 _before: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> inputs_before() of it.
+_stand_ins: weakref.WeakKeyDictionary = (
+    weakref.WeakKeyDictionary()
+)  # Graph -> by the name of a tensor, that of its stand_in_of().
 ORIGINALS = "_tf_booster_originals"
 
 
@@ -283,6 +286,14 @@ class GraphView:
                     moved += 1
         return moved
 
+    def replace_all(self, moves: Sequence[Tuple[tf.Tensor, tf.Tensor]]) -> None:
+        """redirect_all() to new tensors each of which stands for one old one and for nothing else: what the old one is fed, it is."""
+        self.redirect_all(moves)
+        kept = _stand_ins.setdefault(self.graph, {})
+        for old, new in moves:
+            kept[old.name] = new.name
+            self._journal.add(functools.partial(kept.pop, old.name))
+
     def redirect_control(self, old: Sequence[tf.Operation], new: tf.Operation) -> int:
         """Makes the ops that wait on one of `old`, and are not in it, wait on `new` instead. Returns how many."""
         return self.redirect_control_all([(old, new)])
@@ -350,10 +361,25 @@ def num_edited(graph: tf.Graph) -> int:
     return len(_before.get(graph, ()))
 
 
+def stand_in_of(tensor: tf.Tensor) -> Optional[tf.Tensor]:
+    """What replace_all() put in the place of `tensor`, of its type and shape; None: nothing."""
+    name = _stand_ins.get(tensor.graph, {}).get(tensor.name)
+    return None if name is None else tensor.graph.get_tensor_by_name(name)
+
+
+def names_with_stand_in(graph: tf.Graph) -> Collection[str]:
+    """Of the tensors of `graph` that have a stand_in_of()."""
+    return _stand_ins.get(graph, {}).keys()
+
+
+def name_of(tensor: tf.Tensor) -> str:
+    """Of an input, as a NodeDef writes it."""
+    return tensor.op.name + (f":{tensor.value_index}" if tensor.value_index else "")
+
+
 def named_inputs(op: tf.Operation) -> List[str]:
     """The inputs of `op` as a NodeDef writes them."""
-    data = [t.op.name + (f":{t.value_index}" if t.value_index else "") for t in op.inputs]
-    return data + [f"^{c.name}" for c in op.control_inputs]
+    return [name_of(t) for t in op.inputs] + [f"^{c.name}" for c in op.control_inputs]
 
 
 def is_undone(name: str) -> bool:

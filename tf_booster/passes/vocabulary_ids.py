@@ -1,8 +1,11 @@
-"""The pass that makes one op of all lookups in static tables (vocabulary columns, tf.lookup.StaticHashTable), which remembers what it has found."""
+"""The pass that makes one op of all lookups in static tables (vocabulary columns, tf.lookup.StaticHashTable), which remembers what it has found.
+
+It also puts what a vocabulary has not into buckets, where num_oov_buckets asks for some.
+"""
 
 from __future__ import annotations
 
-from typing import Hashable, Optional, Sequence
+from typing import Hashable, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -10,6 +13,7 @@ from tf_booster import _native
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.one_for_many import OneForMany
+from tf_booster.passes.vocabulary_buckets import buckets_of, find_in_buckets
 
 
 class VocabularyIds(OneForMany):
@@ -29,9 +33,14 @@ class VocabularyIds(OneForMany):
             return None
         return (keys.dtype, op.device) if view.is_plain_on_cpu(op) else None
 
-    def make(self, ops: Sequence[tf.Operation]) -> Sequence[tf.Tensor]:
+    def whole(self, op: tf.Operation) -> Tuple[tf.Operation, ...]:
+        """With what makes buckets of it."""
+        return find_in_buckets(op) or (op,)
+
+    def make(self, wholes: Sequence[Tuple[tf.Operation, ...]]) -> Sequence[tf.Tensor]:
         """The ids of all."""
-        tables, keys, defaults = zip(*(op.inputs for op in ops))
+        tables, keys, defaults = zip(*(find.inputs for find, *_ in wholes))
+        buckets = [buckets_of(ops) for ops in wholes]
         return _native.ops().tf_booster_vocabulary_ids(
-            tables=tables, keys=keys, default_ids=defaults, name="tf_booster/vocabulary_ids"
+            tables=tables, keys=keys, default_ids=defaults, buckets=buckets, name="tf_booster/vocabulary_ids"
         )

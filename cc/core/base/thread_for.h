@@ -1,5 +1,5 @@
-// ParallelFor on threads of its own, started for each loop, so only fit for long ones: of tests and benchmarks, and those
-// that wait for a disk.
+// ParallelFor on threads of its own, started for each loop, so only fit for long ones: of tests and benchmarks, and
+// those that wait for a disk.
 #ifndef TF_BOOSTER_CC_CORE_BASE_THREAD_FOR_H_
 #define TF_BOOSTER_CC_CORE_BASE_THREAD_FOR_H_
 

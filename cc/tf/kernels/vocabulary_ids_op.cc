@@ -34,12 +34,20 @@ struct KeyOf {
   using Key = KeyIsHash;
   static Key Of(int64_t) { return {}; }
   static uint64_t Hash(int64_t key) { return Mix64(static_cast<uint64_t>(key)); }
+  static int64_t Bucket(int64_t key, uint64_t, int64_t buckets) {
+    int64_t bucket;
+    HashToBuckets(&key, 1, buckets, false, &bucket);
+    return bucket;
+  }
 };
 template <>
 struct KeyOf<tstring> {
   using Key = std::string_view;
   static Key Of(const tstring& text) { return {text.data(), text.size()}; }
   static uint64_t Hash(const tstring& text) { return Fingerprint(text); }
+  static int64_t Bucket(const tstring&, uint64_t hash, int64_t buckets) {
+    return static_cast<int64_t>(hash % static_cast<uint64_t>(buckets));
+  }
 };
 
 // What is known of one table, with one id for keys that it has not. The table is held, so that no other comes to lie in
@@ -57,6 +65,11 @@ class VocabularyIdsOp final : public tensorflow::OpKernel {
  public:
   explicit VocabularyIdsOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("N", &n_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("buckets", &buckets_));
+    if (buckets_.empty()) buckets_.resize(n_);
+    const bool fits = buckets_.size() == static_cast<size_t>(n_) &&
+                      std::all_of(buckets_.begin(), buckets_.end(), [](int64_t n) { return n >= 0; });
+    OP_REQUIRES(ctx, fits, Invalid("buckets wants ", n_, " numbers of at least 0"));
     for (int i = 0; i < n_; ++i) vocabularies_.push_back(std::make_unique<Vocabulary<T>>());
   }
 
@@ -84,9 +97,14 @@ class VocabularyIdsOp final : public tensorflow::OpKernel {
     const T* keys = nullptr;
     int64_t n = 0;
     int64_t default_id = 0;
+    int64_t buckets = 0, first_bucket = 0;  // 0: keys that the table has not get the default.
     int64_t* ids = nullptr;
     std::mutex adding;
     std::vector<int64_t> unknown;  // Places of keys.
+
+    int64_t OfAbsent(const T& key, uint64_t hash) const {
+      return buckets > 0 ? first_bucket + Traits::Bucket(key, hash, buckets) : default_id;
+    }
   };
 
   Status Prepare(OpKernelContext* ctx, int i, Lookup* lookup) {
@@ -108,6 +126,8 @@ class VocabularyIdsOp final : public tensorflow::OpKernel {
     lookup->n = keys.NumElements();
     lookup->default_id = default_id.scalar<int64_t>()();
     lookup->ids = ids->flat<int64_t>().data();
+    lookup->buckets = buckets_[i];
+    if (lookup->buckets > 0) lookup->first_bucket = static_cast<int64_t>(table.size());
     lookup->vocabulary = vocabularies_[i].get();
     return tensorflow::OkStatus();
   }
@@ -139,7 +159,7 @@ class VocabularyIdsOp final : public tensorflow::OpKernel {
       for (int64_t i = 0; i < n; ++i) {
         int64_t* id = lookup->ids + begin + i;
         const Answer answer = is_known ? known.Find(hashes[i], Traits::Of(keys[i]), id) : Answer::kUnknown;
-        if (answer == Answer::kAbsent) *id = lookup->default_id;
+        if (answer == Answer::kAbsent) *id = lookup->OfAbsent(keys[i], hashes[i]);
         if (answer == Answer::kUnknown) unknown.push_back(begin + i);
       }
     }
@@ -156,7 +176,12 @@ class VocabularyIdsOp final : public tensorflow::OpKernel {
     TF_RETURN_IF_ERROR(ctx->allocate_temp(tensorflow::DT_INT64, {m}, &ids));
     for (int64_t j = 0; j < m; ++j) keys.flat<T>()(j) = lookup->keys[lookup->unknown[j]];
     TF_RETURN_IF_ERROR(lookup->table->Find(ctx, keys, &ids, ctx->input(2 * n_ + i)));
-    for (int64_t j = 0; j < m; ++j) lookup->ids[lookup->unknown[j]] = ids.flat<int64_t>()(j);
+    for (int64_t j = 0; j < m; ++j) {
+      const int64_t id = ids.flat<int64_t>()(j);
+      const T& key = keys.flat<T>()(j);
+      const bool is_absent = lookup->buckets > 0 && id == lookup->default_id;
+      lookup->ids[lookup->unknown[j]] = is_absent ? lookup->OfAbsent(key, Traits::Hash(key)) : id;
+    }
     if (lookup->table->GetInitializableLookupTable() != nullptr) Remember(keys, ids, lookup);
     return tensorflow::OkStatus();
   }
@@ -191,6 +216,7 @@ class VocabularyIdsOp final : public tensorflow::OpKernel {
   }
 
   int n_ = 0;
+  std::vector<int64_t> buckets_;
   std::vector<std::unique_ptr<Vocabulary<T>>> vocabularies_;
 };
 

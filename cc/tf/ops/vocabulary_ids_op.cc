@@ -32,6 +32,7 @@ REGISTER_OP("TfBoosterVocabularyIds")
     .Output("ids: N * int64")
     .Attr("N: int >= 1")
     .Attr("T: {int64, string}")
+    .Attr("buckets: list(int) = []")
     .SetIsStateful()
     .SetShapeFn(VocabularyIdsShapes)
     .Doc(R"doc(
@@ -39,6 +40,8 @@ What LookupTableFindV2 finds in static lookup tables, for many at once. Keys tha
 
 tables: HashTableV2, from keys of T to int64. keys: of any shapes.
 default_ids: scalars, for keys that a table has not. ids: of the keys' shapes.
+buckets: for each table how many there are for such keys, in place of the default, numbered from the table's size by the keys' StringToHashBucketFast
+(of integers, their digits'); 0 for none, as none at all.
 )doc");
 
 }  // namespace tensorflow
