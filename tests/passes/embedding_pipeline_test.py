@@ -44,9 +44,9 @@ def trained(lookup, extra=lambda given, out: out):
     return graph
 
 
-def rewrite(graph, mode="exact"):
+def rewrite(graph, mode="exact", **options):
     with graph.as_default():
-        report = pipelines.rewrite(graph, Options(pipeline=mode))
+        report = pipelines.rewrite(graph, Options(pipeline=mode, **options))
     return next(p for p in report.to_dict()["passes"] if p["name"] == "embedding_pipeline")
 
 
@@ -294,11 +294,13 @@ def test_words_looked_up_in_a_vocabulary_that_may_grow():
 
 
 def test_what_the_card_prepares_does_not_cross(monkeypatch):
-    """It would go through the host's memory. Strings are prepared there in any case, and so is what tables in host memory want."""
+    """It would go through the host's memory. But a disk is worth not to be waited for. Strings are prepared in host memory in any case, and so is what
+    tables there want."""
     gpu_kernels.pretend(monkeypatch)
     on_card = trained(lambda given: embed(given["ids"]))
     assert "prepared on the GPU" in rewrite(on_card)["skipped"][0]["reason"]
     assert split_of(on_card) is None
+    assert not rewrite(trained(lambda given: embed(given["ids"])), table_directory="/tmp")["skipped"]
     words = trained(lambda given: embed(tf.strings.to_hash_bucket_fast(tf.as_string(given["ids"]), 1000)))
     assert not rewrite(words)["skipped"]
 

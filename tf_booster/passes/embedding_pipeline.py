@@ -30,13 +30,13 @@ _EXPECTED = "call_tf.enable_gpu_booster_before_this_graph_runs"
 
 
 class EmbeddingPipeline(Pass):
-    """One queue between what may run a step ahead and the rest. `mode`: EXACT or ASYNC."""
+    """One queue between what may run a step ahead and the rest. `mode`: EXACT or ASYNC. on_disk: whether rows of tables may be on a disk."""
 
     name = "embedding_pipeline"
     seeks = "embedding part to run a step ahead"
 
-    def __init__(self, mode: str):
-        self._mode = mode
+    def __init__(self, mode: str, on_disk: bool = False):
+        self._mode, self._on_disk = mode, on_disk
 
     def requires(self, view: GraphView) -> bool:
         return splits.split_of(view.graph) is None and bool(view.graph.get_operations())
@@ -49,6 +49,8 @@ class EmbeddingPipeline(Pass):
                     "the graph", "a loop of the program's own over several ranks looks itself for the end of its input"
                 )
             found = _plan(view, self._mode)
+            if not self._on_disk:  # What a lookup waits for there is more than what crosses.
+                _check_crosses(view, found)
         except CannotSplit as error:
             result.skipped.append((error.node, _LEFT_WHOLE + error.reason))
             return result
@@ -91,14 +93,17 @@ def _plan(view: GraphView, mode: str) -> EmbeddingGraph:
     updating = set(updating_calls(view))
     if not any(UPDATE.fullmatch(index.ops[number].type) or index.ops[number] in updating for number in order):
         raise CannotSplit("the graph", "no step of it trains; evaluation and prediction run as they are")
-    found = plan(view, order, stale_rows=mode == ASYNC)
+    return plan(view, order, stale_rows=mode == ASYNC)
+
+
+def _check_crosses(view: GraphView, found: EmbeddingGraph) -> None:
+    """Raises CannotSplit where it costs more to send what is computed ahead than it gains."""
     if ranks.current().size == 1 and _is_all_on_card(view, found):
         raise CannotSplit(
             "the graph",
             f"its input is prepared on the GPU, and {len(found.crossing)} tensors would go to the step that waits for them "
             "through the host's memory; prefetch_to_device sends batches ahead instead",
         )
-    return found
 
 
 def _is_all_on_card(view: GraphView, found: EmbeddingGraph) -> bool:

@@ -160,7 +160,7 @@ def passes(options: Options) -> List[Pass]:
         (options.fast_parser is not False, InputPipeline()),
         (ranks.current().size > 1, InputOverRanks()),
         (device_prefetch.is_told_of(options), device_prefetch.PrefetchToDevice()),
-        (options.pipeline != "off", EmbeddingPipeline(options.pipeline)),
+        (options.pipeline != "off", EmbeddingPipeline(options.pipeline, bool(options.table_directory))),
     ]
     return [p for on, p in wanted if on and p.name not in options.disable_passes]
 

@@ -65,7 +65,7 @@ Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, WantedRows wanted,
   const int64_t stride = state_->layout.stride_bytes;
   for (int64_t done = 0; done < size; done += state_->rows_of_staging()) {
     const int64_t part = std::min(size - done, state_->rows_of_staging());
-    if (!state_->disk.Read(rows.data() + done, part, state_->staging())) return DiskFailed();
+    if (!state_->disk->Read(rows.data() + done, part, state_->staging())) return DiskFailed();
     for (int64_t i = 0; i < part; ++i) {
       const auto* const row = reinterpret_cast<const float*>(state_->staging() + i * stride);
       std::copy_n(row + columns.first, columns.size, piece->values.data() + (done + i) * columns.size);

@@ -24,7 +24,7 @@ Status GpuTableOn<Queue>::ReadRows(const State& state, const std::vector<uint32_
   const int64_t n = static_cast<int64_t>(rows.size()), stride = state.layout.stride_bytes;
   for (int64_t done = 0; done < n; done += state.rows_of_staging()) {
     const int64_t part = std::min(n - done, state.rows_of_staging());
-    if (!state.disk.Read(rows.data() + done, part, state.staging())) return DiskFailed();
+    if (!state.disk->Read(rows.data() + done, part, state.staging())) return DiskFailed();
     queue_.FromHost(state.staging(), part * stride, copies + done * stride);
   }
   return Done();
@@ -39,15 +39,15 @@ Status GpuTableOn<Queue>::WriteRows(State* state, const std::vector<uint32_t>& r
     const int64_t part = std::min(n - done, state->rows_of_staging());
     queue_.ToHost(copies + done * stride, part * stride, state->staging());
     TFB_RETURN_IF_ERROR(Done());
-    if (!state->disk.Write(rows.data() + done, part, state->staging(), new_only)) return DiskFailed();
+    if (!state->disk->Write(rows.data() + done, part, state->staging(), new_only)) return DiskFailed();
   }
   return Done();
 }
 
 template <class Queue>
 template <class FillRows>
-Status GpuTableOn<Queue>::FetchRows(State* state, int64_t n, bool may_repeat, const FillRows& fill,
-                                    DiskBatch* batch) const {
+Status GpuTableOn<Queue>::ListRows(const State& state, int64_t n, bool may_repeat, const FillRows& fill,
+                                   DiskBatch* batch) const {
   const int64_t sum_bytes = Queue::SumBytes(n), set_size = may_repeat ? MarkRows::SetSize(n) : 0;
   int32_t *flags = nullptr, *ranks = nullptr;
   uint32_t* list = nullptr;
@@ -63,24 +63,34 @@ Status GpuTableOn<Queue>::FetchRows(State* state, int64_t n, bool may_repeat, co
   };
   TFB_RETURN_IF_ERROR(TakeArrays(take, &batch->block));
   fill(batch->places);
-  MarkRows marks = {state->view, batch->places, true, n};
+  MarkRows marks = {state.view, batch->places, true, n};
   if (may_repeat) marks = MarkIn(set, marks);
-  const RowsOnDisk body(marks, state->disk_from(), flags, ranks);
+  const RowsOnDisk body(marks, state.disk_from(), flags, ranks);
   ForEach(queue_, n, FlagOnDisk(body));
   queue_.InclusiveSum(flags, ranks, n, sum_scratch);
   ForEach(queue_, n, ListOnDisk(body, list));
   int32_t size = 0;
   queue_.ToHost(ranks + n - 1, 1, &size);
   TFB_RETURN_IF_ERROR(Done());
+  batch->rows.resize(size);
+  queue_.ToHost(list, size, batch->rows.data());
+  batch->found.emplace(body);
+  return Done();
+}
+
+template <class Queue>
+template <class FillRows>
+Status GpuTableOn<Queue>::FetchRows(State* state, int64_t n, bool may_repeat, const FillRows& fill,
+                                    DiskBatch* batch) const {
+  TFB_RETURN_IF_ERROR(ListRows(*state, n, may_repeat, fill, batch));
+  const int64_t size = static_cast<int64_t>(batch->rows.size());
   if (size > 0) {
     const int64_t bytes = size * state->layout.stride_bytes;
-    batch->rows.resize(size);
-    queue_.ToHost(list, size, batch->rows.data());
     TFB_RETURN_IF_ERROR(Take(bytes, &batch->copies));
     if (!state->Overlay(queue_, batch->copies.get(), size)) return Exhausted(bytes, -1, "a batch's rows on the disk");
     TFB_RETURN_IF_ERROR(ReadRows(*state, batch->rows, static_cast<char*>(batch->copies.get())));
   }
-  ForEach(queue_, n, MapRows(body, state->row_end(), batch->places));
+  ForEach(queue_, n, MapRows(*batch->found, state->row_end(), batch->places));
   return Done();
 }
 
@@ -90,6 +100,16 @@ Status GpuTableOn<Queue>::FetchFound(const DeviceKeys& keys, const DeviceHandles
     ForEach(queue_, keys.size, LocateRows{state_->view, keys, handles, rows});
   };
   return keys.size == 0 ? Status() : FetchRows(state_.get(), keys.size, false, locate, batch);
+}
+
+template <class Queue>
+Status GpuTableOn<Queue>::ListFound(const DeviceKeys& keys, RowsAhead* ahead) const {
+  const auto locate = [&](uint32_t* rows) { ForEach(queue_, keys.size, LocateRows{state_->view, keys, {}, rows}); };
+  if (keys.size == 0 || !state_->uses_disk()) return Done();
+  DiskBatch batch;
+  TFB_RETURN_IF_ERROR(ListRows(*state_, keys.size, false, locate, &batch));
+  *ahead = {state_->disk, std::move(batch.rows)};
+  return Status();
 }
 
 template <class Queue>

@@ -8,11 +8,13 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cc/core/hash_table/argument_checks.h"
+#include "cc/core/hash_table/gpu/disk_bodies.h"
 #include "cc/core/hash_table/gpu/eviction_bodies.h"
 #include "cc/core/hash_table/gpu/find_bodies.h"
 #include "cc/core/hash_table/gpu/gpu_table.h"
@@ -90,10 +92,20 @@ class GpuTableOn final : public GpuTable {
   // Rows on a disk that a batch works with.
   struct DiskBatch {
     DeviceBlock block;
-    uint32_t* places = nullptr;  // [n] in the card's memory: the row that has a key's values now; 0: none has.
-    std::vector<uint32_t> rows;  // Those that were copied, flagged by kNewRow or not,
-    DeviceBlock copies;          // and their values, side by side.
+    uint32_t* places = nullptr;       // [n] in the card's memory: the row that has a key's values now; 0: none has.
+    std::vector<uint32_t> rows;       // Those on the disk, flagged by kNewRow or not,
+    std::optional<RowsOnDisk> found;  // Which of them a key has,
+    DeviceBlock copies;               // and their values, side by side.
   };
+  // Finds out which of n keys' rows, which fill(rows) starts to write, are on the disk.
+  template <class FillRows>
+  Status ListRows(const State& state, int64_t n, bool may_repeat, const FillRows& fill, DiskBatch* batch) const;
+  // Rows that somebody will soon ask for, to be read when nobody holds the table.
+  struct RowsAhead {
+    std::shared_ptr<const RowFile> disk;  // Null: none are on the disk.
+    std::vector<uint32_t> rows;
+  };
+  Status ListFound(const DeviceKeys& keys, RowsAhead* ahead) const;
   // Of n keys whose rows fill(rows) starts to write. may_repeat: keys that share a row share its copy. On error nothing
   // has changed.
   template <class FillRows>

@@ -107,10 +107,13 @@ Status GpuTableOn<Queue>::FindAsync(const DeviceKeys& keys, float* out, uint8_t*
 
 template <class Queue>
 Status GpuTableOn<Queue>::FindHandlesAsync(const DeviceKeys& keys, RowHandle* handles) const {
-  return Guarded([&] {
+  RowsAhead ahead;
+  const Status status = Guarded([&] {
     ForEach(queue_, keys.size, FindRowHandles{state_->view, keys, handles});
-    return Done();
+    return ListFound(keys, &ahead);
   });
+  if (ahead.disk != nullptr) ahead.disk->ReadAhead(ahead.rows);
+  return status;
 }
 
 template <class Queue>

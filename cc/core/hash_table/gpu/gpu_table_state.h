@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -100,7 +101,7 @@ class GpuTableState {
       : num_fields(static_cast<uint32_t>(options.fields.size())),
         num_ids(num_fields == 1 ? 1 : 2 * num_fields),
         layout(options.dim, static_cast<int64_t>(options.slot_initial_values.size())),
-        disk(layout),
+        disk(std::make_shared<RowFile>(layout)),
         options_(options),
         config_(config),
         allocator_(config.allocator),
@@ -275,9 +276,9 @@ class GpuTableState {
   const uint32_t num_fields;
   const uint32_t num_ids;
   const RowLayout layout;
-  RowFile disk;                       // Rows from disk_from() on.
-  std::vector<GpuFieldState> fields;  // By id.
-  std::vector<uint32_t> active;       // Id of each field.
+  const std::shared_ptr<RowFile> disk;  // Rows from disk_from() on. Shared with who reads ahead.
+  std::vector<GpuFieldState> fields;    // By id.
+  std::vector<uint32_t> active;         // Id of each field.
   DeviceState view;
   DeviceBlock index;
   bool may_have_pending = false;
@@ -363,7 +364,7 @@ class GpuTableState {
     }
     *tier = Tier::kDisk;
     *values = DeviceBlock();
-    return !config_.disk_folder.empty() && disk.Extend(config_.disk_folder, slab_end_, end);
+    return !config_.disk_folder.empty() && disk->Extend(config_.disk_folder, slab_end_, end);
   }
   int64_t RowsOfSlab(int slab) const { return int64_t{1} << std::min(slab + 4, view.rows.cap_bits); }
   // Where the slabs end that hold the rows up to `end`, at least where those end that there are.

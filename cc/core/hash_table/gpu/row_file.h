@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/base/function_ref.h"
 #include "cc/core/base/page_file.h"
 #include "cc/core/base/thread_for.h"
 #include "cc/core/hash_table/row_layout.h"
@@ -34,11 +35,18 @@ class RowFile {
     return file_ != nullptr && file_->HaveUntil(PlaceOf(end));
   }
 
+  // Begins to read rows, without kNewRow, and does not wait for them. Beside any other call.
+  void ReadAhead(const std::vector<uint32_t>& rows) const {
+    OnThreads(static_cast<int64_t>(rows.size()), [&](int64_t begin, int64_t end) {
+      std::vector<int64_t> places;
+      for (int64_t i = begin; i < end; ++i) places.push_back(PlaceOf(rows[i]));
+      file_->ReadAhead(places.data(), end - begin, RowBytes());
+    });
+  }
   // rows: flagged by kNewRow, or not. False where the disk fails.
   bool Read(const uint32_t* rows, int64_t n, char* to) const {
     std::atomic<bool> well{true};
-    ThreadFor threads(static_cast<int>(std::clamp<int64_t>(n / kRowsOfThread, 1, kThreads)));
-    threads.Run(n, 1000, [&](int64_t begin, int64_t end) {
+    OnThreads(n, [&](int64_t begin, int64_t end) {
       std::vector<int64_t> missing, places;
       for (int64_t i = begin; i < end; ++i) {
         if ((rows[i] & kNewRow) != 0 || file_->ReadNow(PlaceOf(rows[i]), RowBytes(), to + PlaceOf(i))) continue;
@@ -67,6 +75,10 @@ class RowFile {
   // pages that are in memory, take turns in the kernel whoever writes.
   static constexpr int64_t kThreads = 8, kRowsOfThread = 512;
 
+  static void OnThreads(int64_t rows, FunctionRef<void(int64_t begin, int64_t end)> body) {
+    ThreadFor threads(static_cast<int>(std::clamp<int64_t>(rows / kRowsOfThread, 1, kThreads)));
+    threads.Run(rows, 1000, body);
+  }
   int64_t RowBytes() const { return layout_.values() * layout_.value_bytes; }
   int64_t PlaceOf(int64_t row) const { return row * layout_.stride_bytes; }
 
