@@ -107,9 +107,10 @@ Status GpuTableOn<Queue>::ListFound(const DeviceKeys& keys, RowsAhead* ahead) co
   const auto locate = [&](uint32_t* rows) { ForEach(queue_, keys.size, LocateRows{state_->view, keys, {}, rows}); };
   if (keys.size == 0 || !state_->uses_disk()) return Done();
   DiskBatch batch;
-  TFB_RETURN_IF_ERROR(ListRows(*state_, keys.size, false, locate, &batch));
+  const Status listed = ListRows(*state_, keys.size, false, locate, &batch);
+  if (listed.code() == StatusCode::kResourceExhausted) return Done();  // Who reads the rows will say so, if need be.
   *ahead = {state_->disk, std::move(batch.rows)};
-  return Status();
+  return listed;
 }
 
 template <class Queue>

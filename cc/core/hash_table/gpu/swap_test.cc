@@ -281,6 +281,9 @@ TEST(NoMemoryForRowsOfTheDisk) {
   const gpu::DeviceKeys batch = {keys.data(), nullptr, 2500};
   std::vector<float> out(2500 * kDim);
   const auto update = [](const gpu::DeviceState&, const uint32_t*) { return Status(); };
+  std::vector<RowHandle> handles(2500);
+  pair.memory.largest = int64_t{30} << 10;  // Rows are not read ahead, then.
+  EXPECT_OK(pair.table().FindHandlesAsync(batch, handles.data()));
   pair.memory.largest = int64_t{100} << 10;
   EXPECT_TRUE(IsExhausted(pair.table().FindAsync(batch, out.data(), nullptr), "user_emb"));
   for (const int64_t largest : {int64_t{100} << 10, int64_t{305} << 10}) {  // The copies take 312 KiB.
