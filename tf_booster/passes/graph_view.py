@@ -18,9 +18,7 @@ _UNDONE = "tf_booster/undone"
 _superseded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> WeakSet of its ops.
 _left_functions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> names of functions.
 _before: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> inputs_before() of it.
-_stand_ins: weakref.WeakKeyDictionary = (
-    weakref.WeakKeyDictionary()
-)  # Graph -> by the name of a tensor, that of its stand_in_of().
+_stand_ins: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> by a tensor's name, its stand_in_of()'s.
 ORIGINALS = "_tf_booster_originals"
 
 

@@ -63,15 +63,12 @@ Status GpuTableOn<Queue>::ReadPiece(int64_t first, int64_t n, WantedRows wanted,
     if (wanted_rows[r] != 0) rows.push_back(static_cast<uint32_t>(first + r));
   }
   const int64_t stride = state_->layout.stride_bytes;
-  for (int64_t done = 0; done < size; done += state_->rows_of_staging()) {
-    const int64_t part = std::min(size - done, state_->rows_of_staging());
-    if (!state_->disk->Read(rows.data() + done, part, state_->staging())) return DiskFailed();
+  return StageRows(*state_, rows, [&](int64_t done, int64_t part) {
     for (int64_t i = 0; i < part; ++i) {
       const auto* const row = reinterpret_cast<const float*>(state_->staging() + i * stride);
       std::copy_n(row + columns.first, columns.size, piece->values.data() + (done + i) * columns.size);
     }
-  }
-  return Done();
+  });
 }
 
 // A card that a table fills must still give it away, to a checkpoint: where there is no memory for a piece, for half of

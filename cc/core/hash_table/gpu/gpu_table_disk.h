@@ -18,16 +18,26 @@ Status GpuTableOn<Queue>::DiskFailed() const {
   return Done();
 }
 
-// Rows of `copies`, side by side, are those of the disk, by way of the staging memory.
+// Reads rows by way of the staging memory: visit(first, n) when n of them are there, from the first on.
 template <class Queue>
-Status GpuTableOn<Queue>::ReadRows(const State& state, const std::vector<uint32_t>& rows, char* copies) const {
-  const int64_t n = static_cast<int64_t>(rows.size()), stride = state.layout.stride_bytes;
+template <class Visit>
+Status GpuTableOn<Queue>::StageRows(const State& state, const std::vector<uint32_t>& rows, const Visit& visit) const {
+  const int64_t n = static_cast<int64_t>(rows.size());
   for (int64_t done = 0; done < n; done += state.rows_of_staging()) {
     const int64_t part = std::min(n - done, state.rows_of_staging());
     if (!state.disk->Read(rows.data() + done, part, state.staging())) return DiskFailed();
-    queue_.FromHost(state.staging(), part * stride, copies + done * stride);
+    visit(done, part);
   }
   return Done();
+}
+
+// Rows of `copies`, side by side, are those of the disk.
+template <class Queue>
+Status GpuTableOn<Queue>::ReadRows(const State& state, const std::vector<uint32_t>& rows, char* copies) const {
+  const int64_t stride = state.layout.stride_bytes;
+  return StageRows(state, rows, [&](int64_t first, int64_t n) {
+    queue_.FromHost(state.staging(), n * stride, copies + first * stride);
+  });
 }
 
 // And back. new_only: those that came with the batch.

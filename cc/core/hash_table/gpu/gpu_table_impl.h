@@ -114,6 +114,8 @@ class GpuTableOn final : public GpuTable {
   Status FetchFound(const DeviceKeys& keys, const DeviceHandles& handles, DiskBatch* batch) const;
   // When the batch is done with them. new_only: no others have changed.
   Status StoreRows(State* state, const DiskBatch& batch, bool new_only) const;
+  template <class Visit>
+  Status StageRows(const State& state, const std::vector<uint32_t>& rows, const Visit& visit) const;
   Status ReadRows(const State& state, const std::vector<uint32_t>& rows, char* copies) const;
   Status WriteRows(State* state, const std::vector<uint32_t>& rows, const char* copies, bool new_only) const;
   Status SwapPairsWithDisk(const SwapBody& body);

@@ -141,20 +141,23 @@ TEST(TheClocksHandGoesOn) {
   EXPECT_EQ(pair.Step(Range(5000, 5150)).size(), size_t{150});
 }
 
-// A handle that was given out before rows changed places still leads to its key's row.
-TEST(HandlesOutliveASwap) {
-  Pair pair(SwappedOptions(), 1000);
-  StepThrough(pair, 4000);
-  const std::vector<int64_t> keys = Range(0, 4000);
-  const gpu::DeviceKeys batch = {keys.data(), nullptr, 4000};
-  std::vector<RowHandle> handles(4000);
-  std::vector<int64_t> codes = Range(1, 4001);
-  std::vector<float> gathered(4000 * kDim), found(4000 * kDim);
+// Handles that were given out before `hot` rows, which are far away, came near still lead to their keys' rows.
+void HandlesOutlive(Pair& pair, int64_t end, const std::vector<int64_t>& hot) {
+  StepThrough(pair, end);
+  const std::vector<int64_t> keys = Range(0, end), codes = Range(1, end + 1);
+  const gpu::DeviceKeys batch = {keys.data(), nullptr, end};
+  std::vector<RowHandle> handles(end);
+  std::vector<float> gathered(end * kDim), found(end * kDim);
   EXPECT_OK(pair.table().FindHandlesAsync(batch, handles.data()));
-  for (int64_t step = 0; step < 8; ++step) pair.Step(Range(3000, 3300));
-  EXPECT_OK(pair.table().GatherAsync(batch, handles.data(), {{codes.data(), 4000, gathered.data()}}));
+  for (int64_t step = 0; step < 8; ++step) pair.Step(hot);
+  EXPECT_OK(pair.table().GatherAsync(batch, handles.data(), {{codes.data(), end, gathered.data()}}));
   EXPECT_OK(pair.table().FindAsync(batch, found.data(), nullptr));
   EXPECT_TRUE(gathered == found);
+}
+
+TEST(HandlesOutliveASwap) {
+  Pair pair(SwappedOptions(), 1000);
+  HandlesOutlive(pair, 4000, Range(3000, 3300));
 }
 
 TEST(AKeySeenOnce) {
@@ -258,16 +261,7 @@ TEST(AKeySeenOnceStaysOnTheDisk) {
 
 TEST(HandlesOutliveASwapWithTheDisk) {
   Pair pair(SwappedOptions(), 1000, 0);
-  StepThrough(pair, 8000);
-  const std::vector<int64_t> keys = Range(0, 8000), codes = Range(1, 8001);
-  const gpu::DeviceKeys batch = {keys.data(), nullptr, 8000};
-  std::vector<RowHandle> handles(8000);
-  std::vector<float> gathered(8000 * kDim), found(8000 * kDim);
-  EXPECT_OK(pair.table().FindHandlesAsync(batch, handles.data()));
-  for (int64_t step = 0; step < 8; ++step) pair.Step(Range(7000, 7300));
-  EXPECT_OK(pair.table().GatherAsync(batch, handles.data(), {{codes.data(), 8000, gathered.data()}}));
-  EXPECT_OK(pair.table().FindAsync(batch, found.data(), nullptr));
-  EXPECT_TRUE(gathered == found);
+  HandlesOutlive(pair, 8000, Range(7000, 7300));
 }
 
 // Those of a batch have room among others, those that it inserts too; or the batch fails, and the table is as it was.
