@@ -43,6 +43,9 @@ PIPELINES = {
     "batches repeated": lambda files: Records(files).shuffle(10, seed=3).batch(4).repeat(2).map(parse),
     "one order": lambda files: Records(files).shuffle(10, seed=3, reshuffle_each_iteration=False).batch(4).map(parse),
     "one by one": lambda files: Records(files).map(parse_one, 2).shuffle(10, seed=3).batch(4, True),
+    "filtered": lambda files: (
+        Records(files).map(parse_one, 2).filter(lambda f: f["id"] % 3 > 0).shuffle(10, seed=3).batch(4)
+    ),
     "several files": lambda files: Records(files, num_parallel_reads=3).map(parse_one).batch(4).prefetch(1),
     "interleaved": lambda files: (
         tf.data.Dataset.from_tensor_slices(files).interleave(Records, cycle_length=2).batch(4).map(parse)

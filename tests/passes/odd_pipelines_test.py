@@ -110,6 +110,12 @@ REPLACED = {
         .apply(experimental.map_and_batch(lambda f: (f.pop("id"), f)[::-1], 5, drop_remainder=True))
         .map(lambda f, label: (f, label + 1))
     ),
+    "a repeat that tf.data leaves out": lambda files: (
+        Records(files).shuffle(9, 1).repeat(2).repeat(1).batch(9).map(parse).repeat(2)
+    ),
+    "a repeat that tf.data leaves out, behind a shuffle": lambda files: (
+        Records(files).shuffle(9, 1).repeat(1).repeat(2).batch(9).map(parse).repeat(2)
+    ),
     "shuffle_and_repeat of nothing": lambda files: (
         Records(files).take(0).apply(experimental.shuffle_and_repeat(9, None, 1)).batch(4).map(parse)
     ),

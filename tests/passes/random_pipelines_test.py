@@ -1,6 +1,6 @@
 """Pipelines put together at random: the pass gives what TensorFlow gives, or leaves them.
 
-`python tests/passes/random_pipelines_test.py 5000` tries more of them.
+`PYTHONPATH=.:tests/data python tests/passes/random_pipelines_test.py 5000` tries more of them.
 """
 
 from __future__ import annotations
@@ -45,6 +45,12 @@ STEPS = {
     "prefetch": lambda dataset, n: dataset.prefetch(n if n % 2 else tf.data.AUTOTUNE),
     "options": lambda dataset, n: dataset.with_options(tf.data.Options()),
 }
+OF_PARSED = {
+    **STEPS,
+    "filter": lambda dataset, n: dataset.filter(lambda f: f["id"] % (1 + n % 4) > 0 if "id" in f else True),
+    "filter by length": lambda dataset, n: dataset.filter(lambda f: tf.size(f.get("clicks", [0])) > n % 3),
+    "some": lambda dataset, n: dataset.filter(lambda f: tf.random.uniform([], seed=n) < 0.6),
+}
 OF_BATCHES = {
     **STEPS,
     "cache": lambda dataset, n: dataset.cache(),
@@ -68,6 +74,7 @@ PIPELINES = st.fixed_dictionaries(
         "drop_remainder": st.booleans(),
         "single": st.booleans(),
         "between": steps(STEPS, 1),
+        "parsed": steps(OF_PARSED, 3),
         "batches": steps(OF_BATCHES, 3),
         "features": st.lists(st.sampled_from(sorted(FEATURES)), min_size=1, unique=True),
         "calls": st.sampled_from([None, 2]),
@@ -91,7 +98,8 @@ def make(files, pipeline):
     batch = lambda dataset: dataset.batch(pipeline["batch_size"], pipeline["drop_remainder"])
     first, second = (parse, batch) if pipeline["single"] else (batch, parse)
     dataset = apply(READERS[pipeline["reader"]](files), pipeline["records"], STEPS)
-    dataset = second(apply(first(dataset), pipeline["between"], STEPS))
+    between, known = (pipeline["parsed"], OF_PARSED) if pipeline["single"] else (pipeline["between"], STEPS)
+    dataset = second(apply(first(dataset), between, known))
     return apply(dataset, pipeline["batches"], OF_BATCHES).take(50)
 
 

@@ -169,7 +169,6 @@ def test_refusals(files):
         lambda: Records(files).map(lambda s: tf.sparse.to_dense(parse(s)["clicks"])).padded_batch(4),
         "batch records first, then parse: tf.sparse.to_dense of a batch's VarLenFeature pads",
     )
-    assert_refused(lambda: Records(files).map(parse).filter(lambda f: f["id"] > 3).batch(4), "FilterDataset")
     assert_refused(lambda: Records(files).map(parse).cache().batch(4), "CacheDataset")
     assert_refused(
         lambda: Records(files).map(parse).batch(4).apply(tf.data.experimental.ignore_errors()), "broken record"

@@ -64,6 +64,7 @@ class RecordBatches(tf.data.Dataset):
 def record_batches_op(files: tf.Tensor, params: Any, reading: Reading, batching: Batching) -> tf.Tensor:
     """The dataset as a variant. `files`: a dataset of names as a variant. Of `params` the keys, types and shapes are read."""
     flat = _flat_specs(_element_spec(params, None))
+    predicates = [stage.predicate for stage in reading.stages if stage.predicate is not None]
     return _native.ops().tf_booster_tf_record_example_dataset(
         files,
         compression=reading.compression,
@@ -76,7 +77,10 @@ def record_batches_op(files: tf.Tensor, params: Any, reading: Reading, batching:
         batch_shards=_int64_vector(list(batching.shards)),
         num_parallel_calls=_int64(batching.num_parallel_calls),
         dense_defaults=params.dense_defaults_vec,
+        filter_arguments=[tensor for predicate in predicates for tensor in predicate.captured],
         stages=[stage.name for stage in reading.stages],
+        filters=[predicate.definition.signature.name for predicate in predicates],
+        filter_keys=[key for predicate in predicates for key in predicate.keys],
         verify_crc=reading.verify_crc,
         errors_count=reading.errors_count,
         batch_errors_count=batching.errors_count,

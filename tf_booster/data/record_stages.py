@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, List, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
+
+import tensorflow as tf
 
 NUM_ARGUMENTS = 5  # Numbers for each stage; the rest is 0.
+
+
+@dataclasses.dataclass(frozen=True)
+class Predicate:
+    """A function of records that are parsed. Arguments: the features of `keys`, which are sorted, then `captured`.
+
+    by_row: it takes many records at once, [n, …], and gives a bool for each, [n]; else one and a scalar. SparseTensors are variants.
+    """
+
+    definition: Any  # The FunctionDef, which the graph has.
+    keys: Sequence[str]
+    captured: Sequence[tf.Tensor]
+    by_row: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,6 +29,7 @@ class Stage:
 
     name: str
     arguments: Tuple[Any, ...]
+    predicate: Optional[Predicate] = None
 
 
 def shuffle(
@@ -45,6 +61,11 @@ def skip(count: Any) -> Stage:
 def shard(num_shards: Any, index: Any) -> Stage:
     """Dataset.shard."""
     return Stage("shard", (num_shards, index))
+
+
+def keep(predicate: Predicate) -> Stage:
+    """Dataset.filter, of records that parse_single_example parses behind the files."""
+    return Stage("filter", (len(predicate.keys), len(predicate.captured), int(predicate.by_row)), predicate)
 
 
 def flat_arguments(stages: Tuple[Stage, ...]) -> List[Any]:

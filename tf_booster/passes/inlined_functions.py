@@ -18,8 +18,9 @@ _HARMLESS = ("_construction_context", "_input_shapes", "_noinline", "_tf_data_fu
 
 def function_of(op: Any, functions: Dict[str, Any]) -> DatasetFunction:
     """The function of a dataset op, or of a node, with what it calls. Raises Refused, as inlined() does."""
-    attr = op.attr["f"] if hasattr(op, "attr") else op.get_attr("f")
-    name = attr.func.name if hasattr(attr, "func") else attr.name
+    node = op if hasattr(op, "attr") else op.node_def
+    attr = node.attr["predicate" if node.op == "FilterDataset" else "f"]
+    name = attr.func.name
     if name not in functions:
         raise Refused(f"its function {name} is not in the graph")
     return DatasetFunction(inlined(functions[name], functions))

@@ -14,11 +14,13 @@ from tf_booster.data.record_batches import Batching, Reading
 from tf_booster.passes import file_readers, live_datasets, parsed_functions, row_functions
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
 from tf_booster.passes.inlined_functions import function_of
+from tf_booster.passes.record_predicates import RecordFunction, predicate_of
 
 MAPS = ("MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2")
 BATCHES = {"BatchDatasetV2": (1, 2), "ParallelBatchDataset": (1, 3)}  # Inputs: batch_size, drop_remainder.
 # A map of single records and their batch in one.
 MAP_AND_BATCH = "MapAndBatchDataset"
+FILTER = "FilterDataset"
 _FUSED = "ShuffleAndRepeatDataset"
 SHUFFLES = ("ShuffleDataset", "ShuffleDatasetV3", _FUSED)
 # A dataset that changes no record and no order.
@@ -84,55 +86,85 @@ def _batches_parsed(
     live_datasets.check_above(map_op)
     function = function_of(map_op, functions)
     parse, params = _parse(function)
-    files, reading, maps, options = _records(batch, [batch, *between], functions)
-    if maps:
-        raise Refused(f"records are changed by '{maps[0].name}' before they are parsed")
+    records = _records(batch, [batch, *between], functions)
+    for step in records.steps:
+        if step.type in MAPS:
+            raise Refused(f"records are changed by '{step.name}' before they are parsed")
+        _check_parsed(step, False)
     definition = parsed_functions.of_parsed(function, parse, params)
     made = [BatchMap(map_op, definition)]
-    afterwards = [*options, *(op for op in between if op.type != "PrefetchDataset")]
-    return RecordPipeline(map_op, made, params, files, reading, _batching(batch), afterwards)
+    afterwards = [*records.options, *(op for op in between if op.type != "PrefetchDataset")]
+    reading = dataclasses.replace(records.reading, stages=tuple(s for op in records.steps for s in _stages(op)))
+    return RecordPipeline(map_op, made, params, records.files, reading, _batching(batch), afterwards)
 
 
 def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPipeline:
-    files, reading, maps, options = _records(batch, [], functions)
+    records = _records(batch, [], functions)
     if batch.type == MAP_AND_BATCH:
-        maps.append(batch)
-    parse, params = _parse(function_of(maps[0], functions))
+        records.steps.append(batch)
+    first = next(op for op in records.steps if op.type in (*MAPS, MAP_AND_BATCH))
+    parse, params = _parse(function_of(first, functions))
     for key, shape in zip(params.dense_keys, params.dense_shapes):
         if not shape.is_fully_defined():
             raise Refused(f"rows of feature '{key}' have no fixed length; parse batches of records, which pads them")
     if params.ragged_keys:
         raise Refused(f"feature '{params.ragged_keys[0]}' is ragged; single rows of different lengths make no batch")
     live_datasets.check_above(batch, single_records=True, sparse=bool(params.sparse_keys))
-    made = []
-    for map_op in maps:
-        function = function_of(map_op, functions)
-        if map_op is maps[0]:
-            definition = parsed_functions.of_parsed(function, parse, params)
-            shapes = dict(zip(params.dense_keys, params.dense_shapes))
-            values = [_row(shapes.get(key)) for key in sorted([*params.dense_keys, *params.sparse_keys])]
-        else:
-            definition = function.definition
-            values = [_row(shape) for shape in _element(map_op.inputs[0].op)]
-        outside = [row_functions.Outside(_static(tensor.shape)) for tensor in _captured(map_op)]
-        try:
-            definition = row_functions.batched(definition, [*values, *outside])
-        except row_functions.NotByRow as error:
-            raise Refused(f"the function of '{map_op.name}' is left for single records: {error}") from error
-        parsed_functions.forward(definition)
-        made.append(BatchMap(map_op, definition, _batched_shapes(map_op if map_op is not maps[-1] else batch)))
-    batching = dataclasses.replace(_batching(batch), single_examples=True)
-    return RecordPipeline(batch, made, params, files, reading, batching, options)
-
-
-def _records(
-    batch: tf.Operation, behind: Sequence[tf.Operation], functions: Dict[str, Any]
-) -> Tuple[tf.Tensor, Reading, List[tf.Operation], List[tf.Operation]]:
-    """Files, what happens to records from there to `batch`, and the maps and options in between, first those nearest to the files.
-
-    behind: steps from the batch on that are replaced, but for the last."""
+    shapes = dict(zip(params.dense_keys, params.dense_shapes))
+    features = {key: _row(shapes.get(key)) for key in sorted([*params.dense_keys, *params.sparse_keys])}
+    made: List[BatchMap] = []
     stages: List[record_stages.Stage] = []
-    maps: List[tf.Operation] = []
+    maps: List[RecordFunction] = []
+    for op in records.steps:
+        _check_parsed(op, bool(maps))
+        if op.type == FILTER:
+            stages.append(record_stages.keep(predicate_of(features, maps, _function(op, functions))))
+        elif op.type not in (*MAPS, MAP_AND_BATCH):
+            stages += _stages(op)
+        else:
+            function = _function(op, functions)
+            values = [_row(shape) for shape in _element(op.inputs[0].op)]
+            if op is first:
+                of_parsed = parsed_functions.of_parsed(function_of(op, functions), parse, params)
+                function = dataclasses.replace(function, definition=of_parsed)
+                values = list(features.values())
+            maps.append(function)
+            try:
+                definition = row_functions.batched(function.definition, [*values, *function.outside])
+            except row_functions.NotByRow as error:
+                raise Refused(f"the function of '{op.name}' is left for single records: {error}") from error
+            parsed_functions.forward(definition)
+            made.append(BatchMap(op, definition, _batched_shapes(op)))
+    made[-1] = dataclasses.replace(made[-1], output_shapes=_batched_shapes(batch))
+    batching = dataclasses.replace(_batching(batch), single_examples=True)
+    reading = dataclasses.replace(records.reading, stages=tuple(stages))
+    return RecordPipeline(batch, made, params, records.files, reading, batching, records.options)
+
+
+def _check_parsed(op: tf.Operation, parsed: bool) -> None:
+    if op.type == FILTER and not parsed:
+        raise Refused(f"records are filtered by '{op.name}' before they are parsed; filter them behind the parse")
+
+
+def _function(op: tf.Operation, functions: Dict[str, Any]) -> RecordFunction:
+    captured = _captured(op)
+    outside = [row_functions.Outside(_static(tensor.shape)) for tensor in captured]
+    return RecordFunction(op.name, function_of(op, functions).definition, captured, outside)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Records:
+    """What a batch is made of. steps: maps and all that picks or orders records; they and `options` begin at the files."""
+
+    files: tf.Tensor
+    reading: Reading
+    steps: List[tf.Operation]
+    options: List[tf.Operation]
+
+
+def _records(batch: tf.Operation, behind: Sequence[tf.Operation], functions: Dict[str, Any]) -> _Records:
+    """The steps from files to `batch`. behind: steps from the batch on that are replaced, but for the last."""
+    steps: List[tf.Operation] = []
     options: List[tf.Operation] = []
     shared = any(live_datasets.num_readers(op) > 1 for op in behind)
     op = batch.inputs[0].op
@@ -142,13 +174,18 @@ def _records(
             raise Refused(
                 f"'{op.name}' keeps an order for several datasets that are made of it, which each would have its own"
             )
-        if op.type in MAPS:
-            maps.insert(0, op)
-        elif op.type not in _PASSES_ON:
-            stages[:0] = _stages(op)
+        if op.type not in _PASSES_ON:
+            _check_step(op)
+            steps.insert(0, op)
         options[:0] = _options(op)
         op = op.inputs[0].op
-    return op.inputs[0], dataclasses.replace(file_readers.reading(op, functions), stages=tuple(stages)), maps, options
+    return _Records(op.inputs[0], file_readers.reading(op, functions), steps, options)
+
+
+def _check_step(op: tf.Operation) -> None:
+    """Raises Refused for a dataset that is not known, before what comes before it is looked at."""
+    if op.type not in (*MAPS, FILTER):
+        _stages(op)
 
 
 def _parse(function: DatasetFunction) -> Tuple[Any, Any]:
@@ -209,6 +246,11 @@ def _keeps_order(op: tf.Operation) -> bool:
     return unknown or any(seeds) == bool(op.get_attr("reshuffle_each_iteration"))
 
 
+def _is_left_out(op: tf.Operation) -> bool:
+    """Whether tf.data leaves the dataset out: a repeat that runs makes its input once more at the end, for which shuffles draw seeds."""
+    return op.type == "RepeatDataset" and tf.get_static_value(op.inputs[1]) == 1
+
+
 def _stages(op: tf.Operation) -> List[record_stages.Stage]:
     if op.type in SHUFFLES:
         size = tf.get_static_value(op.inputs[1])
@@ -225,7 +267,12 @@ def _stages(op: tf.Operation) -> List[record_stages.Stage]:
             raise Refused("how often its shuffle_and_repeat repeats is not known, or 0, which is an error")
         return [shuffle, record_stages.repeat(op.inputs[4], of_shuffle=True)]
     if op.type == "RepeatDataset":
-        return [record_stages.repeat(op.inputs[1], of_shuffle=op.inputs[0].op.type in SHUFFLES)]
+        if _is_left_out(op):
+            return []
+        source = op.inputs[0].op
+        while _is_left_out(source):
+            source = source.inputs[0].op
+        return [record_stages.repeat(op.inputs[1], of_shuffle=source.type in SHUFFLES)]
     simple = {"TakeDataset": "take", "SkipDataset": "skip", "ShardDataset": "shard"}
     if op.type not in simple:
         raise Refused(f"between files and batch stands {op.type} ('{op.name}')")
@@ -261,6 +308,6 @@ def _batched_shapes(op: tf.Operation) -> List[tf.TensorShape]:
     ]
 
 
-def _captured(map_op: tf.Operation) -> List[tf.Tensor]:
-    """What the map's function takes from outside."""
-    return list(map_op.inputs)[1 : 1 + len(map_op.get_attr("Targuments"))]
+def _captured(op: tf.Operation) -> List[tf.Tensor]:
+    """What the function of a map or filter takes from outside."""
+    return list(op.inputs)[1 : 1 + len(op.get_attr("Targuments"))]

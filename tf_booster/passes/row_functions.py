@@ -7,7 +7,7 @@ computed or many. So nothing here is a logarithm, whose last bit differs between
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -25,6 +25,10 @@ _OF_INTEGERS = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv", "Ma
                 "BitwiseXor", "LeftShift", "RightShift", "Invert")  # fmt: skip
 _DIVISIONS = ("RealDiv",)  # Rounded as IEEE says, in vectors too.
 _ROOTS = ("Sqrt",)  # The same; of bfloat16, NaNs of vectors have another sign.
+
+_OF_TRUTHS = ("All", "Any")
+_REDUCTIONS = (*_OF_TRUTHS, "Max", "Min", "Sum", "Prod")  # The others of integers.
+_MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 
 
 class NotByRow(Exception):
@@ -74,6 +78,7 @@ class _Batching:
         self._function = function
         self._known: Dict[str, Any] = dict(zip(function.arguments, arguments))
         self._new: List[Any] = []
+        self._changed: Set[str] = set()
 
     def run(self) -> None:
         definition = self._function.definition
@@ -109,7 +114,16 @@ class _Batching:
             return self._sparse(node, inputs)
         if all(isinstance(i, Outside) for i in inputs):
             return Outside(None)
-        special = {"ExpandDims": self._expand, "Squeeze": self._squeeze, "Reshape": self._reshape, "Pack": self._pack}
+        special = {
+            "ConcatV2": self._concat,
+            "ExpandDims": self._expand,
+            "Pack": self._pack,
+            "Reshape": self._reshape,
+            "Squeeze": self._squeeze,
+            "StridedSlice": self._strided_slice,
+            "Unpack": self._unpack,
+            **dict.fromkeys(_REDUCTIONS, self._reduce),
+        }
         if node.op in special:
             return special[node.op](node, inputs)
         _check_op(node)
@@ -182,6 +196,58 @@ class _Batching:
         at = axis if axis >= 0 else axis + len(shape) + 1
         node.attr["axis"].i = at + 1
         return Row((*shape[:at], len(inputs), *shape[at:]))
+
+    def _unpack(self, node: Any, inputs: List[Any]) -> Row:
+        shape, axis = _row_shape(node, inputs[0]), node.attr["axis"].i
+        at = axis if axis >= 0 else axis + len(shape)
+        if node.name not in self._changed:  # It has several outputs.
+            self._changed.add(node.name)
+            node.attr["axis"].i = at + 1
+        return Row((*shape[:at], *shape[at + 1 :]))
+
+    def _concat(self, node: Any, inputs: List[Any]) -> Row:
+        shapes = [_row_shape(node, i) for i in inputs[:-1]]
+        axis = _constant(node, inputs[-1])
+        at = int(axis) if axis >= 0 else int(axis) + len(shapes[0])
+        self._set_constant(node, len(inputs) - 1, np.asarray(at + 1, axis.dtype))
+        return Row((*shapes[0][:at], sum(shape[at] for shape in shapes), *shapes[0][at + 1 :]))
+
+    def _strided_slice(self, node: Any, inputs: List[Any]) -> Row:
+        shape = _row_shape(node, inputs[0])
+        bounds = [_constant(node, i) for i in inputs[1:]]
+        masks = {name: node.attr[name].i for name in _MASKS}
+        index: List[Any] = []
+        for i, (begin, end, stride) in enumerate(zip(*(bound.tolist() for bound in bounds))):
+            is_set = {name: bool(mask >> i & 1) for name, mask in masks.items()}
+            if is_set["ellipsis_mask"]:
+                index.append(Ellipsis)
+            elif is_set["new_axis_mask"]:
+                index.append(None)
+            elif is_set["shrink_axis_mask"]:
+                index.append(begin)
+            else:
+                index.append(
+                    slice(None if is_set["begin_mask"] else begin, None if is_set["end_mask"] else end, stride)
+                )
+        try:
+            result = np.zeros(shape, np.bool_)[tuple(index)].shape
+        except IndexError:
+            raise NotByRow(f"its StridedSlice ('{node.name}') does not fit") from None
+        for i, (bound, first) in enumerate(zip(bounds, (0, 0, 1))):
+            self._set_constant(node, 1 + i, np.asarray([first, *bound.tolist()], bound.dtype))
+        for name, mask in masks.items():
+            node.attr[name].i = mask << 1 | (name in ("begin_mask", "end_mask"))
+        return Row(tuple(result))
+
+    def _reduce(self, node: Any, inputs: List[Any]) -> Row:
+        shape, axes = _row_shape(node, inputs[0]), _constant(node, inputs[1])
+        if node.op not in _OF_TRUTHS and not tf.as_dtype(node.attr["T"].type).is_integer:
+            raise NotByRow(f"its {node.op} ('{node.name}') of numbers with a fraction depends on the order")
+        at = [axis % len(shape) for axis in np.ravel(axes).tolist()] if shape else []
+        self._set_constant(node, 1, np.asarray([axis + 1 for axis in at], axes.dtype))
+        if node.attr["keep_dims"].b:
+            return Row(tuple(1 if i in at else d for i, d in enumerate(shape)))
+        return Row(tuple(d for i, d in enumerate(shape) if i not in at))
 
     def _set_constant(self, node: Any, index: int, value: np.ndarray) -> None:
         constant = tf.compat.v1.NodeDef(name=f"tf_booster_constant_{len(self._new)}", op="Const")

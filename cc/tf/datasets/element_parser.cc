@@ -80,24 +80,37 @@ TfStatus ElementParser::Parse(const RecordBatch& batch, std::vector<Tensor>* ele
   TfStatus parsed =
       parser_ != nullptr ? parser_->Parse(batch.records, {}, nullptr, &result) : ParseByTensorFlow(batch, &result);
   if (!parsed.ok()) return single_ && parser_ != nullptr ? SingleError(batch, std::move(parsed)) : parsed;
+  Arrange(&result, element);
+  return OkStatus();
+}
+
+TfStatus ElementParser::ParseOne(example_parser::Record record, std::vector<Tensor>* element) const {
+  tensorflow::example::Result result;
+  TF_RETURN_IF_ERROR(parser_ != nullptr ? parser_->ParseSingle(record, &result)
+                                        : tensorflow::example::FastParseSingleExample(
+                                              config_, tensorflow::StringPiece(record.data, record.size), &result));
+  Arrange(&result, element);
+  return OkStatus();
+}
+
+void ElementParser::Arrange(tensorflow::example::Result* result, std::vector<Tensor>* element) const {
   element->clear();
   element->resize(dense_places_.size() + sparse_places_.size() + ragged_places_.size());
-  for (size_t i = 0; i < dense_places_.size(); ++i) (*element)[dense_places_[i]] = std::move(result.dense_values[i]);
+  for (size_t i = 0; i < dense_places_.size(); ++i) (*element)[dense_places_[i]] = std::move(result->dense_values[i]);
   for (size_t i = 0; i < sparse_places_.size(); ++i) {
     Tensor parts(tensorflow::DT_VARIANT, {3});
     auto part = parts.vec<Variant>();
-    part(0) = std::move(result.sparse_indices[i]);
-    part(1) = std::move(result.sparse_values[i]);
-    part(2) = std::move(result.sparse_shapes[i]);
+    part(0) = std::move(result->sparse_indices[i]);
+    part(1) = std::move(result->sparse_values[i]);
+    part(2) = std::move(result->sparse_shapes[i]);
     (*element)[sparse_places_[i]] = std::move(parts);
   }
   for (size_t i = 0; i < ragged_places_.size(); ++i) {
     Tensor ragged(tensorflow::DT_VARIANT, {});
     ragged.scalar<Variant>()() =
-        tensorflow::RaggedTensorVariant(std::move(result.ragged_values[i]), {std::move(result.ragged_splits[i])});
+        tensorflow::RaggedTensorVariant(std::move(result->ragged_values[i]), {std::move(result->ragged_splits[i])});
     (*element)[ragged_places_[i]] = std::move(ragged);
   }
-  return OkStatus();
 }
 
 }  // namespace tf_booster

@@ -28,11 +28,16 @@ class ElementParser {
   // scalar variant. Errors are those of tf.io.parse_example, or of the first record that tf.io.parse_single_example
   // refuses. Any number of threads may call.
   tensorflow::Status Parse(const RecordBatch& batch, std::vector<tensorflow::Tensor>* element) const;
+  // One record without a batch dimension, as tf.io.parse_single_example gives it.
+  tensorflow::Status ParseOne(example_parser::Record record, std::vector<tensorflow::Tensor>* element) const;
 
  private:
   ElementParser() = default;
 
   tensorflow::Status ParseByTensorFlow(const RecordBatch& batch, tensorflow::example::Result* result) const;
+
+  // Moves the features to their places.
+  void Arrange(tensorflow::example::Result* result, std::vector<tensorflow::Tensor>* element) const;
 
   // The error of the first broken record as it would be alone; `of_batch` if there is none.
   tensorflow::Status SingleError(const RecordBatch& batch, tensorflow::Status of_batch) const;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cc/tf/datasets/file_source.h"
+#include "cc/tf/datasets/record_filter.h"
 #include "cc/tf/datasets/record_shuffle.h"
 #include "cc/tf/datasets/shared_seeds.h"
 #include "tensorflow/core/platform/errors.h"
@@ -42,9 +43,15 @@ TfStatus CheckStage(const RecordStage& stage) {
                : InvalidArgument("TFRecordExampleDataset: shard ", arguments[1], " of ", arguments[0],
                                  "; wanted an index from 0 to the number of shards less 1");
   }
+  if (stage.name == "filter") {
+    return arguments[0] >= 0 && arguments[1] >= 0
+               ? OkStatus()
+               : InvalidArgument("TFRecordExampleDataset: a filter has ", arguments[0], " keys and ", arguments[1],
+                                 " captured tensors; wanted 0 or more");
+  }
   if (stage.name == "repeat" || stage.name == "take" || stage.name == "skip") return OkStatus();
   return InvalidArgument("TFRecordExampleDataset: no stage is called '", stage.name,
-                         "'; there are shuffle, repeat, take, skip, shard");
+                         "'; there are shuffle, repeat, take, skip, shard, filter");
 }
 
 bool IsPartOfShuffle(const RecordStage& stage) { return stage.name == "repeat" && stage.arguments[1] != 0; }
@@ -57,6 +64,7 @@ MakeRecordStream AddStage(const RecordStage& stage, int64_t epochs, MakeRecordSt
     if (stage.name == "repeat") return RepeatRecords(input, arguments[0]);
     if (stage.name == "take") return TakeRecords(input, arguments[0]);
     if (stage.name == "skip") return SkipRecords(input, arguments[0]);
+    if (stage.name == "filter") return FilterRecords(input, stage.filter);
     return ShardRecords(input, arguments[0], arguments[1]);
   };
 }
@@ -71,7 +79,7 @@ TfStatus RecordPipeline::SetStages(const std::vector<std::string>& names, const 
   }
   stages.clear();
   for (size_t i = 0; i < names.size(); ++i) {
-    RecordStage stage{names[i], {}, nullptr};
+    RecordStage stage{names[i], {}, nullptr, nullptr};
     std::copy_n(arguments.begin() + kArguments * i, kArguments, stage.arguments.begin());
     if (stage.name == kSharedShuffle) {
       stage.seeds = SharedSeeds(stage.arguments[1]);
@@ -148,6 +156,8 @@ int64_t RecordPipeline::Cardinality(bool no_files) const {
       n = count < 0 || n == kUnknownCardinality ? n : n == kInfiniteCardinality ? count : std::min(n, count);
     } else if (stage.name == "skip") {
       n = n < 0 ? n : count < 0 ? 0 : std::max<int64_t>(0, n - count);
+    } else if (stage.name == "filter") {
+      n = kUnknownCardinality;
     } else if (stage.name == "shard" && n >= 0) {
       n = n / count + (stage.arguments[1] < n % count ? 1 : 0);
     }

@@ -16,12 +16,15 @@
 
 namespace tf_booster {
 
+struct RecordFilter;
+
 struct RecordStage {
   static constexpr int kArguments = 5;
 
   std::string name;
   std::array<int64_t, kArguments> arguments;
-  std::shared_ptr<SeedSequence> seeds;  // Of shuffle.
+  std::shared_ptr<SeedSequence> seeds;         // Of shuffle.
+  std::shared_ptr<const RecordFilter> filter;  // Of filter. Arguments: how many keys and captured tensors; by_row.
 };
 
 struct RecordPipeline {
@@ -32,7 +35,8 @@ struct RecordPipeline {
   std::vector<RecordStage> stages;
   BatchOptions batch;
 
-  // The stages of the op's attribute and argument. InvalidArgument names the stage that is wrong.
+  // The stages of the op's attribute and argument; filters are left to be set. InvalidArgument names the stage that is
+  // wrong.
   tensorflow::Status SetStages(const std::vector<std::string>& names, const std::vector<int64_t>& arguments);
   // What SetStages makes the same stages of. for_copy: shuffles whose copies share draw from the seeds of these, in
   // this process.

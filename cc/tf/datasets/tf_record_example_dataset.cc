@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cc/tf/datasets/record_filter.h"
 #include "cc/tf/datasets/tf_record_example_iterator.h"
 #include "tensorflow/core/data/name_utils.h"
 #include "tensorflow/core/graph/graph_def_builder.h"
@@ -11,6 +12,7 @@ namespace tf_booster {
 
 using tensorflow::AttrValue;
 using tensorflow::DataType;
+using tensorflow::DataTypeVector;
 using tensorflow::Node;
 using tensorflow::Tensor;
 using tensorflow::data::DatasetBase;
@@ -20,7 +22,7 @@ using TfStatus = tensorflow::Status;
 
 TFRecordExampleDataset::TFRecordExampleDataset(tensorflow::OpKernelContext* ctx, const DatasetBase* files,
                                                TFRecordExampleOptions options,
-                                               std::unique_ptr<const ElementParser> parser)
+                                               std::shared_ptr<const ElementParser> parser)
     : DatasetBase(tensorflow::data::DatasetContext(ctx)),
       files_(files),
       options_(std::move(options)),
@@ -41,6 +43,13 @@ int64_t TFRecordExampleDataset::CardinalityInternal(tensorflow::data::Cardinalit
 TfStatus TFRecordExampleDataset::InputDatasets(std::vector<const DatasetBase*>* inputs) const {
   inputs->push_back(files_);
   return tensorflow::OkStatus();
+}
+
+TfStatus TFRecordExampleDataset::CheckExternalState() const {
+  for (const RecordStage& stage : options_.pipeline.stages) {
+    if (stage.filter != nullptr) TF_RETURN_IF_ERROR(stage.filter->predicate->CheckExternalState());
+  }
+  return files_->CheckExternalState();
 }
 
 TfStatus TFRecordExampleDataset::AsGraphDefInternal(SerializationContext* ctx, DatasetGraphDefBuilder* b,
@@ -81,10 +90,27 @@ TfStatus TFRecordExampleDataset::AsGraphDefInternal(SerializationContext* ctx, D
     ragged_types.push_back(ragged.dtype);
     split_types.push_back(ragged.splits_dtype);
   }
+  std::vector<tensorflow::NameAttrList> filters;
+  std::vector<std::string> filter_keys;
+  std::vector<Node*> filter_arguments;
+  DataTypeVector filter_types;
+  for (const RecordStage& stage : pipeline.stages) {
+    if (stage.filter == nullptr) continue;
+    std::vector<Node*> captured;
+    DataTypeVector types;
+    TF_RETURN_IF_ERROR(stage.filter->predicate->AddToGraph(ctx, b, &captured, &types));
+    filters.push_back(stage.filter->predicate->func());
+    filter_keys.insert(filter_keys.end(), stage.filter->keys.begin(), stage.filter->keys.end());
+    filter_arguments.insert(filter_arguments.end(), captured.begin(), captured.end());
+    filter_types.insert(filter_types.end(), types.begin(), types.end());
+  }
   std::vector<std::pair<size_t, Node*>> numbered;
   for (size_t i = 0; i < inputs.size(); ++i) numbered.emplace_back(i, inputs[i]);
-  return b->AddDataset(this, numbered, {{inputs.size(), defaults}},
+  return b->AddDataset(this, numbered, {{inputs.size(), defaults}, {inputs.size() + 1, filter_arguments}},
                        {{"stages", b->BuildAttrValue(stages)},
+                        {"filters", b->BuildAttrValue(filters)},
+                        {"filter_keys", b->BuildAttrValue(filter_keys)},
+                        {"Tfilter_arguments", b->BuildAttrValue(filter_types)},
                         {"verify_crc", b->BuildAttrValue(pipeline.verify_crc)},
                         {"errors_count", b->BuildAttrValue(pipeline.interleave.errors_count)},
                         {"batch_errors_count", b->BuildAttrValue(pipeline.batch.errors_count)},

@@ -29,7 +29,7 @@ class TFRecordExampleDataset : public tensorflow::data::DatasetBase {
   static constexpr char kType[] = "TfBoosterTFRecordExample";
 
   TFRecordExampleDataset(tensorflow::OpKernelContext* ctx, const tensorflow::data::DatasetBase* files,
-                         TFRecordExampleOptions options, std::unique_ptr<const ElementParser> parser);
+                         TFRecordExampleOptions options, std::shared_ptr<const ElementParser> parser);
   ~TFRecordExampleDataset() override;
 
   const tensorflow::data::DatasetBase* files() const { return files_; }
@@ -42,7 +42,7 @@ class TFRecordExampleDataset : public tensorflow::data::DatasetBase {
   int64_t CardinalityInternal(tensorflow::data::CardinalityOptions options) const override;
   int64_t CardinalityInternal() const { return CardinalityInternal({}); }  // What TensorFlow 2.12 calls in its place.
   tensorflow::Status InputDatasets(std::vector<const DatasetBase*>* inputs) const override;
-  tensorflow::Status CheckExternalState() const override { return files_->CheckExternalState(); }
+  tensorflow::Status CheckExternalState() const override;
 
  protected:
   std::unique_ptr<tensorflow::data::IteratorBase> MakeIteratorInternal(const std::string& prefix) const override;
@@ -52,7 +52,7 @@ class TFRecordExampleDataset : public tensorflow::data::DatasetBase {
  private:
   const tensorflow::data::DatasetBase* const files_;
   const TFRecordExampleOptions options_;
-  const std::unique_ptr<const ElementParser> parser_;
+  const std::shared_ptr<const ElementParser> parser_;
 };
 
 }  // namespace tf_booster

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/tf/datasets/record_filter.h"
 #include "cc/tf/datasets/tf_record_example_dataset.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
@@ -18,7 +19,9 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Status;
 using tensorflow::tstring;
+using tensorflow::data::CapturedFunction;
 using tensorflow::data::DatasetBase;
+using tensorflow::data::FunctionMetadata;
 using tensorflow::data::ParseScalarArgument;
 using tensorflow::data::ParseVectorArgument;
 using tensorflow::errors::InvalidArgument;
@@ -27,6 +30,7 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
  public:
   explicit TFRecordExampleDatasetOp(OpKernelConstruction* ctx) : DatasetOpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("stages", &stages_));
+    OP_REQUIRES_OK(ctx, GetPredicates(ctx));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("verify_crc", &options_.pipeline.verify_crc));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("errors_count", &options_.pipeline.interleave.errors_count));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("batch_errors_count", &options_.pipeline.batch.errors_count));
@@ -54,11 +58,13 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
                 InvalidArgument("TFRecordExampleDataset: num_parallel_calls is ", options.num_parallel_calls,
                                 "; wanted at least 1, or tf.data.AUTOTUNE"));
     OP_REQUIRES_OK(ctx, GetDefaults(ctx, &options.features));
-    std::unique_ptr<const ElementParser> parser;
+    std::unique_ptr<const ElementParser> made;
     using Semantics = ExampleBatchParser::Semantics;
     OP_REQUIRES_OK(ctx, ElementParser::Make(options.features,
-                                            options.single_examples ? Semantics::kSingle : Semantics::kBatch, &parser));
-    *output = new TFRecordExampleDataset(ctx, files, std::move(options), std::move(parser));
+                                            options.single_examples ? Semantics::kSingle : Semantics::kBatch, &made));
+    const std::shared_ptr<const ElementParser> parser(std::move(made));
+    OP_REQUIRES_OK(ctx, AddFilters(ctx, parser, &options));
+    *output = new TFRecordExampleDataset(ctx, files, std::move(options), parser);
   }
 
  private:
@@ -96,6 +102,51 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
       return InvalidArgument("TFRecordExampleDataset: there are ", outputs, " features but ",
                              options_.output_types.size(), " output types and ", options_.output_shapes.size(),
                              " output shapes");
+    }
+    return OkStatus();
+  }
+
+  Status GetPredicates(OpKernelConstruction* ctx) {
+    std::vector<tensorflow::NameAttrList> functions;
+    TF_RETURN_IF_ERROR(ctx->GetAttr("filters", &functions));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("filter_keys", &filter_keys_));
+    for (auto& function : functions) {
+      predicates_.emplace_back();
+      TF_RETURN_IF_ERROR(FunctionMetadata::Create(ctx, std::move(function), /*params=*/{}, &predicates_.back()));
+    }
+    return OkStatus();
+  }
+
+  // Gives the stages that are filters what they ask.
+  Status AddFilters(OpKernelContext* ctx, const std::shared_ptr<const ElementParser>& parser,
+                    TFRecordExampleOptions* options) const {
+    OpInputList captured;
+    TF_RETURN_IF_ERROR(ctx->input_list("filter_arguments", &captured));
+    size_t filter = 0, key = 0;
+    int argument = 0;
+    for (RecordStage& stage : options->pipeline.stages) {
+      if (stage.name != "filter") continue;
+      const auto keys = static_cast<size_t>(stage.arguments[0]);
+      const auto arguments = static_cast<int>(stage.arguments[1]);
+      if (filter == predicates_.size() || keys > filter_keys_.size() - key || arguments > captured.size() - argument) {
+        return InvalidArgument("TFRecordExampleDataset: its filters have ", predicates_.size(), " functions, ",
+                               filter_keys_.size(), " keys and ", captured.size(),
+                               " captured tensors; its stages want more");
+      }
+      if (!options->single_examples) {
+        return InvalidArgument("TFRecordExampleDataset: a filter wants records parsed one by one, single_examples");
+      }
+      auto made = std::make_shared<RecordFilter>();
+      made->keys.assign(filter_keys_.begin() + key, filter_keys_.begin() + key + keys);
+      made->by_row = stage.arguments[2] != 0;
+      std::vector<tensorflow::Tensor> tensors;
+      for (int i = 0; i < arguments; ++i) tensors.push_back(captured[argument + i]);
+      TF_RETURN_IF_ERROR(CapturedFunction::Create(ctx, predicates_[filter], std::move(tensors), &made->predicate));
+      TF_RETURN_IF_ERROR(made->SetFeatures(options->features, parser));
+      stage.filter = std::move(made);
+      ++filter;
+      key += keys;
+      argument += arguments;
     }
     return OkStatus();
   }
@@ -144,7 +195,8 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
     return OkStatus();
   }
 
-  std::vector<std::string> stages_;
+  std::vector<std::string> stages_, filter_keys_;
+  std::vector<std::shared_ptr<FunctionMetadata>> predicates_;
   TFRecordExampleOptions options_;
 };
 

@@ -16,8 +16,12 @@ REGISTER_OP("TfBoosterTFRecordExampleDataset")
     .Input("batch_shards: int64")
     .Input("num_parallel_calls: int64")
     .Input("dense_defaults: Tdense")
+    .Input("filter_arguments: Tfilter_arguments")
     .Output("handle: variant")
     .Attr("stages: list(string) = []")
+    .Attr("filters: list(func) = []")
+    .Attr("filter_keys: list(string) = []")
+    .Attr("Tfilter_arguments: list(type) >= 0 = []")
     .Attr("verify_crc: bool = true")
     .Attr("errors_count: bool = false")
     .Attr("batch_errors_count: bool = false")
@@ -44,10 +48,13 @@ files: a dataset of file names, scalar strings.
 compression: "", "GZIP" or "ZLIB".
 block_bytes: bytes that are read at once; 0: chosen by the number of files that are open.
 cycle_length, block_length: cycle_length files give block_length records in turn, in the order of tf.data's interleave.
-stages: what happens to records before they are batched, by tf.data's names: shuffle, repeat, take, skip, shard.
+stages: what happens to records before they are batched, by tf.data's names: shuffle, repeat, take, skip, shard, filter.
 stage_arguments: [5 * stages]: shuffle: buffer size, seed, seed2, 1 to reshuffle each epoch, 1 if copies that tf.data makes of
   the dataset go on with its seeds; repeat: count, 1 if the shuffle before it goes on filling its buffer with the next epoch;
-  take, skip: count; shard: number of shards, index. The rest is 0.
+  take, skip: count; shard: number of shards, index; filter: how many keys it takes of filter_keys, and tensors of
+  filter_arguments, 1 if its function takes any number of records at once. The rest is 0.
+filters: for each stage that is a filter, a function of the dense and sparse features that filter_keys names for it, in the
+  order of their names, and of its filter_arguments: a bool of one record, or, [n], of n of them. It needs single_examples.
 batch_shards: [2]: of the batches, only those whose number modulo the first is the second; [1, 0]: all.
 num_parallel_calls: batches that are parsed at once; 1: in the caller's thread, with none ahead; -1: tuned by tf.data.
 errors_count: whether an error counts as a record of the block, as in tf.data's parallel interleave.

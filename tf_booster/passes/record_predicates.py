@@ -1,0 +1,80 @@
+"""The predicate of a filter behind maps that parse, as a function of a record's features."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.data.record_stages import Predicate
+from tf_booster.passes import row_functions
+from tf_booster.passes.composed_functions import composed, drop_unused_arguments
+from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
+
+_DIVISIONS = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv")
+# Said to have a state, but ask a table that is outside, or give a number for each record in turn, whoever asks.
+_ANSWERS = ("LookupTableFindV2", "RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal")
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordFunction:
+    """A function of single records. captured: what it takes from outside, behind the record's."""
+
+    name: str  # The dataset's.
+    definition: Any
+    captured: Sequence[tf.Tensor]
+    outside: Sequence[row_functions.Outside]  # The same for row_functions.
+
+
+def predicate_of(
+    features: Dict[str, row_functions.Row], maps: Sequence[RecordFunction], keeps: RecordFunction
+) -> Predicate:
+    """What says of a record whether it stays.
+
+    Args:
+      features: by key, sorted; what the first of `maps` takes.
+      maps: before the filter, each of what the one before gives.
+      keeps: the filter.
+
+    Raises:
+      Refused: it would say something else, or errors would get lost, where the maps are run for less than all records.
+    """
+    functions = [*maps, keeps]
+    definitions = [function.definition for function in functions]
+    made = composed(definitions, [len(f.definition.signature.input_arg) - len(f.captured) for f in functions])
+    for node in made.node_def:
+        if _compat.is_stateful(node.op) and node.op not in _ANSWERS:
+            raise Refused(f"the {node.op} of the filter '{keeps.name}' has a state or effects")
+    _check_failures(maps, made, keeps.name)
+    kept = drop_unused_arguments(made)
+    keys = [key for i, key in enumerate(features) if i in kept]
+    captured = [tensor for function in functions for tensor in function.captured]
+    outside = [kind for function in functions for kind in function.outside]
+    places = [i - len(features) for i in kept if i >= len(features)]
+    tensors = [captured[i] for i in places]
+    kinds: List[Any] = [*(features[key] for key in keys), *(outside[i] for i in places)]
+    try:
+        return Predicate(row_functions.batched(made, kinds), keys, tensors, by_row=True)
+    except row_functions.NotByRow:
+        return Predicate(made, keys, tensors, by_row=False)
+
+
+def _check_failures(maps: Sequence[RecordFunction], predicate: Any, name: str) -> None:
+    """Raises Refused where an error of `maps` would be missed, because a record that `predicate` drops goes through none."""
+    run = {node.name for node in predicate.node_def}
+    for i, function in enumerate(maps):
+        for node in function.definition.node_def:
+            if _may_fail(node, function.definition) and f"f{i}/{node.name}" not in run:
+                raise Refused(
+                    f"the {node.op} of '{function.name}' may fail for a record that the filter '{name}' drops; filter first"
+                )
+
+
+def _may_fail(node: Any, definition: Any) -> bool:
+    if node.op in _DIVISIONS:
+        divisor = DatasetFunction(definition).constant(data_inputs(node)[1])
+        return divisor is None or not np.all(divisor)
+    return node.op == "StringToNumber"
