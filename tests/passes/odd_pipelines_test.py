@@ -135,7 +135,6 @@ REFUSED = {
     "between batch and parse stands Shard": lambda files: Records(files).batch(4).shard(2, 1).map(parse),
     "between batch and parse stands Shuffle": lambda files: Records(files).batch(4).shuffle(3, 1).map(parse),
     "keeps an order for several": lambda files: beside_parsed(Records(files).shuffle(9, 1).batch(4).prefetch(1)),
-    "PaddedBatch": lambda files: Records(files).map(lambda s: parse_one(s)["pair"]).padded_batch(4),
     "DirectedInterleave": lambda files: (
         Dataset.sample_from_datasets([Records(files[:1]), Records(files[2:])], seed=1).batch(4).map(parse)
     ),

@@ -73,6 +73,7 @@ PIPELINES = st.fixed_dictionaries(
         "batch_size": st.sampled_from([1, 4, 9, 50]),
         "drop_remainder": st.booleans(),
         "single": st.booleans(),
+        "padded": st.booleans(),  # Of single records.
         "between": steps(STEPS, 1),
         "parsed": steps(OF_PARSED, 3),
         "batches": steps(OF_BATCHES, 3),
@@ -89,14 +90,23 @@ def make(files, pipeline):
         return dataset
 
     features = {key: FEATURES[key] for key in pipeline["features"]}
+    padded = pipeline["single"] and pipeline["padded"]
     if pipeline["single"]:  # Rows that a batch can hold.
-        features = {key: spec for key, spec in features.items() if key not in ("sequence", "weights")} or {
-            "id": FEATURES["id"]
-        }
-    parser = tf.io.parse_single_example if pipeline["single"] else tf.io.parse_example
-    parse = lambda dataset: dataset.map(lambda s: parser(s, features), pipeline["calls"])
-    batch = lambda dataset: dataset.batch(pipeline["batch_size"], pipeline["drop_remainder"])
-    first, second = (parse, batch) if pipeline["single"] else (batch, parse)
+        odd = ("weights",) if padded else ("sequence", "weights")
+        features = {key: spec for key, spec in features.items() if key not in odd} or {"id": FEATURES["id"]}
+
+    def parse(serialized):
+        parsed = (tf.io.parse_single_example if pipeline["single"] else tf.io.parse_example)(serialized, features)
+        if padded:
+            return {k: tf.sparse.to_dense(v) if isinstance(v, tf.SparseTensor) else v for k, v in parsed.items()}
+        return parsed
+
+    def batch(dataset):
+        make_batch = dataset.padded_batch if padded else dataset.batch
+        return make_batch(pipeline["batch_size"], drop_remainder=pipeline["drop_remainder"])
+
+    parse_all = lambda dataset: dataset.map(parse, pipeline["calls"])
+    first, second = (parse_all, batch) if pipeline["single"] else (batch, parse_all)
     dataset = apply(READERS[pipeline["reader"]](files), pipeline["records"], STEPS)
     between, known = (pipeline["parsed"], OF_PARSED) if pipeline["single"] else (pipeline["between"], STEPS)
     dataset = second(apply(first(dataset), between, known))

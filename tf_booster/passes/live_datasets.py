@@ -60,10 +60,9 @@ def batches_of(map_op: tf.Operation, types: Tuple[str, ...]) -> List[tf.Operatio
     if found:
         return found
     names = ", ".join(f"{op.type} ('{op.name}')" for op in others)
-    remedy = "batch records first, then parse"
-    if any(op.type.startswith("PaddedBatchDataset") for op in others):
-        remedy += ": tf.sparse.to_dense of a batch's VarLenFeature pads its rows to the longest, as padded_batch does"
-    raise Refused(f"its records are parsed one by one and go to {names}, not to a batch; {remedy}")
+    raise Refused(
+        f"its records are parsed one by one and go to {names}, not to a batch; batch records first, then parse"
+    )
 
 
 def check_above(op: tf.Operation, single_records: bool = False, sparse: bool = False) -> None:

@@ -7,20 +7,25 @@ import dataclasses
 import types
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+import numpy as np
 import tensorflow as tf
 
 from tf_booster.data import record_stages
 from tf_booster.data.record_batches import Batching, Reading
 from tf_booster.passes import file_readers, live_datasets, parsed_functions, row_functions
+from tf_booster.passes.composed_functions import composed
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
 from tf_booster.passes.inlined_functions import function_of
 from tf_booster.passes.record_predicates import RecordFunction, predicate_of
 
 MAPS = ("MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2")
 BATCHES = {"BatchDatasetV2": (1, 2), "ParallelBatchDataset": (1, 3)}  # Inputs: batch_size, drop_remainder.
+# Batches whose rows are made alike. Inputs: batch_size, then shapes and values of padding, drop_remainder.
+PADDED_BATCH = "PaddedBatchDatasetV2"
 # A map of single records and their batch in one.
 MAP_AND_BATCH = "MapAndBatchDataset"
 FILTER = "FilterDataset"
+_ALL_BATCHES = (*BATCHES, PADDED_BATCH, MAP_AND_BATCH)
 _FUSED = "ShuffleAndRepeatDataset"
 SHUFFLES = ("ShuffleDataset", "ShuffleDatasetV3", _FUSED)
 # A dataset that changes no record and no order.
@@ -71,7 +76,7 @@ def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[RecordPipelin
         return [_batches_parsed(map_op, batch, between, functions)]
     if _is_made_of_batches(batch):
         raise Refused(f"between batch and parse stands {batch.type} ('{batch.name}'); parse right behind the batch")
-    return [_parsed_batched(batch, functions) for batch in live_datasets.batches_of(map_op, (*BATCHES, MAP_AND_BATCH))]
+    return [_parsed_batched(batch, functions) for batch in live_datasets.batches_of(map_op, _ALL_BATCHES)]
 
 
 def _is_made_of_batches(op: tf.Operation) -> bool:
@@ -104,15 +109,9 @@ def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPip
         records.steps.append(batch)
     first = next(op for op in records.steps if op.type in (*MAPS, MAP_AND_BATCH))
     parse, params = _parse(function_of(first, functions))
-    for key, shape in zip(params.dense_keys, params.dense_shapes):
-        if not shape.is_fully_defined():
-            raise Refused(f"rows of feature '{key}' have no fixed length; parse batches of records, which pads them")
-    if params.ragged_keys:
-        raise Refused(f"feature '{params.ragged_keys[0]}' is ragged; single rows of different lengths make no batch")
-    live_datasets.check_above(batch, single_records=True, sparse=bool(params.sparse_keys))
-    shapes = dict(zip(params.dense_keys, params.dense_shapes))
-    features = {key: _row(shapes.get(key)) for key in sorted([*params.dense_keys, *params.sparse_keys])}
-    made: List[BatchMap] = []
+    paddings = _paddings(batch) if batch.type == PADDED_BATCH else None
+    features = _features(params, longer=paddings is not None)
+    live_datasets.check_above(batch, single_records=True, sparse=bool(params.sparse_keys) and paddings is None)
     stages: List[record_stages.Stage] = []
     maps: List[RecordFunction] = []
     for op in records.steps:
@@ -122,23 +121,93 @@ def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPip
         elif op.type not in (*MAPS, MAP_AND_BATCH):
             stages += _stages(op)
         else:
-            function = _function(op, functions)
-            values = [_row(shape) for shape in _element(op.inputs[0].op)]
+            maps.append(_function(op, functions))
             if op is first:
                 of_parsed = parsed_functions.of_parsed(function_of(op, functions), parse, params)
-                function = dataclasses.replace(function, definition=of_parsed)
-                values = list(features.values())
-            maps.append(function)
-            try:
-                definition = row_functions.batched(function.definition, [*values, *function.outside])
-            except row_functions.NotByRow as error:
-                raise Refused(f"the function of '{op.name}' is left for single records: {error}") from error
-            parsed_functions.forward(definition)
-            made.append(BatchMap(op, definition, _batched_shapes(op)))
-    made[-1] = dataclasses.replace(made[-1], output_shapes=_batched_shapes(batch))
+                maps[0] = dataclasses.replace(maps[0], definition=of_parsed)
+    if paddings is None:
+        made = _maps_of_batches(batch, maps, features)
+    else:
+        map_of_batches, pads = _map_of_padded_batches(batch, maps, features, paddings)
+        made, params = [map_of_batches], _padded_by(params, pads)
     batching = dataclasses.replace(_batching(batch), single_examples=True)
     reading = dataclasses.replace(records.reading, stages=tuple(stages))
     return RecordPipeline(batch, made, params, records.files, reading, batching, records.options)
+
+
+def _features(params: Any, longer: bool) -> Dict[str, Any]:
+    """What is known of each parsed feature of a record, by key, sorted. longer: whether rows may be of different lengths."""
+    if params.ragged_keys:
+        raise Refused(f"feature '{params.ragged_keys[0]}' is ragged; single rows of different lengths make no batch")
+    found: Dict[str, Any] = {key: row_functions.Row(None) for key in params.sparse_keys}
+    for key, shape in zip(params.dense_keys, params.dense_shapes):
+        if shape.is_fully_defined():
+            found[key] = _row(shape)
+        elif longer:
+            found[key] = row_functions.Longer(key, tuple(shape.as_list()[1:]))
+        else:
+            raise Refused(f"rows of feature '{key}' have no fixed length; parse batches of records, which pads them")
+    return dict(sorted(found.items()))
+
+
+def _maps_of_batches(
+    batch: tf.Operation, maps: Sequence[RecordFunction], features: Dict[str, Any]
+) -> List[BatchMap]:
+    made = []
+    for function in maps:
+        op = function.op
+        values = list(features.values()) if function is maps[0] else [_row(s) for s in _element(op.inputs[0].op)]
+        try:
+            definition = row_functions.batched(function.definition, [*values, *function.outside])
+        except row_functions.NotByRow as error:
+            raise _left_for_single(op, error) from error
+        parsed_functions.forward(definition)
+        made.append(BatchMap(op, definition, _batched_shapes(op if function is not maps[-1] else batch)))
+    return made
+
+
+def _map_of_padded_batches(
+    batch: tf.Operation, maps: Sequence[RecordFunction], features: Dict[str, Any], paddings: Sequence[Any]
+) -> Tuple[BatchMap, Dict[str, np.ndarray]]:
+    """The maps as one, and what the parse pads each feature with that has rows of different lengths."""
+    last = maps[-1]
+    if len(maps) > 1 and any(function.captured for function in maps):
+        raise Refused(f"of several maps before '{batch.name}' one uses tensors from outside")
+    definition = composed([m.definition for m in maps], [len(m.definition.signature.input_arg) for m in maps])
+    arguments = [argument.name for argument in definition.signature.input_arg]
+    kinds = [
+        dataclasses.replace(kind, source=name) if isinstance(kind, row_functions.Longer) else kind
+        for name, kind in zip(arguments, features.values())
+    ]
+    try:
+        made, pads = row_functions.padded(definition, [*kinds, *last.outside], paddings)
+    except row_functions.NotByRow as error:
+        raise _left_for_single(last.op, error) from error
+    parsed_functions.forward(made)
+    by_key = {key: pads[name] for name, key in zip(arguments, features) if name in pads}
+    return BatchMap(last.op, made, _batched_shapes(batch)), by_key
+
+
+def _left_for_single(op: tf.Operation, error: Exception) -> Refused:
+    return Refused(f"the function of '{op.name}' is left for single records: {error}")
+
+
+def _paddings(batch: tf.Operation) -> List[row_functions.Padding]:
+    components = (len(batch.inputs) - 3) // 2
+    values = [tf.get_static_value(tensor) for tensor in batch.inputs[2:-1]]
+    if any(value is None for value in values):
+        raise Refused(f"the shapes or values of '{batch.name}' are not known")
+    shapes = [tuple(shape.tolist()) for shape in values[:components]]
+    return [row_functions.Padding(shape, np.asarray(value)) for shape, value in zip(shapes, values[components:])]
+
+
+def _padded_by(params: Any, pads: Dict[str, np.ndarray]) -> Any:
+    """`params` with these values to pad rows with, by key."""
+    defaults = [
+        tf.constant(pads[key], dtype, [1]) if key in pads else default
+        for key, dtype, default in zip(params.dense_keys, params.dense_types, params.dense_defaults_vec)
+    ]
+    return types.SimpleNamespace(**{**vars(params), "dense_defaults_vec": defaults})
 
 
 def _check_parsed(op: tf.Operation, parsed: bool) -> None:
@@ -149,7 +218,7 @@ def _check_parsed(op: tf.Operation, parsed: bool) -> None:
 def _function(op: tf.Operation, functions: Dict[str, Any]) -> RecordFunction:
     captured = _captured(op)
     outside = [row_functions.Outside(_static(tensor.shape)) for tensor in captured]
-    return RecordFunction(op.name, function_of(op, functions).definition, captured, outside)
+    return RecordFunction(op, function_of(op, functions).definition, captured, outside)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,6 +296,8 @@ def _dtypes(attr: Any) -> List[tf.DType]:
 
 
 def _batching(op: tf.Operation) -> Batching:
+    if op.type == PADDED_BATCH:
+        return Batching(batch_size=op.inputs[1], drop_remainder=op.inputs[-1])
     if op.type == MAP_AND_BATCH:
         return Batching(batch_size=op.inputs[-3], drop_remainder=op.inputs[-1], errors_count=True)
     size, drop = (op.inputs[i] for i in BATCHES[op.type])
@@ -296,8 +367,12 @@ def _element(op: tf.Operation) -> List[Optional[tf.TensorShape]]:
     """The shape of each component; None for a variant."""
     return [
         None if dtype == tf.variant else tf.TensorShape(shape)
-        for dtype, shape in zip(op.get_attr("output_types"), op.get_attr("output_shapes"))
+        for dtype, shape in zip(_output_types(op), op.get_attr("output_shapes"))
     ]
+
+
+def _output_types(op: tf.Operation) -> List[tf.DType]:
+    return op.get_attr("Toutput_types" if op.type == PADDED_BATCH else "output_types")
 
 
 def _batched_shapes(op: tf.Operation) -> List[tf.TensorShape]:

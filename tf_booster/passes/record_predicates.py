@@ -23,14 +23,14 @@ _ANSWERS = ("LookupTableFindV2", "RandomUniform", "RandomUniformInt", "RandomSta
 class RecordFunction:
     """A function of single records. captured: what it takes from outside, behind the record's."""
 
-    name: str  # The dataset's.
+    op: tf.Operation  # The dataset.
     definition: Any
     captured: Sequence[tf.Tensor]
     outside: Sequence[row_functions.Outside]  # The same for row_functions.
 
 
 def predicate_of(
-    features: Dict[str, row_functions.Row], maps: Sequence[RecordFunction], keeps: RecordFunction
+    features: Dict[str, Any], maps: Sequence[RecordFunction], keeps: RecordFunction
 ) -> Predicate:
     """What says of a record whether it stays.
 
@@ -47,8 +47,8 @@ def predicate_of(
     made = composed(definitions, [len(f.definition.signature.input_arg) - len(f.captured) for f in functions])
     for node in made.node_def:
         if _compat.is_stateful(node.op) and node.op not in _ANSWERS:
-            raise Refused(f"the {node.op} of the filter '{keeps.name}' has a state or effects")
-    _check_failures(maps, made, keeps.name)
+            raise Refused(f"the {node.op} of the filter '{keeps.op.name}' has a state or effects")
+    _check_failures(maps, made, keeps.op.name)
     kept = drop_unused_arguments(made)
     keys = [key for i, key in enumerate(features) if i in kept]
     captured = [tensor for function in functions for tensor in function.captured]
@@ -69,7 +69,7 @@ def _check_failures(maps: Sequence[RecordFunction], predicate: Any, name: str) -
         for node in function.definition.node_def:
             if _may_fail(node, function.definition) and f"f{i}/{node.name}" not in run:
                 raise Refused(
-                    f"the {node.op} of '{function.name}' may fail for a record that the filter '{name}' drops; filter first"
+                    f"the {node.op} of '{function.op.name}' may fail for a record that the filter '{name}' drops; filter first"
                 )
 
 

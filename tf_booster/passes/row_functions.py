@@ -43,6 +43,26 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
+class Longer:
+    """Rows of different lengths along their first dimension, which a batch pads: those of an argument, or of the node `source`.
+
+    shape: without the batch and that dimension. cast: whether a Cast came behind, which pads as well, with what it makes of the padding.
+    """
+
+    source: str
+    shape: Tuple[int, ...] = ()
+    cast: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Padding:
+    """What padded_batch makes of a component. shape: -1 for as much as the longest row wants."""
+
+    shape: Tuple[int, ...]
+    value: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
 class Outside:
     """A tensor that is the same for all records."""
 
@@ -63,11 +83,28 @@ def batched(definition: Any, arguments: Sequence[Any]) -> Any:
 
     `arguments`: a Row or Outside for each of its arguments. Raises NotByRow.
     """
+    made = _copy(definition)
+    batching = _Batching(DatasetFunction(made), arguments)
+    for name, found in batching.run().items():
+        if not isinstance(found, Row):
+            raise NotByRow(f"its result '{name}' is not made of the record alone")
+    return made
+
+
+def padded(definition: Any, arguments: Sequence[Any], paddings: Sequence[Padding]) -> Tuple[Any, Dict[str, np.ndarray]]:
+    """The same, with Longer among arguments and results, for a batch that pads results so; and what pads which arguments."""
+    made = _copy(definition)
+    batching = _Batching(DatasetFunction(made), arguments)
+    for (name, found), padding in zip(batching.run().items(), paddings):
+        batching.pad(name, found, padding)
+    return made, batching.end()
+
+
+def _copy(definition: Any) -> Any:
     made = type(definition)()
     made.CopyFrom(definition)
     made.signature.name += "_of_batch"
     made.arg_attr.clear()
-    _Batching(DatasetFunction(made), arguments).run()
     return made
 
 
@@ -79,17 +116,43 @@ class _Batching:
         self._known: Dict[str, Any] = dict(zip(function.arguments, arguments))
         self._new: List[Any] = []
         self._changed: Set[str] = set()
+        self._pads: Dict[str, np.ndarray] = {}
 
-    def run(self) -> None:
+    def run(self) -> Dict[str, Any]:
+        """What each result is, in the order of results."""
         definition = self._function.definition
         for node in definition.node_def:
             if _compat.is_stateful(node.op):
                 raise NotByRow(f"its {node.op} ('{node.name}') has a state or effects")
-        for name, tensor in definition.ret.items():
-            found = self.kind(tensor)
-            if not isinstance(found, Row):
-                raise NotByRow(f"its result '{name}' is not made of the record alone")
+        results = {output.name: self.kind(definition.ret[output.name]) for output in definition.signature.output_arg}
         definition.node_def.extend(self._new)
+        del self._new[:]
+        return results
+
+    def pad(self, name: str, found: Any, padding: Padding) -> None:
+        """Notes how the result `name` is padded. Raises NotByRow where that is not to what its rows want."""
+        if not isinstance(found, (Row, Longer)) or found.shape is None:
+            raise NotByRow(f"its result '{name}' is not made of dense values of the record")
+        shape = (-1, *found.shape) if isinstance(found, Longer) else found.shape
+        if len(shape) != len(padding.shape) or any(p not in (d, -1) for d, p in zip(shape, padding.shape)):
+            raise NotByRow(f"its result '{name}' is padded to a shape of the program's, {list(padding.shape)}")
+        if isinstance(found, Row):
+            return
+        if found.cast and padding.value != 0:
+            raise NotByRow(f"its result '{name}' is cast, and padded with {padding.value}")
+        value = np.zeros([], np.int64) if found.cast else padding.value
+        if self._pads.setdefault(found.source, value) != value:
+            raise NotByRow(f"its result '{name}' is padded with {value}, another one of the same values is not")
+
+    def end(self) -> Dict[str, np.ndarray]:
+        """Has nodes pad as noted. What pads each argument."""
+        for source, value in self._pads.items():
+            node = self._function.nodes.get(source)
+            if node is not None:
+                dtype = tf.as_dtype(node.attr["T"].type)
+                self._set_constant(node, 3, value if dtype == tf.string else value.astype(dtype.as_numpy_dtype))
+        self._function.definition.node_def.extend(self._new)
+        return {name: self._pads[name] for name in self._function.arguments if name in self._pads}
 
     def kind(self, tensor: str) -> Any:
         """What `tensor` is, and on the way whatever its op needs to compute it of batches."""
@@ -119,6 +182,7 @@ class _Batching:
             "ExpandDims": self._expand,
             "Pack": self._pack,
             "Reshape": self._reshape,
+            "SparseToDense": self._to_dense,
             "Squeeze": self._squeeze,
             "StridedSlice": self._strided_slice,
             "Unpack": self._unpack,
@@ -127,6 +191,10 @@ class _Batching:
         if node.op in special:
             return special[node.op](node, inputs)
         _check_op(node)
+        if any(isinstance(i, Longer) for i in inputs):
+            if node.op != "Cast":
+                raise NotByRow(f"its {node.op} ('{node.name}') is of rows of different lengths, which a batch pads")
+            return dataclasses.replace(inputs[0], cast=True)
         parts = [i for i in inputs if isinstance(i, SparsePart)]
         if parts:
             same = all(p == parts[0] and p.part == "values" for p in parts)
@@ -142,6 +210,15 @@ class _Batching:
         if parts != [(variant, part) for part in ("indices", "values", "shape")]:
             raise NotByRow(f"the SparseTensor of '{node.name}' is put together anew")
         return Row(None)
+
+    def _to_dense(self, node: Any, inputs: List[Any]) -> Longer:
+        parts = [(i.variant, i.part) if isinstance(i, SparsePart) else None for i in inputs[:3]]
+        variant = parts[0][0] if parts[0] else ""
+        if parts != [(variant, part) for part in ("indices", "shape", "values")]:
+            raise NotByRow(f"its SparseToDense ('{node.name}') is not of a SparseTensor of the record")
+        if not isinstance(inputs[3], Outside):
+            raise NotByRow(f"the default value of its SparseToDense ('{node.name}') is not the same for all records")
+        return Longer(node.name)
 
     def _by_value(self, node: Any, inputs: List[Any]) -> Row:
         shapes = {i.shape for i in inputs if isinstance(i, Row)}

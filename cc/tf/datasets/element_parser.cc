@@ -19,14 +19,10 @@ using tensorflow::Variant;
 namespace {
 
 TfStatus CheckRowsBatch(const ElementParser::Config& config) {
-  const auto refuse = [](const auto& feature) {
-    return tensorflow::errors::InvalidArgument("TFRecordExampleDataset: feature '", std::string(feature.feature_name),
-                                               "' has rows of different lengths, which single records do not batch");
-  };
-  for (const auto& dense : config.dense) {
-    if (dense.variable_length) return refuse(dense);
-  }
-  return config.ragged.empty() ? OkStatus() : refuse(config.ragged[0]);
+  if (config.ragged.empty()) return OkStatus();
+  return tensorflow::errors::InvalidArgument("TFRecordExampleDataset: feature '",
+                                             std::string(config.ragged[0].feature_name),
+                                             "' is ragged, and single records have no ragged rows to batch");
 }
 
 }  // namespace

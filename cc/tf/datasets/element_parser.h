@@ -19,8 +19,8 @@ class ElementParser {
   using Config = tensorflow::example::FastParseExampleConfig;
 
   // kSingle: records are read, and errors put, as by tf.io.parse_single_example; elements are batches all the same.
-  // InvalidArgument: a feature that is wanted twice, or, of kSingle, one whose rows have no fixed length and are no
-  // sparse ones: rows of different lengths make no batch.
+  // InvalidArgument: a feature that is wanted twice, or, of kSingle, a ragged one. Dense rows of different lengths are
+  // padded by the feature's default value, as tf.data's padded_batch pads them.
   static tensorflow::Status Make(const Config& config, ExampleBatchParser::Semantics semantics,
                                  std::unique_ptr<const ElementParser>* parser);
 

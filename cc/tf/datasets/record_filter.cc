@@ -130,26 +130,24 @@ class FilterStream final : public RecordStream {
 
   // Each sets what stays, and errors. What does not stay must be whole all the same.
   void AskByRow(IteratorContext* ctx, std::vector<Held>* read) const {
-    bool failed = false;
     if (read->size() < 2 || !AskRows(ctx, read->data(), read->size()).ok()) {
       for (Held& held : *read) {
         held.status = AskRows(ctx, &held, 1);
         if (!held.status.ok()) held.stays = false;
-        failed = failed || !held.status.ok();
       }
     }
     std::vector<Held*> dropped;
     for (Held& held : *read) {
       if (!held.stays) dropped.push_back(&held);
     }
-    Check(dropped, failed);
+    Check(dropped);
   }
 
   // A predicate with random numbers draws them for whole records only.
   void AskOneByOne(IteratorContext* ctx, std::vector<Held>* read) const {
     std::vector<Held*> all;
     for (Held& held : *read) all.push_back(&held);
-    Check(all, /*failed=*/false);
+    Check(all);
     for (Held& held : *read) {
       if (held.status.ok()) held.status = AskOne(ctx, &held);
     }
@@ -187,12 +185,12 @@ class FilterStream final : public RecordStream {
                                                "; wanted one bool of shape ", wanted.DebugString());
   }
 
-  // Sets the errors of records that cannot be parsed. `failed`: one of them may be among these.
-  void Check(const std::vector<Held*>& records, bool failed) const {
+  // Sets the errors of records that cannot be parsed.
+  void Check(const std::vector<Held*>& records) const {
     RecordBatch batch;
     for (const Held* held : records) batch.records.push_back({held->record.data, held->record.size});
     std::vector<Tensor> unused;
-    if (records.empty() || (!failed && filter_->checker->Parse(batch, &unused).ok())) return;
+    if (records.empty() || filter_->checker->Parse(batch, &unused).ok()) return;
     for (Held* held : records) {
       batch.records = {{held->record.data, held->record.size}};
       TfStatus status = filter_->checker->Parse(batch, &unused);

@@ -61,7 +61,7 @@ errors_count: whether an error counts as a record of the block, as in tf.data's 
 batch_errors_count: whether an error counts as a record of its batch, as in tf.data's map_and_batch.
 deterministic: whether batches keep their order.
 single_examples: whether records are read as by parse_single_example: odd records, and the texts of errors, differ from
-  parse_example's. Features must be of fixed length or sparse.
+  parse_example's. Features must be dense or sparse.
 The features are described as for ParseExampleV2. An element has its features in the order of their names: a dense one as its
 tensor, a sparse one as a variant [3] of indices, values and shape, a ragged one as a scalar variant.
 )doc");
