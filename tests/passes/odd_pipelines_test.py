@@ -44,6 +44,21 @@ def beside_parsed(batches):
     return Dataset.zip((batches, batches.map(parse)))
 
 
+def at_two_places(parsed):
+    return Dataset.zip((parsed.batch(2), parsed.batch(3)))
+
+
+def parse_words(serialized):
+    return tf.io.parse_single_example(
+        serialized, {"words": tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True)}
+    )
+
+
+def parsed_with(scale, files):
+    parse_scaled = lambda s: parse_one(s)["pair"] * scale
+    return names(files).interleave(lambda name: Records(name).map(parse_scaled)).batch(4)
+
+
 REPLACED = {
     "files listed in a shuffled order": lambda files: Dataset.list_files(files, seed=4)
     .flat_map(Records)
@@ -116,6 +131,29 @@ REPLACED = {
     "a repeat that tf.data leaves out, behind a shuffle": lambda files: (
         Records(files).shuffle(9, 1).repeat(1).repeat(2).batch(9).map(parse).repeat(2)
     ),
+    "each file parsed, one after the other": lambda files: (
+        names(files).flat_map(lambda name: Records(name).map(parse_one)).shuffle(9, 1).batch(4)
+    ),
+    "files parsed in turns": lambda files: (
+        names(files)
+        .interleave(lambda name: Records(name).map(parse_one, 2).prefetch(1), cycle_length=3, block_length=2)
+        .repeat(2)
+        .batch(4)
+    ),
+    "files parsed in parallel, with two maps": lambda files: (
+        names(files)
+        .interleave(
+            lambda name: Records(name).map(parse_one).map(lambda f: (f["id"] + 1, f["pair"])),
+            cycle_length=2,
+            num_parallel_calls=2,
+            deterministic=True,
+        )
+        .filter(lambda number, pair: number > 3)
+        .batch(4)
+    ),
+    "files parsed for two batches": lambda files: at_two_places(
+        names(files).interleave(lambda name: Records(name).map(parse_pair), cycle_length=2)
+    ),
     "shuffle_and_repeat of nothing": lambda files: (
         Records(files).take(0).apply(experimental.shuffle_and_repeat(9, None, 1)).batch(4).map(parse)
     ),
@@ -131,7 +169,13 @@ REFUSED = {
         experimental.map_and_batch(lambda s: tf.math.log1p(parse_one(s)["pair"]), 4)
     ),
     "interleave records": lambda files: names(files).interleave(lambda name: Records(name).batch(4).map(parse)),
-    "each file is parsed": lambda files: names(files).flat_map(lambda name: Records(name).map(parse_one)).batch(4),
+    "uses tensors from outside": lambda files: parsed_with(tf.constant(1.0), files),
+    "'words' have no fixed length": lambda files: (
+        names(files).interleave(lambda name: Records(name).map(parse_words)).batch(4).map(lambda f: f["words"])
+    ),
+    "left for single records: its Log1p": lambda files: (
+        names(files).flat_map(lambda name: Records(name).map(lambda s: tf.math.log1p(parse_one(s)["pair"]))).batch(4)
+    ),
     "between batch and parse stands Shard": lambda files: Records(files).batch(4).shard(2, 1).map(parse),
     "between batch and parse stands Shuffle": lambda files: Records(files).batch(4).shuffle(3, 1).map(parse),
     "keeps an order for several": lambda files: beside_parsed(Records(files).shuffle(9, 1).batch(4).prefetch(1)),

@@ -54,7 +54,9 @@ def test_among_other_steps(files):
 def test_several_maps(files):
     def make():
         parsed = Records(files).map(lambda s: tf.io.parse_single_example(s, SPARSE))
-        dense = parsed.map(lambda f: dict(f, clicks=tf.sparse.to_dense(f["clicks"]), words=tf.sparse.to_dense(f["words"])))
+        dense = parsed.map(
+            lambda f: dict(f, clicks=tf.sparse.to_dense(f["clicks"]), words=tf.sparse.to_dense(f["words"]))
+        )
         return dense.map(lambda f: (f["words"], f["id"] + 1, f["clicks"])).padded_batch(3)
 
     assert_replaced(make)

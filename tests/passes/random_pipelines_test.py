@@ -22,6 +22,20 @@ def from_each(interleave):
     return lambda files: interleave(Dataset.from_tensor_slices(files))
 
 
+def inside(interleave):
+    """Readers whose functions parse each file's records, too."""
+    return lambda files, parse: interleave(Dataset.from_tensor_slices(files), lambda name: Records(name).map(parse))
+
+
+PARSING_READERS = {
+    "flat_map": inside(lambda names, function: names.flat_map(function)),
+    "interleave": inside(lambda names, function: names.interleave(function, cycle_length=2, block_length=3)),
+    "in parallel": inside(
+        lambda names, function: names.interleave(
+            function, cycle_length=3, num_parallel_calls=2, deterministic=True
+        ).prefetch(2)
+    ),
+}
 READERS = {
     "list": Records,
     "one": lambda files: Records(files[0]),
@@ -74,6 +88,7 @@ PIPELINES = st.fixed_dictionaries(
         "drop_remainder": st.booleans(),
         "single": st.booleans(),
         "padded": st.booleans(),  # Of single records.
+        "inside": st.booleans(),  # Single records in the function that reads each file.
         "between": steps(STEPS, 1),
         "parsed": steps(OF_PARSED, 3),
         "batches": steps(OF_BATCHES, 3),
@@ -107,6 +122,10 @@ def make(files, pipeline):
 
     parse_all = lambda dataset: dataset.map(parse, pipeline["calls"])
     first, second = (parse_all, batch) if pipeline["single"] else (batch, parse_all)
+    if pipeline["single"] and pipeline["inside"] and pipeline["reader"] in PARSING_READERS:
+        parsed = PARSING_READERS[pipeline["reader"]](files, parse)
+        dataset = batch(apply(parsed, pipeline["records"] + pipeline["parsed"], OF_PARSED))
+        return apply(dataset, pipeline["batches"], OF_BATCHES).take(50)
     dataset = apply(READERS[pipeline["reader"]](files), pipeline["records"], STEPS)
     between, known = (pipeline["parsed"], OF_PARSED) if pipeline["single"] else (pipeline["between"], STEPS)
     dataset = second(apply(first(dataset), between, known))

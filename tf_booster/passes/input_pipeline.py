@@ -12,15 +12,12 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.data.record_batches import record_batches_op
-from tf_booster.passes import file_readers, live_datasets, one_shot_iterators
+from tf_booster.passes import file_readers, live_datasets, maps_of_files, one_shot_iterators
 from tf_booster.passes.base import Pass, PassResult
 from tf_booster.passes.dataset_functions import Refused
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.inlined_functions import function_of, runs_a_parse
 from tf_booster.passes.record_pipelines import MAP_AND_BATCH, MAPS, BatchMap, RecordPipeline, match
-
-# In place of a parse in a function of file_readers.TYPES, which is out of reach.
-_WRITE_INSTEAD = "each file is parsed by itself; interleave records, then batch and parse them"
 
 
 class InputPipeline(Pass):
@@ -56,7 +53,11 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
                 found += match(op, functions)
         except Refused as refusal:
             result.skipped.append((op.name, str(refusal)))
-    result.skipped += [(op.name, _WRITE_INSTEAD) for op in _parses_inside(view)]
+    for op in _parses_inside(view):
+        try:
+            found += _match_inside(view, op)
+        except Refused as refusal:
+            result.skipped.append((op.name, str(refusal)))
     for pipeline in found:
         _replace(view, pipeline)
         result.changes.append(f"{pipeline.end.name}: {pipeline.describe()}")
@@ -70,10 +71,25 @@ def _maps(view: GraphView) -> List[tf.Operation]:
 
 
 def _parses_inside(view: GraphView) -> List[tf.Operation]:
-    """The datasets that parse in functions of theirs and are no maps."""
+    """The datasets of files that parse in functions of theirs."""
     found = [op for op in view.ops(*file_readers.TYPES) if live_datasets.is_read(op)]
     functions = {f.signature.name: f for f in _compat.function_definitions(view.graph)} if found else {}
     return [op for op in found if runs_a_parse(op, functions)]
+
+
+def _match_inside(view: GraphView, op: tf.Operation) -> List[RecordPipeline]:
+    """The pipelines that parse in the function of `op`, which then is another dataset with maps behind it. Raises Refused."""
+    with view.inserting(op.device), tf.name_scope("tf_booster/input_pipeline/"):
+        maps = maps_of_files.moved_behind(op, {f.signature.name: f for f in _compat.function_definitions(view.graph)})
+    functions = {f.signature.name: f for f in _compat.function_definitions(view.graph)}
+    old, new = op.outputs[0], maps[-1].outputs[0]
+    view.redirect(old, new, lambda reader: True)
+    try:
+        parsing = [m for m in maps if function_of(m, functions).of_type("ParseExampleV2")]
+        return [pipeline for map_op in parsing for pipeline in match(map_op, functions)]
+    except Refused:
+        view.redirect(new, old, lambda reader: True)
+        raise
 
 
 def _replace(view: GraphView, pipeline: RecordPipeline) -> None:

@@ -150,9 +150,7 @@ def _features(params: Any, longer: bool) -> Dict[str, Any]:
     return dict(sorted(found.items()))
 
 
-def _maps_of_batches(
-    batch: tf.Operation, maps: Sequence[RecordFunction], features: Dict[str, Any]
-) -> List[BatchMap]:
+def _maps_of_batches(batch: tf.Operation, maps: Sequence[RecordFunction], features: Dict[str, Any]) -> List[BatchMap]:
     made = []
     for function in maps:
         op = function.op

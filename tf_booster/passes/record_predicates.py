@@ -29,9 +29,7 @@ class RecordFunction:
     outside: Sequence[row_functions.Outside]  # The same for row_functions.
 
 
-def predicate_of(
-    features: Dict[str, Any], maps: Sequence[RecordFunction], keeps: RecordFunction
-) -> Predicate:
+def predicate_of(features: Dict[str, Any], maps: Sequence[RecordFunction], keeps: RecordFunction) -> Predicate:
     """What says of a record whether it stays.
 
     Args:

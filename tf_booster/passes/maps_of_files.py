@@ -1,0 +1,69 @@
+"""Maps of the records of each file, in the function of an interleave or flat_map, as maps behind it: the same records in the same order."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs, prune
+
+_MAPS = {"MapDataset": 1, "ParallelMapDataset": 2, "ParallelMapDatasetV2": 2}  # Inputs.
+_RECORDS = ("TFRecordDataset", "TFRecordDatasetV2", "FlatMapDataset")  # What tf.data.TFRecordDataset makes.
+_KEPT = ("f", "Targuments", "output_types", "output_shapes", "use_inter_op_parallelism", "preserve_cardinality")
+
+
+def moved_behind(op: tf.Operation, functions: Dict[str, Any]) -> List[tf.Operation]:
+    """New maps, each of the one before, and the first of a new dataset that is `op` without them. Raises Refused where it has none."""
+    name = op.get_attr("f").name
+    if name not in functions:
+        raise Refused(f"its function {name} is not in the graph")
+    maps, records = _maps(functions[name])
+    if not maps or records.op not in _RECORDS:
+        raise Refused("each file is parsed by itself; interleave records, then batch and parse them")
+    graph_def = tf.compat.v1.GraphDef()
+    graph_def.versions.CopyFrom(op.graph.graph_def_versions)
+    _compat.add_functions(graph_def, [_without_maps(functions[name], records.name)])
+    reader = graph_def.node.add()
+    reader.CopyFrom(op.node_def)
+    reader.name = "records"
+    reader.attr["f"].func.name = graph_def.library.function[0].signature.name
+    reader.attr["output_types"].list.type[:] = [tf.string.as_datatype_enum]
+    del reader.attr["output_shapes"].list.shape[:]
+    reader.attr["output_shapes"].list.shape.add()
+    reader.input[:] = [f"input_{i}" for i in range(len(op.inputs))]
+    for i, node in enumerate(maps):
+        made = graph_def.node.add(name=f"map_{i}", op="MapDataset")
+        made.input[:] = [f"map_{i - 1}" if i else "records"]
+        for key in set(_KEPT) & set(node.attr):
+            made.attr[key].CopyFrom(node.attr[key])
+    return tf.graph_util.import_graph_def(
+        graph_def,
+        input_map={f"input_{i}:0": tensor for i, tensor in enumerate(op.inputs)},
+        return_elements=[f"map_{i}" for i in range(len(maps))],
+        name="maps_of_files",
+    )
+
+
+def _maps(definition: Any) -> Tuple[List[Any], Any]:
+    """The maps at the end of the function, in their order, and the node that gives what the first one maps."""
+    function = DatasetFunction(definition)
+    maps: List[Any] = []
+    node = function.result()
+    while node is not None and node.op in (*_MAPS, "PrefetchDataset"):
+        if node.op in _MAPS:
+            if len(data_inputs(node)) != _MAPS[node.op]:
+                raise Refused(f"the map of each file, '{node.name}', uses tensors from outside")
+            maps.insert(0, node)
+        node = function.producer(data_inputs(node)[0])
+    return (maps, node) if node is not None else ([], None)
+
+
+def _without_maps(definition: Any, records: str) -> Any:
+    made = type(definition)()
+    made.CopyFrom(definition)
+    made.signature.name += "_of_records"
+    made.ret[made.signature.output_arg[0].name] = f"{records}:handle:0"
+    prune(made)
+    return made
