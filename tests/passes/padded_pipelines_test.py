@@ -25,7 +25,7 @@ def with_lists(serialized):
             "clicks": tf.sparse.to_dense(features["clicks"]),
             "words": tf.sparse.to_dense(features["words"], default_value=b"none"),
         },
-        tf.cast(features["id"], tf.float32),
+        tf.reshape(tf.cast(features["id"], tf.float32), [-1]),
     )
 
 

@@ -92,6 +92,9 @@ def wrap_begin(original: Any) -> Any:
 class GiveBackHook(tf.compat.v1.train.SessionRunHook):
     """Gives back what a training has lent, before its next step and when all hooks have ended, which may evaluate what was saved after the last one."""
 
+    def __init__(self) -> None:
+        """In place of the base's, at which TensorFlow warns of `object.__init__` in the name of whoever made the hook."""
+
     def before_run(self, run_context: Any) -> None:
         """Not in CheckpointSaverHook.before_run, which programs override."""
         _give_back(run_context.session.graph)

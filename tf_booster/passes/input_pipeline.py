@@ -6,7 +6,7 @@ Only where elements, their order and errors stay the same. What the maps' functi
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List
 
 import tensorflow as tf
 
@@ -95,7 +95,7 @@ def _match_inside(view: GraphView, op: tf.Operation) -> List[RecordPipeline]:
 def _replace(view: GraphView, pipeline: RecordPipeline) -> None:
     end = pipeline.end
     predicates = [stage.predicate for stage in pipeline.reading.stages if stage.predicate is not None]
-    _add_functions(view.graph, [predicate.definition for predicate in predicates])
+    view.add_functions([predicate.definition for predicate in predicates])
     with view.inserting(end.device), tf.name_scope("tf_booster/input_pipeline/"):
         batches = record_batches_op(pipeline.files, pipeline.params, pipeline.reading, pipeline.batching)
         for step in pipeline.afterwards:
@@ -130,13 +130,6 @@ _AGAIN: Dict[str, Callable[[tf.Operation, tf.Tensor], tf.Tensor]] = {
     "RepeatDataset": _counted(tf.raw_ops.RepeatDataset),
     "TakeDataset": _counted(tf.raw_ops.TakeDataset),
 }
-
-
-def _add_functions(graph: tf.Graph, definitions: Sequence[Any]) -> None:
-    graph_def = tf.compat.v1.GraphDef()
-    graph_def.versions.CopyFrom(graph.graph_def_versions)
-    _compat.add_functions(graph_def, definitions)
-    tf.graph_util.import_graph_def(graph_def)
 
 
 def _map(graph: tf.Graph, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:

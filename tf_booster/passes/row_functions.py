@@ -88,6 +88,7 @@ def batched(definition: Any, arguments: Sequence[Any]) -> Any:
     for name, found in batching.run().items():
         if not isinstance(found, Row):
             raise NotByRow(f"its result '{name}' is not made of the record alone")
+    batching.end()
     return made
 
 
@@ -124,10 +125,7 @@ class _Batching:
         for node in definition.node_def:
             if _compat.is_stateful(node.op):
                 raise NotByRow(f"its {node.op} ('{node.name}') has a state or effects")
-        results = {output.name: self.kind(definition.ret[output.name]) for output in definition.signature.output_arg}
-        definition.node_def.extend(self._new)
-        del self._new[:]
-        return results
+        return {output.name: self.kind(definition.ret[output.name]) for output in definition.signature.output_arg}
 
     def pad(self, name: str, found: Any, padding: Padding) -> None:
         """Notes how the result `name` is padded. Raises NotByRow where that is not to what its rows want."""
@@ -145,7 +143,7 @@ class _Batching:
             raise NotByRow(f"its result '{name}' is padded with {value}, another one of the same values is not")
 
     def end(self) -> Dict[str, np.ndarray]:
-        """Has nodes pad as noted. What pads each argument."""
+        """Adds what is new, has nodes pad as noted, and returns what pads each argument."""
         for source, value in self._pads.items():
             node = self._function.nodes.get(source)
             if node is not None:
