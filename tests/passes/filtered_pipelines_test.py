@@ -44,13 +44,14 @@ BY_ROW = {
     "concatenated": lambda f: tf.concat([f["pair"], f["pair"] + 1.0], -1)[3] > -6.0,
     "and, or": lambda f: tf.logical_or(f["id"] % 5 < 1, tf.logical_and(f["id"] > 9, f["pair"][1] < -14.0)),
     "text": lambda f: tf.strings.to_hash_bucket_fast(tf.strings.as_string(f["id"]), 3) > 0,
+    "a logarithm": lambda f: tf.math.log1p(tf.cast(f["id"], tf.float32)) > 2.0,
     "none": lambda f: f["id"] < 0,
     "all": lambda f: f["id"] >= 0,
 }
 ONE_BY_ONE = {
     "a list's length": lambda f: tf.size(f["clicks"].values) > 2,
     "a list's shape": lambda f: f["words"].dense_shape[0] < 3,
-    "a logarithm": lambda f: tf.math.log1p(tf.cast(f["id"], tf.float32)) > 2.0,
+    "a sine": lambda f: tf.math.sin(tf.cast(f["id"], tf.float32)) > 0.2,
     "a sum of fractions": lambda f: tf.reduce_sum(f["pair"]) > 0.5,
     "nothing of the record": lambda f: True,
     "never": lambda f: False,

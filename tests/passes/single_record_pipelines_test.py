@@ -44,7 +44,23 @@ def computed(serialized):
     }
 
 
-@pytest.mark.parametrize("function", [parse, split_label, computed])
+def normalized(serialized):
+    """As programs treat Criteo's numbers."""
+    features = parse(serialized)
+    number = tf.cast(features["id"], tf.float32) / 3.0 - 1.0
+    return {
+        "log": tf.math.log1p(tf.maximum(number, 0.0)),
+        "of more": tf.math.log(tf.maximum(number, 0.0) + 2.0),
+        "of negative ones": tf.math.log(number),
+        "log1p": tf.math.log1p(features["pair"]),
+        "logs": tf.math.log(tf.minimum(features["pair"], 7.0)),
+        "log of 64 bits": tf.math.log(tf.cast(features["id"] + 1, tf.float64)),
+        "three": tf.math.log(tf.stack([number, number + 1.0, number + 2.0])),
+        "larger": tf.maximum(features["pair"], features["pair"][::-1]),
+    }
+
+
+@pytest.mark.parametrize("function", [parse, split_label, computed, normalized])
 @pytest.mark.parametrize("calls", [None, 2, tf.data.AUTOTUNE])
 def test_the_plain_pipeline(files, function, calls):
     result = assert_replaced(lambda: Records(files).map(function, num_parallel_calls=calls).batch(4))
@@ -150,7 +166,15 @@ def test_refusals(files):
 
     refused(lambda s: parse(s, {"sequence": FEATURES["sequence"]}), "no fixed length")
     refused(lambda s: parse(s, {"weights": FEATURES["weights"]}), "ragged")
-    refused(lambda s: tf.math.log1p(parse(s)["pair"]), "Log1p")
+    refused(lambda s: tf.math.log1p(tf.tile(parse(s)["pair"], [2])), "Tile")
+
+    def four(s):
+        pair = parse(s)["pair"]
+        return tf.math.log(tf.stack([pair, pair + 1.0]))
+
+    refused(lambda s: tf.math.log(parse(s)["pair"] + 1.0), "write log1p")
+    refused(four, "of more than 3 values a record")
+    refused(lambda s: tf.maximum(parse(s)["pair"], [0.0, 1.0]), "of more than 3 values a record")
     refused(lambda s: tf.sqrt(tf.cast(parse(s)["id"], tf.bfloat16)), "Sqrt")
     refused(lambda s: tf.reduce_sum(parse(s)["pair"]), "Sum")
     refused(lambda s: parse(s)["pair"] + tf.ones([3, 2]), "shapes at its AddV2")

@@ -1,7 +1,8 @@
 """Functions of single records, made to functions of batches, where each row of the result is what its record alone would give.
 
 Only for ops that are known: those that move values, and those that compute each by itself, to the same bits whether one is
-computed or many. So nothing here is a logarithm, whose last bit differs between vectors and single numbers.
+computed or many. Of logarithms and the like, whose last bits differ between vectors and single numbers, only single numbers are
+served, by ops of our own.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ _OF_INTEGERS = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv", "Ma
                 "BitwiseXor", "LeftShift", "RightShift", "Invert")  # fmt: skip
 _DIVISIONS = ("RealDiv",)  # Rounded as IEEE says, in vectors too.
 _ROOTS = ("Sqrt",)  # The same; of bfloat16, NaNs of vectors have another sign.
+
+_UNARY_OF_EACH = ("Log", "Log1p")
+_BINARY_OF_EACH = ("Maximum", "Minimum")
+# Elements that TensorFlow computes one by one: fewer than a vector of the least processor has.
+_FEW = {tf.float32: 3, tf.float64: 1}
 
 _OF_TRUTHS = ("All", "Any")
 _REDUCTIONS = (*_OF_TRUTHS, "Max", "Min", "Sum", "Prod")  # The others of integers.
@@ -188,6 +194,8 @@ class _Batching:
         }
         if node.op in special:
             return special[node.op](node, inputs)
+        if node.op in (*_UNARY_OF_EACH, *_BINARY_OF_EACH) and tf.as_dtype(node.attr["T"].type) in _FEW:
+            return self._of_each(node, inputs)
         _check_op(node)
         if any(isinstance(i, Longer) for i in inputs):
             if node.op != "Cast":
@@ -231,6 +239,33 @@ class _Batching:
                 f"the shapes at its {node.op} ('{node.name}') are not those of one value for each of the record"
             )
         return Row(shape)
+
+    def _of_each(self, node: Any, inputs: List[Any]) -> Row:
+        if node.op == "Log" and self._adds_one(node):
+            raise NotByRow(
+                f"its Log ('{node.name}') is of x + 1, which TensorFlow may compute as log1p(x); write log1p"
+            )
+        rows = {i.shape if isinstance(i, Row) else None for i in inputs if not _is_one_outside(i)}
+        shape = next(iter(rows))
+        most = _FEW[tf.as_dtype(node.attr["T"].type)]
+        if len(rows) != 1 or shape is None or int(np.prod(shape)) > most:
+            raise NotByRow(
+                f"its {node.op} ('{node.name}') is of more than {most} values a record, whose last bits differ from those of single ones"
+            )
+        node.attr["function"].s = node.op.encode()
+        node.op = "TfBoosterUnaryOfEach" if node.op in _UNARY_OF_EACH else "TfBoosterBinaryOfEach"
+        for name in set(node.attr) - {"T", "function"}:
+            del node.attr[name]
+        return Row(shape)
+
+    def _adds_one(self, log: Any) -> bool:
+        """Whether the logarithm is of what an addition of ones gives, or of something unknown: Grappler changes it to a Log1p."""
+        added = self._function.producer(data_inputs(log)[0])
+        if added is None or added.op not in ("Add", "AddV2"):
+            return False
+        values = [self._function.constant(name) for name in data_inputs(added)]
+        outside = [isinstance(self.kind(name), Outside) for name in data_inputs(added)]
+        return any(is_outside and (v is None or np.all(v == 1)) for v, is_outside in zip(values, outside))
 
     def _expand(self, node: Any, inputs: List[Any]) -> Row:
         shape, axis = _row_shape(node, inputs[0]), _constant(node, inputs[1])
@@ -348,6 +383,10 @@ def _check_op(node: Any) -> None:
         if source in (tf.bool, tf.int32, tf.int64) or target in (tf.float32, tf.float64, tf.int32, tf.int64):
             return
     raise NotByRow(f"its {node.op} ('{node.name}') is not known to compute each row by itself, to the last bit")
+
+
+def _is_one_outside(found: Any) -> bool:
+    return isinstance(found, Outside) and found.shape == ()
 
 
 def _broadcasts(shape: Tuple[int, ...], target: Tuple[int, ...]) -> bool:
