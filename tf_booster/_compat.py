@@ -799,7 +799,13 @@ def dataset_in_place_of(dataset: Any, variant: tf.Tensor) -> Any:
 
 
 def add_functions(graph_def: Any, definitions: Sequence[Any]) -> None:
-    """Adds FunctionDefs to those that a GraphDef brings along."""
+    """Adds FunctionDefs to those that a GraphDef brings along.
+
+    TensorFlow takes one with two nodes of a name for different from itself, when it is half in the graph.
+    """
+    for definition in definitions:
+        if len({node.name for node in definition.node_def}) != len(definition.node_def):
+            raise ValueError(f"Two nodes of function {definition.signature.name} have one name.")
     functions = _function_pb2.FunctionDefLibrary(function=definitions)
     graph_def.MergeFrom(tf.compat.v1.GraphDef(library=functions))  # Merging appends.
 

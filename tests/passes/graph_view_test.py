@@ -325,3 +325,15 @@ def test_a_fused_op_stands_for_gpu_ops_where_it_has_a_gpu_kernel(graph, monkeypa
     assert not view.can_stand_for(op, "Fused", T=tf.float32)  # The kernel is for some index types only.
     assert not view.can_stand_for(op, "Unknown", T=tf.float32)
     assert view.can_stand_for(pinned, "Unknown", T=tf.float32)
+
+
+def test_a_function_with_two_nodes_of_a_name_is_refused_before_it_is_half_in_the_graph(graph):
+    @tf.function(input_signature=[tf.TensorSpec([])])
+    def square(x):
+        return x * x
+
+    definition = square.get_concrete_function().function_def
+    definition.node_def.add().CopyFrom(definition.node_def[0])
+    with pytest.raises(ValueError, match="Two nodes of function .*square"):
+        GraphView(graph).add_functions([definition])
+    assert not graph.as_graph_def(add_shapes=True).library.function
