@@ -278,6 +278,14 @@ def test_a_damaged_file(tmp_path, files):
 # --- Refusals ---
 
 
+def test_arithmetic_of_a_map_and_a_predicate_that_would_meet(files):
+    """Alone each is what it is; in one function TensorFlow may multiply the constants first."""
+    scaled = lambda s: parse(s)["pair"] * 0.1
+    make = lambda keeps: lambda: Records(files).map(scaled).filter(keeps).batch(4)
+    assert_refused(make(lambda pair: tf.reduce_sum(pair * 0.7) > 0.5), "is put together with maps")
+    assert_replaced(make(lambda pair: tf.reduce_sum(pair + 0.7) > 0.5))
+
+
 def test_refusals(files):
     refused = lambda make, reason: assert_refused(make, reason)
     refused(

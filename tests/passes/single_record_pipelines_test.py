@@ -47,15 +47,15 @@ def computed(serialized):
 def normalized(serialized):
     """As programs treat Criteo's numbers."""
     features = parse(serialized)
-    number = tf.cast(features["id"], tf.float32) / 3.0 - 1.0
+    number = tf.cast(features["id"], tf.float32) / 3.0
     return {
         "log": tf.math.log1p(tf.maximum(number, 0.0)),
         "of more": tf.math.log(tf.maximum(number, 0.0) + 2.0),
-        "of negative ones": tf.math.log(number),
+        "of negative ones": tf.math.log(number - 1.5),
         "log1p": tf.math.log1p(features["pair"]),
         "logs": tf.math.log(tf.minimum(features["pair"], 7.0)),
         "log of 64 bits": tf.math.log(tf.cast(features["id"] + 1, tf.float64)),
-        "three": tf.math.log(tf.stack([number, number + 1.0, number + 2.0])),
+        "three": tf.math.log(tf.stack([number, number - 2.0, number + 2.0])),
         "larger": tf.maximum(features["pair"], features["pair"][::-1]),
     }
 
@@ -173,6 +173,9 @@ def test_refusals(files):
         return tf.math.log(tf.stack([pair, pair + 1.0]))
 
     refused(lambda s: tf.math.log(parse(s)["pair"] + 1.0), "write log1p")
+    refused(lambda s: parse(s)["pair"] * 0.1 * 0.7, "of what other arithmetic gives")
+    refused(lambda s: 0.3 / tf.sqrt(parse(s)["pair"]), "is of what other arithmetic gives")
+    refused(lambda s: 1.0 / parse(s)["pair"], "as a reciprocal")
     refused(four, "of more than 3 values a record")
     refused(lambda s: tf.maximum(parse(s)["pair"], [0.0, 1.0]), "of more than 3 values a record")
     refused(lambda s: tf.sqrt(tf.cast(parse(s)["id"], tf.bfloat16)), "Sqrt")

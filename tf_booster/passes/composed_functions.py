@@ -19,7 +19,8 @@ def composed(definitions: Sequence[Any], elements: Sequence[int]) -> Any:
     made = type(definitions[0])()
     made.signature.name = "_then_".join(definition.signature.name for definition in definitions)
     for key, value in definitions[-1].attr.items():
-        made.attr[key].CopyFrom(value)
+        if key != "_input_shapes":
+            made.attr[key].CopyFrom(value)
     given: List[str] = []
     for i, (definition, num_given) in enumerate(zip(definitions, elements)):
         arguments = list(definition.signature.input_arg)

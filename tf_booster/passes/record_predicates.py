@@ -13,6 +13,7 @@ from tf_booster.data.record_stages import Predicate
 from tf_booster.passes import row_functions
 from tf_booster.passes.composed_functions import composed, drop_unused_arguments
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
+from tf_booster.passes.float_arithmetic import changed_by_grappler
 
 _DIVISIONS = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv")
 # Said to have a state, but ask a table that is outside, or give a number for each record in turn, whoever asks.
@@ -57,7 +58,16 @@ def predicate_of(features: Dict[str, Any], maps: Sequence[RecordFunction], keeps
     try:
         return Predicate(row_functions.batched(made, kinds), keys, tensors, by_row=True)
     except row_functions.NotByRow:
+        # Of maps and a predicate that are one function now.
+        why = changed_by_grappler(made) if len(_of_maps(made, len(maps))) else None
+        if why is not None:
+            raise Refused(f"the filter '{keeps.op.name}' is put together with maps, and {why}") from None
         return Predicate(made, keys, tensors, by_row=False)
+
+
+def _of_maps(predicate: Any, maps: int) -> List[Any]:
+    """The nodes of `predicate` that are those of maps."""
+    return [node for node in predicate.node_def if not node.name.startswith(f"f{maps}/")]
 
 
 def _check_failures(maps: Sequence[RecordFunction], predicate: Any, name: str) -> None:

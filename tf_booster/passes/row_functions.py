@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs
+from tf_booster.passes.float_arithmetic import changed_by_grappler
 
 _ANY = ("LogicalNot", "Neg", "Abs", "Square", "Floor", "Ceil", "Rint", "IsNan", "IsInf", "IsFinite",
         "ZerosLike", "OnesLike", "StringToNumber", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToHashBucket",
@@ -131,6 +132,9 @@ class _Batching:
         for node in definition.node_def:
             if _compat.is_stateful(node.op):
                 raise NotByRow(f"its {node.op} ('{node.name}') has a state or effects")
+        why = changed_by_grappler(definition)
+        if why is not None:
+            raise NotByRow(why)
         return {output.name: self.kind(definition.ret[output.name]) for output in definition.signature.output_arg}
 
     def pad(self, name: str, found: Any, padding: Padding) -> None:
@@ -241,10 +245,6 @@ class _Batching:
         return Row(shape)
 
     def _of_each(self, node: Any, inputs: List[Any]) -> Row:
-        if node.op == "Log" and self._adds_one(node):
-            raise NotByRow(
-                f"its Log ('{node.name}') is of x + 1, which TensorFlow may compute as log1p(x); write log1p"
-            )
         rows = {i.shape if isinstance(i, Row) else None for i in inputs if not _is_one_outside(i)}
         shape = next(iter(rows))
         most = _FEW[tf.as_dtype(node.attr["T"].type)]
@@ -257,15 +257,6 @@ class _Batching:
         for name in set(node.attr) - {"T", "function"}:
             del node.attr[name]
         return Row(shape)
-
-    def _adds_one(self, log: Any) -> bool:
-        """Whether the logarithm is of what an addition of ones gives, or of something unknown: Grappler changes it to a Log1p."""
-        added = self._function.producer(data_inputs(log)[0])
-        if added is None or added.op not in ("Add", "AddV2"):
-            return False
-        values = [self._function.constant(name) for name in data_inputs(added)]
-        outside = [isinstance(self.kind(name), Outside) for name in data_inputs(added)]
-        return any(is_outside and (v is None or np.all(v == 1)) for v, is_outside in zip(values, outside))
 
     def _expand(self, node: Any, inputs: List[Any]) -> Row:
         shape, axis = _row_shape(node, inputs[0]), _constant(node, inputs[1])

@@ -1,0 +1,55 @@
+"""Arithmetic of fractions that Grappler puts together anew, or leaves, by what it knows of shapes.
+
+A function of records has static shapes and one of a batch has none, so the same lines may be computed in another order in the two:
+`(x * a) * b` as `x * (a * b)`, sums of three in another order, `x / sqrt(y)` as `x * rsqrt(y)`. All that it changes are ops of one kind
+behind one another, sums of products, and a few pairs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs
+
+_SUMS = ("Add", "AddV2", "Sub", "Neg", "AddN")
+_PRODUCTS = ("Mul", "RealDiv", "Div", "Square", "Sqrt", "Reciprocal", "Inv", "Rsqrt", "Pow")
+# Left out where Grappler sees that they change nothing.
+_MOVES = ("Identity", "Reshape", "ExpandDims", "Squeeze", "Snapshot", "StopGradient")
+
+
+def changed_by_grappler(definition: Any) -> Optional[str]:
+    """Which op of a FunctionDef may be computed in another way where shapes are known than where they are not; None for none."""
+    function = DatasetFunction(definition)
+    for node in definition.node_def:
+        if "T" not in node.attr or not tf.as_dtype(node.attr["T"].type).is_floating:
+            continue
+        sources = [_source(function, name) for name in data_inputs(node)]
+        ops = [source.op if source is not None else "" for source in sources]
+        sums, products = (sum(op in kind for op in ops) for kind in (_SUMS, _PRODUCTS))
+        if node.op in _SUMS and (sums or products > 1) or node.op in _PRODUCTS and products:
+            return f"its {node.op} ('{node.name}') is of what other arithmetic gives, which TensorFlow may compute in another order"
+        if node.op in ("RealDiv", "Div") and _is_one(function, data_inputs(node)[0]):
+            return f"its {node.op} ('{node.name}') is of 1 / x, which TensorFlow may compute as a reciprocal"
+        if node.op == "Log" and ops[0] in ("Add", "AddV2") and _adds_one(function, sources[0]):
+            return f"its Log ('{node.name}') is of x + 1, which TensorFlow may compute as log1p(x); write log1p"
+    return None
+
+
+def _source(function: DatasetFunction, tensor: str) -> Optional[Any]:
+    node = function.producer(tensor)
+    while node is not None and node.op in _MOVES:
+        node = function.producer(data_inputs(node)[0])
+    return node
+
+
+def _is_one(function: DatasetFunction, tensor: str) -> bool:
+    """Whether `tensor` is a constant of ones."""
+    node = _source(function, tensor)
+    return node is not None and node.op == "Const" and bool(np.all(tf.make_ndarray(node.attr["value"].tensor) == 1))
+
+
+def _adds_one(function: DatasetFunction, node: Any) -> bool:
+    return any(_is_one(function, name) for name in data_inputs(node))
