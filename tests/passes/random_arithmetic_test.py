@@ -1,4 +1,4 @@
-"""Arithmetic put together at random in a map of single records: to the last bit what TensorFlow gives, or left to it.
+"""Arithmetic put together at random in a map of single records or of batches: to the last bit what TensorFlow gives, or left to it.
 
 `PYTHONPATH=.:tests/data python tests/passes/random_arithmetic_test.py 500` tries more of it.
 """
@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pipeline_pairs import assert_same
 from record_files import write_files
-from single_record_pipelines_test import Records, parse
+from single_record_pipelines_test import FIXED, Records, parse
 
 UNARY = {
     "neg": tf.negative,
@@ -23,9 +23,9 @@ UNARY = {
     "log1p": lambda x: tf.math.log1p(tf.abs(x)),
     "log": lambda x: tf.math.log(tf.abs(x)),
     "there and back": lambda x: tf.cast(tf.cast(x, tf.int64), x.dtype),
-    "first": lambda x: x[:1] * tf.ones([2], x.dtype),
-    "swapped": lambda x: x[::-1],
-    "column": lambda x: tf.reshape(tf.expand_dims(x, 0), [2]),
+    "first": lambda x: x[..., :1],
+    "swapped": lambda x: x[..., ::-1],
+    "column": lambda x: tf.squeeze(tf.expand_dims(x, -1), -1),
 }
 BINARY = {
     "add": tf.add,
@@ -63,13 +63,19 @@ def value(steps, record):
     return values[-1]
 
 
-def check(files, steps, dtype):
+def check(files, steps, dtype, of_batch):
     """Whether it was replaced."""
 
-    def function(serialized):
+    def of_record(serialized):
         return value(steps, tf.cast(parse(serialized)["pair"], dtype))
 
-    result, _ = assert_same(lambda: Records(files).map(function).batch(5))
+    def of_records(serialized):
+        return value(steps, tf.cast(tf.io.parse_example(serialized, FIXED)["pair"], dtype))
+
+    def make():
+        return Records(files).batch(5).map(of_records) if of_batch else Records(files).map(of_record).batch(5)
+
+    result, _ = assert_same(make)
     return result.modified
 
 
@@ -78,9 +84,9 @@ def try_many(files, **options):
     replaced = []
 
     @settings(deadline=None, suppress_health_check=list(HealthCheck), **options)
-    @given(STEPS, st.sampled_from([tf.float32, tf.float32, tf.float64, tf.int64]))
-    def tried(steps, dtype):
-        replaced.append(check(files, steps, dtype))
+    @given(STEPS, st.sampled_from([tf.float32, tf.float32, tf.float64, tf.int64]), st.booleans())
+    def tried(steps, dtype, of_batch):
+        replaced.append(check(files, steps, dtype, of_batch))
 
     tried()
     return sum(replaced)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Set
 
 import numpy as np
 import tensorflow as tf
@@ -53,6 +53,18 @@ class DatasetFunction:
             value, shape = (self.constant(i) for i in data_inputs(node))
             return None if value is None or shape is None else value.reshape(shape)
         return None
+
+    def arguments_of(self, name: str) -> Set[str]:
+        """The arguments that the node, or argument, of that name is made of."""
+        found, seen, stack = set(), set(), [name]
+        while stack:
+            name = stack.pop().split(":")[0]
+            if name in self.arguments:
+                found.add(name)
+            elif name not in seen:
+                seen.add(name)
+                stack.extend(data_inputs(self.nodes[name]))
+        return found
 
     def readers(self, name: str) -> List[Any]:
         """The nodes that read a node or an argument."""

@@ -1,13 +1,13 @@
 """Arithmetic of fractions that Grappler puts together anew, or leaves, by what it knows of shapes.
 
 A function of records has static shapes and one of a batch has none, so the same lines may be computed in another order in the two:
-`(x * a) * b` as `x * (a * b)`, sums of three in another order, `x / sqrt(y)` as `x * rsqrt(y)`. All that it changes are ops of one kind
+`(x * a) * b` as `x * (a * b)`, sums of three in another order, `x / sqrt(y)` as `x * rsqrt(y)`, `log(x + 1)` as `log1p(x)`. All that it changes are ops of one kind
 behind one another, sums of products, and a few pairs.
 """
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Collection, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -20,13 +20,20 @@ _PRODUCTS = ("Mul", "RealDiv", "Div", "Square", "Sqrt", "Reciprocal", "Inv", "Rs
 _MOVES = ("Identity", "Reshape", "ExpandDims", "Squeeze", "Snapshot", "StopGradient")
 
 
-def changed_by_grappler(definition: Any) -> Optional[str]:
-    """Which op of a FunctionDef may be computed in another way where shapes are known than where they are not; None for none."""
+def changed_by_grappler(definition: Any, known: Collection[str] = ()) -> Optional[str]:
+    """Which op of a FunctionDef may be computed in another way where shapes are known than where they are not; None for none.
+
+    known: arguments whose shapes are told. What is made of one of them and of constants is computed alike; of two nobody tells that their
+    rows are as many.
+    """
     function = DatasetFunction(definition)
     for node in definition.node_def:
         if "T" not in node.attr or not tf.as_dtype(node.attr["T"].type).is_floating:
             continue
         sources = [_source(function, name) for name in data_inputs(node)]
+        arguments = function.arguments_of(node.name)
+        if len(arguments) < 2 and arguments <= set(known) and all(_of_one(function, n) for n in (node, *sources)):
+            continue
         ops = [source.op if source is not None else "" for source in sources]
         sums, products = (sum(op in kind for op in ops) for kind in (_SUMS, _PRODUCTS))
         if node.op in _SUMS and (sums or products > 1) or node.op in _PRODUCTS and products:
@@ -43,6 +50,13 @@ def _source(function: DatasetFunction, tensor: str) -> Optional[Any]:
     while node is not None and node.op in _MOVES:
         node = function.producer(data_inputs(node)[0])
     return node
+
+
+def _of_one(function: DatasetFunction, node: Optional[Any]) -> bool:
+    """Whether arithmetic has constants for all inputs but one."""
+    if node is None or node.op not in (*_SUMS, *_PRODUCTS):
+        return True
+    return sum(function.constant(name) is None for name in data_inputs(node)) < 2
 
 
 def _is_one(function: DatasetFunction, tensor: str) -> bool:

@@ -60,6 +60,18 @@ def of_parsed(function: DatasetFunction, parse: Any, params: Any) -> Any:
     return made
 
 
+def tell_shapes(definition: Any, params: Any) -> None:
+    """Says which shapes the features have, in arguments of a function that of_parsed() made of one of batches.
+
+    Grappler changes arithmetic by them: it would leave `log(x + 1)`, and gave the function a log1p when it parsed itself.
+    """
+    shapes = dict(zip(params.dense_keys, params.dense_shapes))
+    for i, key in enumerate(sorted([*params.dense_keys, *params.sparse_keys, *params.ragged_keys])):
+        if key in shapes:
+            shape = tf.TensorShape([None]).concatenate(shapes[key])
+            definition.arg_attr[i].attr["_output_shapes"].list.shape.add().CopyFrom(shape.as_proto())
+
+
 def forward(definition: Any) -> None:
     """Has results that are arguments be these, with no op between: tf.data then hands them on and calls no function.
 

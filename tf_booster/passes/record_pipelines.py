@@ -15,6 +15,7 @@ from tf_booster.data.record_batches import Batching, Reading
 from tf_booster.passes import file_readers, live_datasets, parsed_functions, row_functions
 from tf_booster.passes.composed_functions import composed
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
+from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.inlined_functions import function_of
 from tf_booster.passes.record_predicates import RecordFunction, predicate_of
 
@@ -97,6 +98,11 @@ def _batches_parsed(
             raise Refused(f"records are changed by '{step.name}' before they are parsed")
         _check_parsed(step, False)
     definition = parsed_functions.of_parsed(function, parse, params)
+    parsed_functions.tell_shapes(definition, params)
+    arguments = [argument.name for argument in definition.signature.input_arg]
+    why = changed_by_grappler(definition, [arguments[i] for i in definition.arg_attr])
+    if why is not None:
+        raise Refused(f"the function of '{map_op.name}' is left as it is: {why}")
     made = [BatchMap(map_op, definition)]
     afterwards = [*records.options, *(op for op in between if op.type != "PrefetchDataset")]
     reading = dataclasses.replace(records.reading, stages=tuple(s for op in records.steps for s in _stages(op)))

@@ -1,0 +1,50 @@
+"""Arithmetic in a map of batches: to the last bit what TensorFlow gives, whose optimizer changes it by shapes, or left to it."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+from pipeline_pairs import assert_refused, assert_replaced
+from single_record_pipelines_test import FIXED, SPARSE, Records
+
+
+def number(features):
+    return tf.cast(features["id"], tf.float32)
+
+
+OF_ONE_FEATURE = {
+    "products": lambda f: f["pair"] * 0.1 * 0.7,
+    "sums": lambda f: f["pair"] + 0.1 + 0.7,
+    "of numbers": lambda f: number(f) * 0.1 * 0.7,
+    "of constants for each column": lambda f: f["pair"] * tf.constant([0.1, 0.3]) * tf.constant([0.7, 0.9]),
+    "of another constant": lambda f: f["pair"] * tf.constant([0.1, 0.3]) * 0.7,
+    "divided by a root": lambda f: 0.3 / tf.sqrt(tf.abs(f["pair"]) + 0.1),
+    "reciprocal": lambda f: 1.0 / (f["pair"] + 0.3),
+    "log of one more": lambda f: tf.math.log(tf.abs(f["pair"]) + 1.0),
+    "log of one more than a number": lambda f: tf.math.log(number(f) + 1.0),
+}
+OF_SEVERAL = {
+    "harmless": lambda f: f["pair"] * tf.expand_dims(number(f), -1) + 0.3,
+    "standardized": lambda f: (f["pair"] - 0.3) / 6.1,
+}
+LEFT = {
+    "many": lambda f: (f["pair"] + f["pair"][:, ::-1] + f["pair"] * 0.3) + (f["pair"] * 0.7 + 0.3),
+    "add_n": lambda f: tf.add_n([f["pair"] * 0.1, f["pair"] * 0.3, f["pair"] + 0.7]),
+    "numbers": lambda f: (number(f) * 0.1 + f["pair"][:, 0]) + (f["pair"][:, 1] * 0.7 + number(f) * 0.3),
+    "pairs": lambda f: (f["pair"] + tf.expand_dims(number(f), -1) * 0.1) + (f["pair"] * 0.7 + 0.3),
+    "values of lists": lambda f: tf.cast(f["clicks"].values, tf.float32) * 0.1 * 0.7,
+}
+
+
+def make(files, features, function):
+    return Records(files).batch(5).map(lambda s: function(tf.io.parse_example(s, features)))
+
+
+@pytest.mark.parametrize("name", [*OF_ONE_FEATURE, *OF_SEVERAL])
+def test_the_same_bits(files, name):
+    assert_replaced(lambda: make(files, FIXED, {**OF_ONE_FEATURE, **OF_SEVERAL}[name]))
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_left(files, name):
+    assert_refused(lambda: make(files, SPARSE, LEFT[name]), "which TensorFlow may compute in another order")
