@@ -278,12 +278,16 @@ def test_a_damaged_file(tmp_path, files):
 # --- Refusals ---
 
 
-def test_arithmetic_of_a_map_and_a_predicate_that_would_meet(files):
-    """Alone each is what it is; in one function TensorFlow may multiply the constants first."""
+def test_arithmetic_that_tensorflow_may_put_in_another_order(files):
     scaled = lambda s: parse(s)["pair"] * 0.1
-    make = lambda keeps: lambda: Records(files).map(scaled).filter(keeps).batch(4)
-    assert_refused(make(lambda pair: tf.reduce_sum(pair * 0.7) > 0.5), "is put together with maps")
-    assert_replaced(make(lambda pair: tf.reduce_sum(pair + 0.7) > 0.5))
+    other_order = "which TensorFlow may compute in another order"
+    assert_refused(
+        lambda: Records(files).map(scaled).filter(lambda pair: tf.reduce_sum(pair * 0.7) > 0.5).batch(4), other_order
+    )
+    assert_refused(
+        lambda: Records(files).map(parse).filter(lambda f: f["pair"][0] * 0.1 * 0.7 > 0.5).batch(4), other_order
+    )
+    assert_replaced(lambda: Records(files).map(scaled).filter(lambda pair: tf.reduce_sum(pair + 0.7) > 0.5).batch(4))
 
 
 def test_refusals(files):

@@ -58,16 +58,11 @@ def predicate_of(features: Dict[str, Any], maps: Sequence[RecordFunction], keeps
     try:
         return Predicate(row_functions.batched(made, kinds), keys, tensors, by_row=True)
     except row_functions.NotByRow:
-        # Of maps and a predicate that are one function now.
-        why = changed_by_grappler(made) if len(_of_maps(made, len(maps))) else None
+        # It is one function with the maps now, and is not told shapes.
+        why = changed_by_grappler(made)
         if why is not None:
-            raise Refused(f"the filter '{keeps.op.name}' is put together with maps, and {why}") from None
+            raise Refused(f"the filter '{keeps.op.name}' is not asked by itself: {why}") from None
         return Predicate(made, keys, tensors, by_row=False)
-
-
-def _of_maps(predicate: Any, maps: int) -> List[Any]:
-    """The nodes of `predicate` that are those of maps."""
-    return [node for node in predicate.node_def if not node.name.startswith(f"f{maps}/")]
 
 
 def _check_failures(maps: Sequence[RecordFunction], predicate: Any, name: str) -> None:
