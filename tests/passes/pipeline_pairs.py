@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
+
 import numpy as np
 import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from record_files import write_files
 
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.input_pipeline import InputPipeline
@@ -65,3 +70,23 @@ def assert_refused(make, reason):
     _, _, _, result, _ = outcome(make, True)
     assert not result.modified
     assert [r for _, r in result.skipped if reason in r], result.skipped
+
+
+def num_replaced(check, strategy, files, **options):
+    """For how many of what hypothesis draws check(files, drawn) says that the pass replaced it."""
+    replaced = []
+
+    @settings(deadline=None, suppress_health_check=list(HealthCheck), **options)
+    @given(strategy)
+    def tried(drawn):
+        replaced.append(check(files, drawn))
+
+    tried()
+    return sum(replaced)
+
+
+def try_more(check, strategy):
+    """num_replaced of as many as the command line says, for a test file that is run as a program."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = write_files(folder, (5, 0, 17, 9, 1))
+        print(num_replaced(check, strategy, files, max_examples=int(sys.argv[1])), "replaced")

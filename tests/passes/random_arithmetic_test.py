@@ -5,14 +5,9 @@
 
 from __future__ import annotations
 
-import sys
-import tempfile
-
 import tensorflow as tf
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pipeline_pairs import assert_same
-from record_files import write_files
+from pipeline_pairs import assert_same, num_replaced, try_more
 from single_record_pipelines_test import FIXED, Records, parse
 
 UNARY = {
@@ -46,6 +41,10 @@ STEPS = st.lists(
 )
 
 
+# Steps, the type of numbers, and whether the map is of batches.
+PROGRAMS = st.tuples(STEPS, st.sampled_from([tf.float32, tf.float32, tf.float64, tf.int64]), st.booleans())
+
+
 def value(steps, record):
     values = [record]
     for name, operand, swapped in steps:
@@ -63,8 +62,9 @@ def value(steps, record):
     return values[-1]
 
 
-def check(files, steps, dtype, of_batch):
+def check(files, program):
     """Whether it was replaced."""
+    steps, dtype, of_batch = program
 
     def of_record(serialized):
         return value(steps, tf.cast(parse(serialized)["pair"], dtype))
@@ -79,23 +79,9 @@ def check(files, steps, dtype, of_batch):
     return result.modified
 
 
-def try_many(files, **options):
-    """How many were replaced."""
-    replaced = []
-
-    @settings(deadline=None, suppress_health_check=list(HealthCheck), **options)
-    @given(STEPS, st.sampled_from([tf.float32, tf.float32, tf.float64, tf.int64]), st.booleans())
-    def tried(steps, dtype, of_batch):
-        replaced.append(check(files, steps, dtype, of_batch))
-
-    tried()
-    return sum(replaced)
-
-
 def test_random_arithmetic(files):
-    assert try_many(files, max_examples=30, derandomize=True) >= 5
+    assert num_replaced(check, PROGRAMS, files, max_examples=30, derandomize=True) >= 5
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        print(try_many(write_files(folder, (5, 0, 17, 9, 1)), max_examples=int(sys.argv[1])), "replaced")
+    try_more(check, PROGRAMS)

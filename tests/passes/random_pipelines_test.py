@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-import sys
-import tempfile
-
 import tensorflow as tf
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pipeline_pairs import assert_same
-from record_files import FEATURES, write_files
+from pipeline_pairs import assert_same, num_replaced, try_more
+from record_files import FEATURES
 
 Dataset, Records = tf.data.Dataset, tf.data.TFRecordDataset
 experimental = tf.data.experimental
@@ -139,23 +135,9 @@ def check(files, pipeline):
     return result.modified
 
 
-def try_many(files, **options):
-    """How many were replaced."""
-    replaced = []
-
-    @settings(deadline=None, suppress_health_check=list(HealthCheck), **options)
-    @given(PIPELINES)
-    def tried(pipeline):
-        replaced.append(check(files, pipeline))
-
-    tried()
-    return sum(replaced)
-
-
 def test_random_pipelines(files):
-    assert try_many(files, max_examples=30, derandomize=True) >= 10
+    assert num_replaced(check, PIPELINES, files, max_examples=30, derandomize=True) >= 10
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        print(try_many(write_files(folder, (5, 0, 17, 9, 1)), max_examples=int(sys.argv[1])), "replaced")
+    try_more(check, PIPELINES)

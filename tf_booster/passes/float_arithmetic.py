@@ -7,7 +7,7 @@ behind one another, sums of products, and a few pairs.
 
 from __future__ import annotations
 
-from typing import Any, Collection, Optional
+from typing import Any, Collection, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -28,21 +28,34 @@ def changed_by_grappler(definition: Any, known: Collection[str] = ()) -> Optiona
     """
     function = DatasetFunction(definition)
     for node in definition.node_def:
-        if "T" not in node.attr or not tf.as_dtype(node.attr["T"].type).is_floating:
-            continue
         sources = [_source(function, name) for name in data_inputs(node)]
-        arguments = function.arguments_of(node.name)
-        if len(arguments) < 2 and arguments <= set(known) and all(_of_one(function, n) for n in (node, *sources)):
-            continue
-        ops = [source.op if source is not None else "" for source in sources]
-        sums, products = (sum(op in kind for op in ops) for kind in (_SUMS, _PRODUCTS))
-        if node.op in _SUMS and (sums or products > 1) or node.op in _PRODUCTS and products:
-            return f"its {node.op} ('{node.name}') is of what other arithmetic gives, which TensorFlow may compute in another order"
-        if node.op in ("RealDiv", "Div") and _is_one(function, data_inputs(node)[0]):
-            return f"its {node.op} ('{node.name}') is of 1 / x, which TensorFlow may compute as a reciprocal"
-        if node.op == "Log" and ops[0] in ("Add", "AddV2") and _adds_one(function, sources[0]):
-            return f"its Log ('{node.name}') is of x + 1, which TensorFlow may compute as log1p(x); write log1p"
+        why = _why(function, node, sources) if _is_of_fractions(node) else None
+        if why is not None and not _is_changed_alike(function, [node, *sources], known):
+            return f"its {node.op} ('{node.name}') is of {why}"
     return None
+
+
+def _is_of_fractions(node: Any) -> bool:
+    return "T" in node.attr and tf.as_dtype(node.attr["T"].type).is_floating
+
+
+def _why(function: DatasetFunction, node: Any, sources: Sequence[Any]) -> Optional[str]:
+    """What `node`, of fractions, is of that Grappler changes. sources: the nodes of its inputs; None for arguments."""
+    ops = [source.op if source is not None else "" for source in sources]
+    sums, products = (sum(op in kind for op in ops) for kind in (_SUMS, _PRODUCTS))
+    if node.op in _SUMS and (sums or products > 1) or node.op in _PRODUCTS and products:
+        return "what other arithmetic gives, which TensorFlow may compute in another order"
+    if node.op in ("RealDiv", "Div") and _is_one(function, data_inputs(node)[0]):
+        return "1 / x, which TensorFlow may compute as a reciprocal"
+    if node.op == "Log" and ops[0] in ("Add", "AddV2") and any(_is_one(function, n) for n in data_inputs(sources[0])):
+        return "x + 1, which TensorFlow may compute as log1p(x); write log1p"
+    return None
+
+
+def _is_changed_alike(function: DatasetFunction, nodes: Sequence[Any], known: Collection[str]) -> bool:
+    """Whether shapes are told of all that `nodes`, an op and those that it is of, are made of."""
+    arguments = function.arguments_of(nodes[0].name)
+    return len(arguments) < 2 and arguments <= set(known) and all(_of_one(function, node) for node in nodes)
 
 
 def _source(function: DatasetFunction, tensor: str) -> Optional[Any]:
@@ -63,7 +76,3 @@ def _is_one(function: DatasetFunction, tensor: str) -> bool:
     """Whether `tensor` is a constant of ones."""
     node = _source(function, tensor)
     return node is not None and node.op == "Const" and bool(np.all(tf.make_ndarray(node.attr["value"].tensor) == 1))
-
-
-def _adds_one(function: DatasetFunction, node: Any) -> bool:
-    return any(_is_one(function, name) for name in data_inputs(node))

@@ -209,11 +209,25 @@ class GraphView:
 
     def add_functions(self, definitions: Sequence[Any]) -> None:
         """Adds FunctionDefs to the graph's library."""
-        graph_def = tf.compat.v1.GraphDef()
+        with self.graph.as_default():
+            tf.graph_util.import_graph_def(self._graph_def([], definitions), name="")
+
+    def add_nodes(
+        self, nodes: Sequence[Any], definitions: Sequence[Any], inputs: Sequence[tf.Tensor], name: str
+    ) -> List[tf.Operation]:
+        """Adds ops as the NodeDefs `nodes`, under `name`, and the FunctionDefs that they call.
+
+        A node's inputs are names of others, or "input_0" and so on for `inputs`.
+        """
+        placeholders: Any = {f"input_{i}:0": tensor for i, tensor in enumerate(inputs)}
+        names = [node.name for node in nodes]
+        return tf.graph_util.import_graph_def(self._graph_def(nodes, definitions), placeholders, names, name)
+
+    def _graph_def(self, nodes: Sequence[Any], definitions: Sequence[Any]) -> Any:
+        graph_def = tf.compat.v1.GraphDef(node=nodes)
         graph_def.versions.CopyFrom(self.graph.graph_def_versions)
         _compat.add_functions(graph_def, definitions)
-        with self.graph.as_default():
-            tf.graph_util.import_graph_def(graph_def, name="")
+        return graph_def
 
     def set_function(self, op: tf.Operation, attr: str, name: str) -> None:
         """Has `op` call the function `name` of the graph for its attr."""

@@ -45,7 +45,7 @@ class InputPipeline(Pass):
 def replace_pipelines(view: GraphView, name: str) -> PassResult:
     """Replaces what can be among the datasets of `view`, the body of a function or a graph, and says why not."""
     result = PassResult(name)
-    functions = {f.signature.name: f for f in _compat.function_definitions(view.graph)}
+    functions = _functions(view)
     found: List[RecordPipeline] = []
     for op in _maps(view):
         try:
@@ -65,6 +65,10 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
     return result
 
 
+def _functions(view: GraphView) -> Dict[str, Any]:
+    return {f.signature.name: f for f in _compat.function_definitions(view.graph)}
+
+
 def _maps(view: GraphView) -> List[tf.Operation]:
     """The maps that something reads, but for those that this pass made."""
     return [op for op in view.ops(*MAPS, MAP_AND_BATCH) if not view.originals(op) and live_datasets.is_read(op)]
@@ -73,15 +77,15 @@ def _maps(view: GraphView) -> List[tf.Operation]:
 def _parses_inside(view: GraphView) -> List[tf.Operation]:
     """The datasets of files that parse in functions of theirs."""
     found = [op for op in view.ops(*file_readers.TYPES) if live_datasets.is_read(op)]
-    functions = {f.signature.name: f for f in _compat.function_definitions(view.graph)} if found else {}
+    functions = _functions(view) if found else {}
     return [op for op in found if runs_a_parse(op, functions)]
 
 
 def _match_inside(view: GraphView, op: tf.Operation) -> List[RecordPipeline]:
     """The pipelines that parse in the function of `op`, which then is another dataset with maps behind it. Raises Refused."""
     with view.inserting(op.device), tf.name_scope("tf_booster/input_pipeline/"):
-        maps = maps_of_files.moved_behind(op, {f.signature.name: f for f in _compat.function_definitions(view.graph)})
-    functions = {f.signature.name: f for f in _compat.function_definitions(view.graph)}
+        maps = maps_of_files.moved_behind(view, op, _functions(view))
+    functions = _functions(view)
     old, new = op.outputs[0], maps[-1].outputs[0]
     view.redirect(old, new, lambda reader: True)
     try:
@@ -101,7 +105,7 @@ def _replace(view: GraphView, pipeline: RecordPipeline) -> None:
         for step in pipeline.afterwards:
             batches = _AGAIN[step.type](step, batches)
         for batch_map in pipeline.maps:
-            batches = _map(view.graph, batch_map, batches)
+            batches = _map(view, batch_map, batches)
             view.note_originals(batches.op, [batch_map.like if len(pipeline.maps) > 1 else end])
     view.redirect(end.outputs[0], batches)
 
@@ -132,14 +136,10 @@ _AGAIN: Dict[str, Callable[[tf.Operation, tf.Tensor], tf.Tensor]] = {
 }
 
 
-def _map(graph: tf.Graph, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
+def _map(view: GraphView, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
     """The map of `batches`."""
     old = batch_map.like
-    graph_def = tf.compat.v1.GraphDef()
-    graph_def.versions.CopyFrom(graph.graph_def_versions)
-    _compat.add_functions(graph_def, [batch_map.definition])
-    node = graph_def.node.add()
-    node.CopyFrom(old.node_def)
+    node = old.node_def
     node.name = "map"
     sources = [batches, *old.inputs[1:]]
     if batch_map.output_shapes is not None:
@@ -152,6 +152,4 @@ def _map(graph: tf.Graph, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
         sources = sources[: 1 + len(old.get_attr("Targuments"))]
     node.attr["f"].func.name = batch_map.definition.signature.name
     node.input[:] = [f"input_{i}" for i in range(len(sources))]
-    placeholders: Any = {f"input_{i}:0": tensor for i, tensor in enumerate(sources)}
-    made = tf.graph_util.import_graph_def(graph_def, input_map=placeholders, return_elements=["map:0"], name="map_of")
-    return made[0]
+    return view.add_nodes([node], [batch_map.definition], sources, "map_of")[0].outputs[0]

@@ -6,15 +6,15 @@ from typing import Any, Dict, List, Tuple
 
 import tensorflow as tf
 
-from tf_booster import _compat
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs, prune
+from tf_booster.passes.graph_view import GraphView
 
 _MAPS = {"MapDataset": 1, "ParallelMapDataset": 2, "ParallelMapDatasetV2": 2}  # Inputs.
 _RECORDS = ("TFRecordDataset", "TFRecordDatasetV2", "FlatMapDataset")  # What tf.data.TFRecordDataset makes.
 _KEPT = ("f", "Targuments", "output_types", "output_shapes", "use_inter_op_parallelism", "preserve_cardinality")
 
 
-def moved_behind(op: tf.Operation, functions: Dict[str, Any]) -> List[tf.Operation]:
+def moved_behind(view: GraphView, op: tf.Operation, functions: Dict[str, Any]) -> List[tf.Operation]:
     """New maps, each of the one before, and the first of a new dataset that is `op` without them. Raises Refused where it has none."""
     name = op.get_attr("f").name
     if name not in functions:
@@ -22,28 +22,20 @@ def moved_behind(op: tf.Operation, functions: Dict[str, Any]) -> List[tf.Operati
     maps, records = _maps(functions[name])
     if not maps or records.op not in _RECORDS:
         raise Refused("each file is parsed by itself; interleave records, then batch and parse them")
-    graph_def = tf.compat.v1.GraphDef()
-    graph_def.versions.CopyFrom(op.graph.graph_def_versions)
-    _compat.add_functions(graph_def, [_without_maps(functions[name], records.name)])
-    reader = graph_def.node.add()
-    reader.CopyFrom(op.node_def)
+    definition = _without_maps(functions[name], records.name)
+    reader = op.node_def
     reader.name = "records"
-    reader.attr["f"].func.name = graph_def.library.function[0].signature.name
+    reader.attr["f"].func.name = definition.signature.name
     reader.attr["output_types"].list.type[:] = [tf.string.as_datatype_enum]
     del reader.attr["output_shapes"].list.shape[:]
     reader.attr["output_shapes"].list.shape.add()
     reader.input[:] = [f"input_{i}" for i in range(len(op.inputs))]
+    nodes = [reader]
     for i, node in enumerate(maps):
-        made = graph_def.node.add(name=f"map_{i}", op="MapDataset")
-        made.input[:] = [f"map_{i - 1}" if i else "records"]
+        nodes.append(tf.compat.v1.NodeDef(name=f"map_{i}", op="MapDataset", input=[nodes[-1].name]))
         for key in set(_KEPT) & set(node.attr):
-            made.attr[key].CopyFrom(node.attr[key])
-    return tf.graph_util.import_graph_def(
-        graph_def,
-        input_map={f"input_{i}:0": tensor for i, tensor in enumerate(op.inputs)},
-        return_elements=[f"map_{i}" for i in range(len(maps))],
-        name="maps_of_files",
-    )
+            nodes[-1].attr[key].CopyFrom(node.attr[key])
+    return view.add_nodes(nodes, [definition], op.inputs, "maps_of_files")[1:]
 
 
 def _maps(definition: Any) -> Tuple[List[Any], Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import tensorflow as tf
 
@@ -20,7 +20,7 @@ def of_parsed(function: DatasetFunction, parse: Any, params: Any) -> Any:
     made.signature.name += "_of_parsed"
     made.arg_attr.clear()
     del made.signature.input_arg[0]
-    keys = sorted([*params.dense_keys, *params.sparse_keys, *params.ragged_keys])
+    keys = _keys(params)
     argument = {key: f"tf_booster_feature_{i}" for i, key in enumerate(keys)}
     dense_types = dict(zip(params.dense_keys, params.dense_types))
     arguments = []
@@ -60,13 +60,17 @@ def of_parsed(function: DatasetFunction, parse: Any, params: Any) -> Any:
     return made
 
 
+def _keys(params: Any) -> List[str]:
+    return sorted([*params.dense_keys, *params.sparse_keys, *params.ragged_keys])
+
+
 def tell_shapes(definition: Any, params: Any) -> None:
     """Says which shapes the features have, in arguments of a function that of_parsed() made of one of batches.
 
     Grappler changes arithmetic by them: it would leave `log(x + 1)`, and gave the function a log1p when it parsed itself.
     """
     shapes = dict(zip(params.dense_keys, params.dense_shapes))
-    for i, key in enumerate(sorted([*params.dense_keys, *params.sparse_keys, *params.ragged_keys])):
+    for i, key in enumerate(_keys(params)):
         if key in shapes:
             shape = tf.TensorShape([None]).concatenate(shapes[key])
             definition.arg_attr[i].attr["_output_shapes"].list.shape.add().CopyFrom(shape.as_proto())

@@ -1,7 +1,6 @@
 #include "cc/tf/datasets/record_batch.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -122,8 +121,7 @@ TfStatus RecordBatcher::Restore(IteratorContext* ctx, IteratorStateReader* reade
     batch.status = TensorFlowStatus(code, message);
     for (int64_t r = 0; r < records.NumElements(); ++r) {
       const tstring& bytes = records.vec<tstring>()(r);
-      batch.owned.emplace_back(new char[bytes.size()]);
-      if (!bytes.empty()) std::memcpy(batch.owned.back().get(), bytes.data(), bytes.size());
+      batch.owned.push_back(OwnedCopy(bytes.data(), bytes.size()));
       batch.records.push_back({batch.owned.back().get(), bytes.size()});
     }
     restored_.push_back(std::move(batch));

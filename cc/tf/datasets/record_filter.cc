@@ -1,7 +1,6 @@
 #include "cc/tf/datasets/record_filter.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <utility>
 
@@ -22,7 +21,6 @@ using tensorflow::data::IteratorStateWriter;
 using tensorflow::data::SerializationContext;
 using TfStatus = tensorflow::Status;
 
-constexpr char kHasInput[] = "has_input";
 constexpr char kRecords[] = "records";
 constexpr char kCodes[] = "codes";
 constexpr char kMessages[] = "messages";
@@ -63,32 +61,25 @@ class FilterStream final : public RecordStream {
     TF_RETURN_IF_ERROR(writer->WriteTensor(name, kRecords, records));
     TF_RETURN_IF_ERROR(writer->WriteTensor(name, kCodes, codes));
     TF_RETURN_IF_ERROR(writer->WriteTensor(name, kMessages, messages));
-    TF_RETURN_IF_ERROR(writer->WriteScalar(name, kHasInput, input_ != nullptr ? 1 : 0));
-    return input_ == nullptr ? OkStatus() : input_->Save(ctx, writer, name + "/input");
+    return SaveInput(ctx, writer, name, input_.get());
   }
 
   TfStatus Restore(IteratorContext* ctx, IteratorStateReader* reader, const std::string& name) override {
     Tensor records, codes, messages;
-    int64_t has_input = 0;
     TF_RETURN_IF_ERROR(reader->ReadTensor(ctx->flr(), name, kRecords, &records));
     TF_RETURN_IF_ERROR(reader->ReadTensor(ctx->flr(), name, kCodes, &codes));
     TF_RETURN_IF_ERROR(reader->ReadTensor(ctx->flr(), name, kMessages, &messages));
-    TF_RETURN_IF_ERROR(reader->ReadScalar(name, kHasInput, &has_input));
     ready_.clear();
     for (int64_t i = 0; i < records.NumElements(); ++i) {
       const tstring& bytes = records.vec<tstring>()(i);
       Held held;
       held.status = TensorFlowStatus(codes.vec<int64_t>()(i), messages.vec<tstring>()(i));
-      held.record.owned.reset(new char[bytes.size()]);
-      if (!bytes.empty()) std::memcpy(held.record.owned.get(), bytes.data(), bytes.size());
+      held.record.owned = OwnedCopy(bytes.data(), bytes.size());
       held.record.data = held.record.owned.get();
       held.record.size = bytes.size();
       ready_.push_back(std::move(held));
     }
-    input_.reset();
-    if (has_input == 0) return OkStatus();
-    input_ = make_input_();
-    return input_->Restore(ctx, reader, name + "/input");
+    return RestoreInput(ctx, reader, name, make_input_, &input_);
   }
 
  private:

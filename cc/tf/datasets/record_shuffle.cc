@@ -8,7 +8,6 @@
 #include "cc/tf/datasets/record_shuffle.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <string>
 #include <tuple>
@@ -35,7 +34,6 @@ constexpr char kSeed2[] = "seed2";
 constexpr char kNumbersDrawn[] = "numbers_drawn";
 constexpr char kFirst[] = "first";
 constexpr char kEpoch[] = "epoch";
-constexpr char kHasInput[] = "has_input";
 constexpr char kEpochStarts[] = "epoch_starts";
 constexpr char kBuffer[] = "buffer";
 constexpr size_t kMostEpochs = 3;  // That end in the ring before tf.data stops filling it.
@@ -76,7 +74,6 @@ class ShuffleStream final : public RecordStream {
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kNumbersDrawn, drawn_));
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kFirst, first_));
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kEpoch, epoch_));
-    TF_RETURN_IF_ERROR(writer->WriteScalar(name, kHasInput, input_ != nullptr ? 1 : 0));
     Tensor starts(tensorflow::DT_INT64, {static_cast<int64_t>(starts_.size())});
     std::copy(starts_.begin(), starts_.end(), starts.vec<int64_t>().data());
     TF_RETURN_IF_ERROR(writer->WriteTensor(name, kEpochStarts, starts));
@@ -86,11 +83,11 @@ class ShuffleStream final : public RecordStream {
       buffer.vec<tstring>()(p - first_).assign(kept.bytes.get(), kept.size);
     }
     TF_RETURN_IF_ERROR(writer->WriteTensor(name, kBuffer, buffer));
-    return input_ == nullptr ? OkStatus() : input_->Save(ctx, writer, name + "/input");
+    return SaveInput(ctx, writer, name, input_.get());
   }
 
   Status Restore(IteratorContext* ctx, IteratorStateReader* reader, const std::string& name) override {
-    int64_t seeds_drawn = 0, has_input = 0;
+    int64_t seeds_drawn = 0;
     Tensor starts, buffer;
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kSeedsDrawn, &seeds_drawn));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kSeed, &seed_));
@@ -98,7 +95,6 @@ class ShuffleStream final : public RecordStream {
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kNumbersDrawn, &drawn_));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kFirst, &first_));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kEpoch, &epoch_));
-    TF_RETURN_IF_ERROR(reader->ReadScalar(name, kHasInput, &has_input));
     TF_RETURN_IF_ERROR(reader->ReadTensor(ctx->flr(), name, kEpochStarts, &starts));
     TF_RETURN_IF_ERROR(reader->ReadTensor(ctx->flr(), name, kBuffer, &buffer));
     if (buffer.NumElements() > size_) {
@@ -116,10 +112,7 @@ class ShuffleStream final : public RecordStream {
       const tstring& bytes = buffer.vec<tstring>()(i);
       Keep(bytes.data(), bytes.size());
     }
-    input_.reset();
-    if (has_input == 0) return OkStatus();
-    input_ = make_input_();
-    return input_->Restore(ctx, reader, name + "/input");
+    return RestoreInput(ctx, reader, name, make_input_, &input_);
   }
 
  private:
@@ -134,9 +127,8 @@ class ShuffleStream final : public RecordStream {
 
   void Keep(const char* data, size_t size) {
     Kept& place = ring_[last_++ % size_];
-    place.bytes.reset(new char[size]);
+    place.bytes = OwnedCopy(data, size);
     place.size = size;
-    if (size > 0) std::memcpy(place.bytes.get(), data, size);
   }
 
   // Of the next epoch. The first one's are drawn when the stream is made.

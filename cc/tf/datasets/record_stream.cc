@@ -5,14 +5,15 @@
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_booster {
-namespace {
 
 using tensorflow::OkStatus;
-using tensorflow::Status;
+using TfStatus = tensorflow::Status;
 using tensorflow::data::IteratorContext;
 using tensorflow::data::IteratorStateReader;
 using tensorflow::data::IteratorStateWriter;
 using tensorflow::data::SerializationContext;
+
+namespace {
 
 constexpr char kCount[] = "count";
 constexpr char kHasInput[] = "has_input";
@@ -22,31 +23,25 @@ class CountingStream : public RecordStream {
  public:
   explicit CountingStream(MakeRecordStream make_input) : make_input_(std::move(make_input)) {}
 
-  Status Start(IteratorContext* ctx) override { return MakeInput(ctx); }
+  TfStatus Start(IteratorContext* ctx) override { return MakeInput(ctx); }
 
-  Status Save(SerializationContext* ctx, IteratorStateWriter* writer, const std::string& name) const override {
+  TfStatus Save(SerializationContext* ctx, IteratorStateWriter* writer, const std::string& name) const override {
     TF_RETURN_IF_ERROR(writer->WriteScalar(name, kCount, count_));
-    TF_RETURN_IF_ERROR(writer->WriteScalar(name, kHasInput, input_ != nullptr ? 1 : 0));
-    return input_ == nullptr ? OkStatus() : input_->Save(ctx, writer, name + "/input");
+    return SaveInput(ctx, writer, name, input_.get());
   }
 
-  Status Restore(IteratorContext* ctx, IteratorStateReader* reader, const std::string& name) override {
-    int64_t has_input = 0;
+  TfStatus Restore(IteratorContext* ctx, IteratorStateReader* reader, const std::string& name) override {
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kCount, &count_));
-    TF_RETURN_IF_ERROR(reader->ReadScalar(name, kHasInput, &has_input));
-    input_.reset();
-    if (has_input == 0) return OkStatus();
-    input_ = make_input_();
-    return input_->Restore(ctx, reader, name + "/input");
+    return RestoreInput(ctx, reader, name, make_input_, &input_);
   }
 
  protected:
-  Status MakeInput(IteratorContext* ctx) {
+  TfStatus MakeInput(IteratorContext* ctx) {
     input_ = make_input_();
     return input_->Start(ctx);
   }
 
-  Status NextOfInput(IteratorContext* ctx, Record* record, bool* end) {
+  TfStatus NextOfInput(IteratorContext* ctx, Record* record, bool* end) {
     if (input_ == nullptr) TF_RETURN_IF_ERROR(MakeInput(ctx));
     return input_->Next(ctx, record, end);
   }
@@ -62,14 +57,14 @@ class RepeatStream final : public CountingStream {
  public:
   RepeatStream(MakeRecordStream input, int64_t epochs) : CountingStream(std::move(input)), epochs_(epochs) {}
 
-  Status Start(IteratorContext* ctx) override { return epochs_ == 0 ? OkStatus() : MakeInput(ctx); }
+  TfStatus Start(IteratorContext* ctx) override { return epochs_ == 0 ? OkStatus() : MakeInput(ctx); }
 
-  Status Restore(IteratorContext* ctx, IteratorStateReader* reader, const std::string& name) override {
+  TfStatus Restore(IteratorContext* ctx, IteratorStateReader* reader, const std::string& name) override {
     fresh_ = false;  // Nobody noted it. If it was, one more empty epoch tells.
     return CountingStream::Restore(ctx, reader, name);
   }
 
-  Status Next(IteratorContext* ctx, Record* record, bool* end) override {
+  TfStatus Next(IteratorContext* ctx, Record* record, bool* end) override {
     while (epochs_ < 0 || count_ < epochs_) {
       TF_RETURN_IF_ERROR(NextOfInput(ctx, record, end));
       const bool nothing = *end && fresh_;
@@ -94,9 +89,9 @@ class TakeStream final : public CountingStream {
  public:
   TakeStream(MakeRecordStream input, int64_t limit) : CountingStream(std::move(input)), limit_(limit) {}
 
-  Status Start(IteratorContext* ctx) override { return limit_ == 0 ? OkStatus() : MakeInput(ctx); }
+  TfStatus Start(IteratorContext* ctx) override { return limit_ == 0 ? OkStatus() : MakeInput(ctx); }
 
-  Status Next(IteratorContext* ctx, Record* record, bool* end) override {
+  TfStatus Next(IteratorContext* ctx, Record* record, bool* end) override {
     *end = true;
     if (limit_ >= 0 && count_ >= limit_) return OkStatus();
     TF_RETURN_IF_ERROR(NextOfInput(ctx, record, end));
@@ -113,9 +108,9 @@ class SkipStream final : public CountingStream {
  public:
   SkipStream(MakeRecordStream input, int64_t skipped) : CountingStream(std::move(input)), skipped_(skipped) {}
 
-  Status Start(IteratorContext* ctx) override { return skipped_ < 0 ? OkStatus() : MakeInput(ctx); }
+  TfStatus Start(IteratorContext* ctx) override { return skipped_ < 0 ? OkStatus() : MakeInput(ctx); }
 
-  Status Next(IteratorContext* ctx, Record* record, bool* end) override {
+  TfStatus Next(IteratorContext* ctx, Record* record, bool* end) override {
     *end = true;
     if (skipped_ < 0) return OkStatus();
     for (; count_ < skipped_; ++count_) {
@@ -135,7 +130,7 @@ class ShardStream final : public CountingStream {
   ShardStream(MakeRecordStream input, int64_t num_shards, int64_t index)
       : CountingStream(std::move(input)), num_shards_(num_shards), index_(index) {}
 
-  Status Next(IteratorContext* ctx, Record* record, bool* end) override {
+  TfStatus Next(IteratorContext* ctx, Record* record, bool* end) override {
     while (true) {
       TF_RETURN_IF_ERROR(NextOfInput(ctx, record, end));
       if (*end || count_++ % num_shards_ == index_) return OkStatus();
@@ -147,6 +142,22 @@ class ShardStream final : public CountingStream {
 };
 
 }  // namespace
+
+TfStatus SaveInput(SerializationContext* ctx, IteratorStateWriter* writer, const std::string& name,
+                   const RecordStream* input) {
+  TF_RETURN_IF_ERROR(writer->WriteScalar(name, kHasInput, input != nullptr ? 1 : 0));
+  return input == nullptr ? OkStatus() : input->Save(ctx, writer, name + "/input");
+}
+
+TfStatus RestoreInput(IteratorContext* ctx, IteratorStateReader* reader, const std::string& name,
+                      const MakeRecordStream& make, std::unique_ptr<RecordStream>* input) {
+  int64_t has_input = 0;
+  TF_RETURN_IF_ERROR(reader->ReadScalar(name, kHasInput, &has_input));
+  input->reset();
+  if (has_input == 0) return OkStatus();
+  *input = make();
+  return (*input)->Restore(ctx, reader, name + "/input");
+}
 
 std::unique_ptr<RecordStream> RepeatRecords(MakeRecordStream input, int64_t count) {
   return std::make_unique<RepeatStream>(std::move(input), count);

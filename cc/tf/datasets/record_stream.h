@@ -37,6 +37,13 @@ class RecordStream {
 // A stage that begins anew makes its input anew.
 using MakeRecordStream = std::function<std::unique_ptr<RecordStream>()>;
 
+// The state of a stage's input, which is null where it has ended or has not begun. `name`: the stage's.
+tensorflow::Status SaveInput(tensorflow::data::SerializationContext* ctx, tensorflow::data::IteratorStateWriter* writer,
+                             const std::string& name, const RecordStream* input);
+tensorflow::Status RestoreInput(tensorflow::data::IteratorContext* ctx, tensorflow::data::IteratorStateReader* reader,
+                                const std::string& name, const MakeRecordStream& make,
+                                std::unique_ptr<RecordStream>* input);
+
 // `count` times the input; -1: for ever, unless the input is empty.
 std::unique_ptr<RecordStream> RepeatRecords(MakeRecordStream input, int64_t count);
 // The first `count` records; -1: all.
