@@ -1,7 +1,7 @@
 """Existing input pipelines as TensorFlow runs them, with our parse kernel, and rewritten: files to shuffled, parsed batches of 1024.
 
 `batches` is batch → map(parse_example); `one by one` is map(parse_single_example) → shuffle → repeat → batch under a one-shot
-iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten records of that before the shuffle. Each contestant is a graph with an endless iterator; a run takes 24 batches, of which
+iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten records of that before the shuffle. `lines` are Criteo's, 40 fields each, of which map(decode_csv) makes tensors, one by one and in batches. Each contestant is a graph with an endless iterator; a run takes 24 batches, of which
 a few may have been made ahead in another's turn.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import os
 import tempfile
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
+import numpy as np
 import tensorflow as tf
 
 import tf_booster
@@ -41,14 +42,49 @@ def run(threads: int) -> Iterator[Result]:
                 if pipeline is _filtered and kind != "fixed":
                     continue
                 make = functools.partial(pipeline, path, features, threads)
-                contestants = {
-                    OURS: _contestant(make, threads, rewritten=True, our_kernel=True),
-                    "TensorFlow": _contestant(make, threads, rewritten=False, our_kernel=False),
-                    "TensorFlow with our kernel": _contestant(make, threads, rewritten=False, our_kernel=True),
+                kernel_alone = {
+                    "TensorFlow with our kernel": _contestant(make, threads, rewritten=False, our_kernel=True)
                 }
-                rates = contest(contestants, BATCH * BATCHES_A_RUN, SECONDS)
-                parsing.serve_stock_ops(False)
-                yield Result("input_pipelines", f"{shape}, {kind}", 0, name, threads, "M records/s", rates, {})
+                yield _result(f"{shape}, {kind}", name, threads, _beside(make, threads, kernel_alone))
+        path = os.path.join(folder, "lines")
+        _write_lines(path)
+        for shape, pipeline in (("lines", _lines), ("batches of lines", _batches_of_lines)):
+            make = functools.partial(pipeline, path, threads)
+            yield _result(shape, "40 fields", threads, _beside(make, threads, {}))
+
+
+def _beside(make: Callable[[], tf.data.Dataset], threads: int, others: Dict[str, Any]) -> Dict[str, Any]:
+    ours = _contestant(make, threads, rewritten=True, our_kernel=True)
+    return {OURS: ours, "TensorFlow": _contestant(make, threads, rewritten=False, our_kernel=False), **others}
+
+
+def _result(shape: str, records: str, threads: int, contestants: Dict[str, Any]) -> Result:
+    rates = contest(contestants, BATCH * BATCHES_A_RUN, SECONDS)
+    parsing.serve_stock_ops(False)
+    return Result("input_pipelines", shape, 0, records, threads, "M records/s", rates, {})
+
+
+def _write_lines(path: str) -> None:
+    """A label, 13 small numbers, of which some are missing, and 26 words of 8 letters."""
+    rng = np.random.default_rng(1)
+    with open(path, "w", encoding="ascii") as file:
+        for _ in range(BATCH * BATCHES):
+            numbers = [str(n) if n >= 0 else "" for n in rng.integers(-20, 100, 13)]
+            file.write(",".join(["1", *numbers, *(f"{n:08x}" for n in rng.integers(2**32, size=26))]) + "\n")
+
+
+def _lines(path: str, threads: int) -> tf.data.Dataset:
+    decoded = tf.data.TextLineDataset(path).map(_decode, _calls(threads))
+    return decoded.shuffle(SHUFFLE, seed=1).repeat().batch(BATCH)
+
+
+def _batches_of_lines(path: str, threads: int) -> tf.data.Dataset:
+    return tf.data.TextLineDataset(path).shuffle(SHUFFLE, seed=1).repeat().batch(BATCH).map(_decode, _calls(threads))
+
+
+def _decode(line: tf.Tensor) -> Any:
+    fields = tf.io.decode_csv(line, [[0]] + 13 * [[0]] + 26 * [[""]])
+    return {f"f{i}": field for i, field in enumerate(fields[1:])}, fields[0]
 
 
 def _batches(path: str, features: Any, threads: int) -> tf.data.Dataset:

@@ -1,30 +1,44 @@
 """Puts TFRecordExampleDataset under existing input pipelines: TFRecordDataset → (shuffle, repeat, …) → batch → map(parse), or
-map(parse) → (shuffle, repeat, …) → batch.
+map(parse) → (shuffle, repeat, …) → batch. Of lines that decode_csv decodes it makes batches before, in place of behind.
 
 Only where elements, their order and errors stay the same. What the maps' functions do behind the parse stays in maps.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Sequence, Union
 
 import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.data.record_batches import record_batches_op
-from tf_booster.passes import file_readers, live_datasets, maps_of_files, one_shot_iterators
+from tf_booster.passes import (
+    file_readers,
+    live_datasets,
+    maps_of_files,
+    one_shot_iterators,
+    record_pipelines,
+    text_pipelines,
+)
 from tf_booster.passes.base import Pass, PassResult
+from tf_booster.passes.batch_maps import BatchMap
 from tf_booster.passes.dataset_functions import Refused
+from tf_booster.passes.dataset_steps import BATCHES, MAP_AND_BATCH, MAPS, components
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.inlined_functions import function_of, runs_a_parse
-from tf_booster.passes.record_pipelines import MAP_AND_BATCH, MAPS, BatchMap, RecordPipeline, match
+from tf_booster.passes.record_pipelines import RecordPipeline
+from tf_booster.passes.row_functions import DECODE_CSV
+from tf_booster.passes.text_pipelines import TextPipeline
 
 
 class InputPipeline(Pass):
     """One op from files to parsed batches, in place of a dataset for each step."""
 
     name = "input_pipeline"
-    seeks = "records of tf.train.Example that a map parses (TFRecordDataset and tf.io.parse_example); other inputs are left as they are"
+    seeks = (
+        "records of tf.train.Example that a map parses (TFRecordDataset and tf.io.parse_example), "
+        "or lines that it decodes (tf.io.decode_csv); other inputs are left as they are"
+    )
 
     def requires(self, view: GraphView) -> bool:
         return bool(_maps(view) or one_shot_iterators.iterators(view) or _parses_inside(view))
@@ -46,11 +60,14 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
     """Replaces what can be among the datasets of `view`, the body of a function or a graph, and says why not."""
     result = PassResult(name)
     functions = _functions(view)
-    found: List[RecordPipeline] = []
+    found: List[Union[RecordPipeline, TextPipeline]] = []
     for op in _maps(view):
         try:
-            if function_of(op, functions).of_type("ParseExampleV2"):
-                found += match(op, functions)
+            function = function_of(op, functions)
+            if function.of_type("ParseExampleV2"):
+                found += record_pipelines.match(op, functions)
+            elif function.of_type(DECODE_CSV):
+                found += text_pipelines.match(op, functions)
         except Refused as refusal:
             result.skipped.append((op.name, str(refusal)))
     for op in _parses_inside(view):
@@ -59,7 +76,11 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
         except Refused as refusal:
             result.skipped.append((op.name, str(refusal)))
     for pipeline in found:
-        _replace(view, pipeline)
+        with view.inserting(pipeline.end.device), tf.name_scope("tf_booster/input_pipeline/"):
+            if isinstance(pipeline, TextPipeline):
+                _decode_batches(view, pipeline)
+            else:
+                _replace(view, pipeline)
         result.changes.append(f"{pipeline.end.name}: {pipeline.describe()}")
     result.modified = bool(found)
     return result
@@ -90,23 +111,34 @@ def _match_inside(view: GraphView, op: tf.Operation) -> List[RecordPipeline]:
     view.redirect(old, new, lambda reader: True)
     try:
         parsing = [m for m in maps if function_of(m, functions).of_type("ParseExampleV2")]
-        return [pipeline for map_op in parsing for pipeline in match(map_op, functions)]
+        return [pipeline for map_op in parsing for pipeline in record_pipelines.match(map_op, functions)]
     except Refused:
         view.redirect(new, old, lambda reader: True)
         raise
 
 
 def _replace(view: GraphView, pipeline: RecordPipeline) -> None:
-    end = pipeline.end
     predicates = [stage.predicate for stage in pipeline.reading.stages if stage.predicate is not None]
     view.add_functions([predicate.definition for predicate in predicates])
-    with view.inserting(end.device), tf.name_scope("tf_booster/input_pipeline/"):
-        batches = record_batches_op(pipeline.files, pipeline.params, pipeline.reading, pipeline.batching)
-        for step in pipeline.afterwards:
-            batches = _AGAIN[step.type](step, batches)
-        for batch_map in pipeline.maps:
-            batches = _map(view, batch_map, batches)
-            view.note_originals(batches.op, [batch_map.like if len(pipeline.maps) > 1 else end])
+    batches = record_batches_op(pipeline.files, pipeline.params, pipeline.reading, pipeline.batching)
+    for step in pipeline.afterwards:
+        batches = _AGAIN[step.type](step, batches)
+    _put_maps(view, pipeline, batches)
+
+
+def _decode_batches(view: GraphView, pipeline: TextPipeline) -> None:
+    made = pipeline.lines
+    for step in pipeline.steps:
+        made = _of_lines(view, step, made)
+    _put_maps(view, pipeline, made)
+
+
+def _put_maps(view: GraphView, pipeline: Union[RecordPipeline, TextPipeline], batches: tf.Tensor) -> None:
+    """Puts the maps of `batches` in place of what ended the pipeline."""
+    end = pipeline.end
+    for batch_map in pipeline.maps:
+        batches = _map(view, batch_map, batches)
+        view.note_originals(batches.op, [batch_map.like if len(pipeline.maps) > 1 else end])
     view.redirect(end.outputs[0], batches)
 
 
@@ -142,14 +174,37 @@ def _map(view: GraphView, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
     node = old.node_def
     node.name = "map"
     sources = [batches, *old.inputs[1:]]
-    if batch_map.output_shapes is not None:
+    if batch_map.is_light:
         # What is left of the function is little for a batch: it pays no threads, and often runs nothing at all.
         node.op = "MapDataset"
-        for name in set(node.attr) - {"f", "Targuments", "output_types"}:
+        for name in set(node.attr) - {"f", "Targuments", "output_types", "output_shapes"}:
             del node.attr[name]
-        node.attr["output_shapes"].list.shape.extend(shape.as_proto() for shape in batch_map.output_shapes)
         node.attr["preserve_cardinality"].b = True
         sources = sources[: 1 + len(old.get_attr("Targuments"))]
+    node.attr.pop("_class", None)
+    if batch_map.output_shapes is not None:
+        _set_shapes(node, batch_map.output_shapes)
     node.attr["f"].func.name = batch_map.definition.signature.name
     node.input[:] = [f"input_{i}" for i in range(len(sources))]
     return view.add_nodes([node], [batch_map.definition], sources, "map_of")[0].outputs[0]
+
+
+def _of_lines(view: GraphView, step: tf.Operation, lines: tf.Tensor) -> tf.Tensor:
+    """What `step`, a dataset of what was decoded from them, makes of lines."""
+    node = step.node_def
+    node.name = "step"
+    dtypes, shapes = zip(*components(lines.op))
+    if step.type in BATCHES:
+        size = tf.TensorShape(step.get_attr("output_shapes")[0])[:1]
+        shapes = [size.concatenate(shape) for shape in shapes]
+    node.attr["output_types"].list.type[:] = [dtype.as_datatype_enum for dtype in dtypes]
+    _set_shapes(node, shapes)
+    node.attr.pop("_class", None)
+    sources = [lines, *step.inputs[1:]]
+    node.input[:] = [f"input_{i}" for i in range(len(sources))]
+    return view.add_nodes([node], [], sources, "of_lines")[0].outputs[0]
+
+
+def _set_shapes(node: Any, shapes: Sequence[tf.TensorShape]) -> None:
+    del node.attr["output_shapes"].list.shape[:]
+    node.attr["output_shapes"].list.shape.extend(shape.as_proto() for shape in shapes)

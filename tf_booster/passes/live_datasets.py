@@ -23,7 +23,7 @@ _WHOLE = ("PrefetchDataset", "RepeatDataset", "TakeDataset", "SkipDataset", "Sha
           "CacheDatasetV2")  # fmt: skip
 _ON_THE_WAY = ("PrefetchDataset", "RepeatDataset", "TakeDataset", "SkipDataset", "ShardDataset", "ShuffleDataset",
                "ShuffleDatasetV3", "ShuffleAndRepeatDataset", "MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2",
-               "FilterDataset", "OptionsDataset")  # fmt: skip
+               "FilterDataset", "OptionsDataset", "CacheDataset", "CacheDatasetV2")  # fmt: skip
 
 
 def is_dataset(op: tf.Operation) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -13,35 +13,29 @@ import tensorflow as tf
 from tf_booster.data import record_stages
 from tf_booster.data.record_batches import Batching, Reading
 from tf_booster.passes import file_readers, live_datasets, parsed_functions, row_functions
+from tf_booster.passes.batch_maps import BatchMap, left_for_single, maps_of_batches, row_of
 from tf_booster.passes.composed_functions import composed
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
+from tf_booster.passes.dataset_steps import (
+    ALL_BATCHES,
+    BATCHES,
+    FILTER,
+    MAP_AND_BATCH,
+    MAPS,
+    PADDED_BATCH,
+    SHUFFLE_AND_REPEAT,
+    SHUFFLES,
+    batched_shapes,
+    keeps_order,
+)
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.inlined_functions import function_of
-from tf_booster.passes.record_predicates import RecordFunction, predicate_of
+from tf_booster.passes.record_predicates import RecordFunction, predicate_of, record_function
 
-MAPS = ("MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2")
-BATCHES = {"BatchDatasetV2": (1, 2), "ParallelBatchDataset": (1, 3)}  # Inputs: batch_size, drop_remainder.
-# Batches whose rows are made alike. Inputs: batch_size, then shapes and values of padding, drop_remainder.
-PADDED_BATCH = "PaddedBatchDatasetV2"
-# A map of single records and their batch in one.
-MAP_AND_BATCH = "MapAndBatchDataset"
-FILTER = "FilterDataset"
-_ALL_BATCHES = (*BATCHES, PADDED_BATCH, MAP_AND_BATCH)
-_FUSED = "ShuffleAndRepeatDataset"
-SHUFFLES = ("ShuffleDataset", "ShuffleDatasetV3", _FUSED)
 # A dataset that changes no record and no order.
 _PASSES_ON = ("PrefetchDataset", "OptionsDataset")
 # What may be done to parsed batches as well: each is there, or not, as it is.
 _OF_BATCHES = ("RepeatDataset", "TakeDataset")
-
-
-@dataclasses.dataclass(frozen=True)
-class BatchMap:
-    """A map of batches behind the parse. definition: its function."""
-
-    like: tf.Operation
-    definition: Any
-    output_shapes: Optional[List[tf.TensorShape]] = None  # None: the map is `like` but for its function.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +71,7 @@ def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[RecordPipelin
         return [_batches_parsed(map_op, batch, between, functions)]
     if _is_made_of_batches(batch):
         raise Refused(f"between batch and parse stands {batch.type} ('{batch.name}'); parse right behind the batch")
-    return [_parsed_batched(batch, functions) for batch in live_datasets.batches_of(map_op, _ALL_BATCHES)]
+    return [_parsed_batched(batch, functions) for batch in live_datasets.batches_of(map_op, ALL_BATCHES)]
 
 
 def _is_made_of_batches(op: tf.Operation) -> bool:
@@ -123,16 +117,16 @@ def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPip
     for op in records.steps:
         _check_parsed(op, bool(maps))
         if op.type == FILTER:
-            stages.append(record_stages.keep(predicate_of(features, maps, _function(op, functions))))
+            stages.append(record_stages.keep(predicate_of(features, maps, record_function(op, functions))))
         elif op.type not in (*MAPS, MAP_AND_BATCH):
             stages += _stages(op)
         else:
-            maps.append(_function(op, functions))
+            maps.append(record_function(op, functions))
             if op is first:
                 of_parsed = parsed_functions.of_parsed(function_of(op, functions), parse, params)
                 maps[0] = dataclasses.replace(maps[0], definition=of_parsed)
     if paddings is None:
-        made = _maps_of_batches(batch, maps, features)
+        made = maps_of_batches(batch, maps, list(features.values()), is_light=True)
     else:
         map_of_batches, pads = _map_of_padded_batches(batch, maps, features, paddings)
         made, params = [map_of_batches], _padded_by(params, pads)
@@ -148,26 +142,12 @@ def _features(params: Any, longer: bool) -> Dict[str, Any]:
     found: Dict[str, Any] = {key: row_functions.Row(None) for key in params.sparse_keys}
     for key, shape in zip(params.dense_keys, params.dense_shapes):
         if shape.is_fully_defined():
-            found[key] = _row(shape)
+            found[key] = row_of(shape)
         elif longer:
             found[key] = row_functions.Longer(key, tuple(shape.as_list()[1:]))
         else:
             raise Refused(f"rows of feature '{key}' have no fixed length; parse batches of records, which pads them")
     return dict(sorted(found.items()))
-
-
-def _maps_of_batches(batch: tf.Operation, maps: Sequence[RecordFunction], features: Dict[str, Any]) -> List[BatchMap]:
-    made = []
-    for function in maps:
-        op = function.op
-        values = list(features.values()) if function is maps[0] else [_row(s) for s in _element(op.inputs[0].op)]
-        try:
-            definition = row_functions.batched(function.definition, [*values, *function.outside])
-        except row_functions.NotByRow as error:
-            raise _left_for_single(op, error) from error
-        parsed_functions.forward(definition)
-        made.append(BatchMap(op, definition, _batched_shapes(op if function is not maps[-1] else batch)))
-    return made
 
 
 def _map_of_padded_batches(
@@ -186,14 +166,10 @@ def _map_of_padded_batches(
     try:
         made, pads = row_functions.padded(definition, [*kinds, *last.outside], paddings)
     except row_functions.NotByRow as error:
-        raise _left_for_single(last.op, error) from error
+        raise left_for_single(last.op, error) from error
     parsed_functions.forward(made)
     by_key = {key: pads[name] for name, key in zip(arguments, features) if name in pads}
-    return BatchMap(last.op, made, _batched_shapes(batch)), by_key
-
-
-def _left_for_single(op: tf.Operation, error: Exception) -> Refused:
-    return Refused(f"the function of '{op.name}' is left for single records: {error}")
+    return BatchMap(last.op, made, batched_shapes(batch), is_light=True), by_key
 
 
 def _paddings(batch: tf.Operation) -> List[row_functions.Padding]:
@@ -219,12 +195,6 @@ def _check_parsed(op: tf.Operation, parsed: bool) -> None:
         raise Refused(f"records are filtered by '{op.name}' before they are parsed; filter them behind the parse")
 
 
-def _function(op: tf.Operation, functions: Dict[str, Any]) -> RecordFunction:
-    captured = _captured(op)
-    outside = [row_functions.Outside(_static(tensor.shape)) for tensor in captured]
-    return RecordFunction(op, function_of(op, functions).definition, captured, outside)
-
-
 @dataclasses.dataclass(frozen=True)
 class _Records:
     """What a batch is made of. steps: maps and all that picks or orders records; they and `options` begin at the files."""
@@ -243,7 +213,7 @@ def _records(batch: tf.Operation, behind: Sequence[tf.Operation], functions: Dic
     op = batch.inputs[0].op
     while op.type not in file_readers.TYPES:
         shared = shared or live_datasets.num_readers(op) > 1
-        if shared and _keeps_order(op):
+        if shared and keeps_order(op):
             raise Refused(
                 f"'{op.name}' keeps an order for several datasets that are made of it, which each would have its own"
             )
@@ -312,15 +282,6 @@ def _options(op: tf.Operation) -> List[tf.Operation]:
     return [op] if op.type == "OptionsDataset" else []
 
 
-def _keeps_order(op: tf.Operation) -> bool:
-    """Whether a shuffle has one order for all iterators, drawn at random, or a sequence of orders by a seed that they share."""
-    if op.type not in SHUFFLES:
-        return False
-    seeds = [tf.get_static_value(seed) for seed in op.inputs[2:4]]
-    unknown = None in seeds and not any(seeds)  # tf.data computes the second one, lest both be 0.
-    return unknown or any(seeds) == bool(op.get_attr("reshuffle_each_iteration"))
-
-
 def _is_left_out(op: tf.Operation) -> bool:
     """Whether tf.data leaves the dataset out: a repeat that runs makes its input once more at the end, for which shuffles draw seeds."""
     return op.type == "RepeatDataset" and tf.get_static_value(op.inputs[1]) == 1
@@ -336,7 +297,7 @@ def _stages(op: tf.Operation) -> List[record_stages.Stage]:
             reshuffle_each_iteration=op.get_attr("reshuffle_each_iteration"),
             copies_share=op.type == "ShuffleDatasetV3",
         )
-        if op.type != _FUSED:
+        if op.type != SHUFFLE_AND_REPEAT:
             return [shuffle]
         if not tf.get_static_value(op.inputs[4]):
             raise Refused("how often its shuffle_and_repeat repeats is not known, or 0, which is an error")
@@ -354,39 +315,3 @@ def _stages(op: tf.Operation) -> List[record_stages.Stage]:
     if op.type == "ShardDataset" and op.get_attr("require_non_empty"):
         raise Refused("its shard asks to be not empty")
     return [record_stages.Stage(simple[op.type], tuple(op.inputs[1:]))]
-
-
-# --- Elements of single records ---
-
-
-def _row(shape: Optional[tf.TensorShape]) -> row_functions.Row:
-    return row_functions.Row(None if shape is None else _static(shape))
-
-
-def _static(shape: tf.TensorShape) -> Optional[Tuple[int, ...]]:
-    return tuple(shape.as_list()) if shape.is_fully_defined() else None
-
-
-def _element(op: tf.Operation) -> List[Optional[tf.TensorShape]]:
-    """The shape of each component; None for a variant."""
-    return [
-        None if dtype == tf.variant else tf.TensorShape(shape)
-        for dtype, shape in zip(_output_types(op), op.get_attr("output_shapes"))
-    ]
-
-
-def _output_types(op: tf.Operation) -> List[tf.DType]:
-    return op.get_attr("Toutput_types" if op.type == PADDED_BATCH else "output_types")
-
-
-def _batched_shapes(op: tf.Operation) -> List[tf.TensorShape]:
-    single = op.type in MAPS
-    shapes = [tf.TensorShape(None) if shape is None else shape for shape in _element(op)]
-    return [
-        tf.TensorShape([None]).concatenate(shape) if single and shape.rank is not None else shape for shape in shapes
-    ]
-
-
-def _captured(op: tf.Operation) -> List[tf.Tensor]:
-    """What the function of a map or filter takes from outside."""
-    return list(op.inputs)[1 : 1 + len(op.get_attr("Targuments"))]

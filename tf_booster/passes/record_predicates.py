@@ -13,7 +13,9 @@ from tf_booster.data.record_stages import Predicate
 from tf_booster.passes import row_functions
 from tf_booster.passes.composed_functions import composed, drop_unused_arguments
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
+from tf_booster.passes.dataset_steps import captured, static
 from tf_booster.passes.float_arithmetic import changed_by_grappler
+from tf_booster.passes.inlined_functions import function_of
 
 _DIVISIONS = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv")
 # Said to have a state, but ask a table that is outside, or give a number for each record in turn, whoever asks.
@@ -28,6 +30,13 @@ class RecordFunction:
     definition: Any
     captured: Sequence[tf.Tensor]
     outside: Sequence[row_functions.Outside]  # The same for row_functions.
+
+
+def record_function(op: tf.Operation, functions: Dict[str, Any]) -> RecordFunction:
+    """The function of a map or filter of single records."""
+    tensors = captured(op)
+    outside = [row_functions.Outside(static(tensor.shape)) for tensor in tensors]
+    return RecordFunction(op, function_of(op, functions).definition, tensors, outside)
 
 
 def predicate_of(features: Dict[str, Any], maps: Sequence[RecordFunction], keeps: RecordFunction) -> Predicate:
@@ -50,10 +59,10 @@ def predicate_of(features: Dict[str, Any], maps: Sequence[RecordFunction], keeps
     _check_failures(maps, made, keeps.op.name)
     kept = drop_unused_arguments(made)
     keys = [key for i, key in enumerate(features) if i in kept]
-    captured = [tensor for function in functions for tensor in function.captured]
+    from_outside = [tensor for function in functions for tensor in function.captured]
     outside = [kind for function in functions for kind in function.outside]
     places = [i - len(features) for i in kept if i >= len(features)]
-    tensors = [captured[i] for i in places]
+    tensors = [from_outside[i] for i in places]
     kinds: List[Any] = [*(features[key] for key in keys), *(outside[i] for i in places)]
     try:
         return Predicate(row_functions.batched(made, kinds), keys, tensors, by_row=True)

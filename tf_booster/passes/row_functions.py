@@ -33,6 +33,9 @@ _BINARY_OF_EACH = ("Maximum", "Minimum")
 # Elements that TensorFlow computes one by one: fewer than a vector of the least processor has.
 _FEW = {tf.float32: 3, tf.float64: 1}
 
+DECODE_CSV = "DecodeCSV"
+_OWN_DECODE_CSV = "TfBoosterDecodeCsv"
+
 _OF_TRUTHS = ("All", "Any")
 _REDUCTIONS = (*_OF_TRUTHS, "Max", "Min", "Sum", "Prod")  # The others of integers.
 _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
@@ -187,7 +190,9 @@ class _Batching:
             return Outside(None)
         special = {
             "ConcatV2": self._concat,
+            **dict.fromkeys((DECODE_CSV, _OWN_DECODE_CSV), self._decode_csv),
             "ExpandDims": self._expand,
+            "OneHot": self._one_hot,
             "Pack": self._pack,
             "Reshape": self._reshape,
             "SparseToDense": self._to_dense,
@@ -244,6 +249,13 @@ class _Batching:
             )
         return Row(shape)
 
+    def _decode_csv(self, node: Any, inputs: List[Any]) -> Row:
+        shape = _row_shape(node, inputs[0])
+        if int(np.prod(shape)) != 1 or not all(isinstance(i, Outside) for i in inputs[1:]):
+            raise NotByRow(f"its {node.op} ('{node.name}') is not of one line, with the same defaults for all")
+        decode_by_own_op(node, single=True)
+        return Row(shape)
+
     def _of_each(self, node: Any, inputs: List[Any]) -> Row:
         rows = {i.shape if isinstance(i, Row) else None for i in inputs if not _is_one_outside(i)}
         shape = next(iter(rows))
@@ -288,6 +300,14 @@ class _Batching:
             raise NotByRow(f"its Reshape ('{node.name}') is of nothing")
         self._set_constant(node, 1, np.asarray([-1, *new], wanted.dtype))
         return Row(new)
+
+    def _one_hot(self, node: Any, inputs: List[Any]) -> Row:
+        shape, depth, axis = _row_shape(node, inputs[0]), _constant(node, inputs[1]), node.attr["axis"].i
+        if not all(isinstance(i, Outside) for i in inputs[2:]):
+            raise NotByRow(f"the values of its OneHot ('{node.name}') are not the same for all records")
+        at = axis if axis >= 0 else len(shape)
+        node.attr["axis"].i = at + 1
+        return Row((*shape[:at], int(depth), *shape[at:]))
 
     def _pack(self, node: Any, inputs: List[Any]) -> Row:
         shapes = {_row_shape(node, i) for i in inputs}
@@ -356,6 +376,12 @@ class _Batching:
         constant.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
         self._new.append(constant)
         node.input[index] = f"{constant.name}:output:0"
+
+
+def decode_by_own_op(node: Any, single: bool) -> None:
+    """Has a DecodeCSV of a function be our op for it. single: it decoded lines one by one, and errors are to be those."""
+    node.op = _OWN_DECODE_CSV
+    node.attr["single"].b = single
 
 
 def _check_op(node: Any) -> None:

@@ -1,0 +1,198 @@
+"""Lines that decode_csv decodes one by one and that are then batched: the same batches from lines that are batched first, or a reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from pipeline_pairs import assert_refused, assert_replaced, assert_same, outcome
+
+v1 = tf.compat.v1
+Lines = tf.data.TextLineDataset
+COLUMNS = ["age", "hours", "income", "work", "label"]
+DEFAULTS = [[0], [-1.0], np.array([0], np.int64), ["none"], [""]]
+
+
+@pytest.fixture(name="files", scope="module")
+def text_files(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    folder = tmp_path_factory.mktemp("text")
+    names = []
+    for i, count in enumerate((7, 0, 19, 4)):
+        rows = [
+            f"{rng.integers(90) if rng.random() < 0.9 else ''},{rng.random() * 60:.{rng.integers(1, 9)}f},{rng.integers(-(10**12), 10**12)},"
+            + (f'"some, ""{rng.integers(9)}"""' if rng.random() < 0.3 else f"Private{rng.integers(9)}")
+            + f",{'>50K' if rng.random() < 0.4 else '<=50K'}"
+            for _ in range(count)
+        ]
+        names.append(str(folder / f"{i}.csv"))
+        with open(names[-1], "w") as file:
+            file.write("\r\n".join(rows) if i == 2 else "".join(row + "\n" for row in rows))
+    return names
+
+
+def decode(line):
+    return dict(zip(COLUMNS, tf.io.decode_csv(line, DEFAULTS)))
+
+
+def parse(line):
+    """As the programs of TensorFlow's tutorials write it."""
+    features = decode(line)
+    return features, tf.equal(features.pop("label"), ">50K")
+
+
+def selected(line):
+    found = tf.io.decode_csv(line, [[0.0], ["x"]], select_cols=[1, 3], na_value="Private3")
+    return {"both": tf.stack([found[0], found[0] * 2.0]), "column": tf.expand_dims(found[1], -1)}
+
+
+def computed(line):
+    features = decode(tf.strings.regex_replace(line, "Private", "Public"))
+    return {
+        "log": tf.math.log1p(tf.maximum(features["hours"], 0.0)),
+        "bucket": tf.strings.to_hash_bucket_fast(features["work"], 100),
+        "old": tf.cast(features["age"] > 40, tf.int64),
+        "decade": tf.one_hot(features["age"] // 10, 9),
+        "ones first": tf.one_hot(tf.expand_dims(features["age"] // 10, 0), 9, 2.0, -1.0, axis=0),
+    }
+
+
+@pytest.mark.parametrize("function", [decode, parse, selected, computed])
+@pytest.mark.parametrize("calls", [None, 3, tf.data.AUTOTUNE])
+@pytest.mark.parametrize("one_shot", [False, True])
+def test_the_plain_pipeline(files, function, calls, one_shot):
+    result = assert_replaced(lambda: Lines(files).map(function, num_parallel_calls=calls).batch(4), one_shot=one_shot)
+    assert "lines are decoded a batch at a time" in result.changes[0]
+
+
+def test_steps_on_either_side(files):
+    assert_replaced(lambda: Lines(files).map(parse).shuffle(10, seed=3).repeat(3).batch(4).prefetch(2))
+    assert_replaced(
+        lambda: Lines(files).shuffle(6, seed=1).map(parse, 2).prefetch(3).repeat(2).batch(4, drop_remainder=True)
+    )
+    assert_replaced(lambda: Lines(files).skip(1).map(parse).shard(2, 1).skip(2).take(9).batch(4).repeat(2))
+    assert_replaced(
+        lambda: Lines(files).map(parse).apply(tf.data.experimental.shuffle_and_repeat(5, 2, seed=9)).batch(4)
+    )
+    assert_replaced(lambda: Lines(files).map(parse).shuffle(7).repeat().take(50).batch(8))
+    assert_replaced(lambda: tf.data.Dataset.from_tensor_slices(files).interleave(Lines, 2, 1).map(parse).batch(4))
+    assert_replaced(lambda: tf.data.Dataset.from_tensor_slices(["1,2.5,3,4,5"] * 9).map(parse).batch(4))
+
+
+def test_a_cache_holds_lines(files, tmp_path):
+    assert_replaced(lambda: Lines(files).map(parse, 2).cache().shuffle(9, seed=3).repeat(3).batch(4))
+    assert_refused(lambda: Lines(files).map(parse).cache(str(tmp_path / "cache")).batch(4), "CacheDataset")
+
+
+def test_a_filter_of_lines(files):
+    assert_replaced(
+        lambda: Lines(files).filter(lambda line: tf.strings.regex_full_match(line, ".*K")).map(parse).batch(4)
+    )
+
+
+def test_lines_with_numbers_beside_them(files):
+    def of_both(number, line):
+        return {"number": number + 1, **decode(line)}
+
+    assert_replaced(lambda: Lines(files).enumerate().map(of_both).batch(4))
+
+
+def test_several_maps_in_a_row(files):
+    def make():
+        scale = tf.constant(3.0)
+        parsed = Lines(files).map(parse, 2).shuffle(9, seed=1)
+        return (
+            parsed.map(lambda f, y: (dict(f, hours=f["hours"] / scale), tf.cast(y, tf.float32)))
+            .batch(4)
+            .map(lambda f, y: (f["hours"], y))
+        )
+
+    assert_replaced(make)
+
+
+def test_options_stay(files):
+    def make():
+        options = tf.data.Options()
+        options.deterministic = True
+        return Lines(files).map(parse, 4).with_options(options).batch(4)
+
+    assert_replaced(make)
+
+
+def test_batches_that_are_decoded_already(files):
+    result = assert_replaced(lambda: Lines(files).shuffle(9, seed=3).batch(4).map(parse))
+    assert "one faster op" in result.changes[0]
+    assert_replaced(lambda: Lines(files).batch(4, drop_remainder=True).map(decode, 2).repeat(2))
+
+
+def test_two_batches_of_one_map(files):
+    def make():
+        parsed = Lines(files).map(parse)
+        return tf.data.Dataset.zip((parsed.batch(2), parsed.take(9).batch(3)))
+
+    result = assert_replaced(make)
+    assert len(result.changes) == 2
+
+
+def test_single_lines_that_are_read_too(files):
+    def make():
+        parsed = Lines(files).map(parse)
+        return tf.data.Dataset.zip((parsed.batch(2), parsed))
+
+    assert_replaced(make, rest=True)
+
+
+@pytest.mark.parametrize("bad", ["1,2,3,4", "1,x,3,4,5", '1,2,3,"4,5', "1,2,3,4,5,6"])
+@pytest.mark.parametrize("place", [0, 5, 11])
+def test_a_bad_line_fails_its_batch(tmp_path, bad, place):
+    good = ["1,2,3,4,5"] * 11
+    path = str(tmp_path / "bad.csv")
+    (tmp_path / "bad.csv").write_text("\n".join(good[:place] + [bad] + good[place:]) + "\n")
+    for make in (lambda: Lines(path).map(parse).batch(4), lambda: Lines(path).batch(4).map(parse)):
+        messages = []
+        for rewrite in (False, True):
+            with tf.Graph().as_default() as graph, v1.Session() as session:
+                element = v1.data.make_one_shot_iterator(make()).get_next()[1]
+                if rewrite:
+                    import tf_booster
+
+                    tf_booster.rewrite_graph(graph)
+                found = 0
+                with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+                    while True:
+                        found += len(session.run(element))
+                messages.append((found, raised.value.message.split("}} ")[-1].splitlines()[0]))
+        assert messages[0] == messages[1]
+    assert outcome(lambda: Lines(path).map(parse).batch(4), True)[1] is tf.errors.InvalidArgumentError
+
+
+def test_refused(files):
+    assert_refused(lambda: Lines(files).map(parse).filter(lambda f, y: f["age"] > 30).batch(4), "FilterDataset")
+    assert_refused(lambda: Lines(files).map(parse).padded_batch(4), "not to a batch")
+    assert_refused(lambda: Lines(files).map(parse), "not to a batch")
+    assert_refused(
+        lambda: Lines(files).map(parse).batch(4).apply(tf.data.experimental.ignore_errors()), "broken record"
+    )
+
+    def with_a_list(line):
+        features = decode(line)
+        features["words"] = tf.strings.split(features["work"], "a")[:1]
+        return features
+
+    assert_refused(lambda: Lines(files).map(with_a_list).batch(4), "left for single records")
+
+    def at_random(line):
+        return decode(line), tf.random.uniform([])
+
+    assert_refused(lambda: Lines(files).map(at_random).batch(4), "has a state")
+    with_batch = tf.data.experimental.map_and_batch
+    assert_refused(lambda: Lines(files).apply(with_batch(parse, 4)), "map_and_batch")
+
+
+def test_a_shuffle_that_others_read_stays(files):
+    def make():
+        shuffled = Lines(files).map(parse).shuffle(9, seed=3)
+        return tf.data.Dataset.zip((shuffled.take(9).batch(3), shuffled.skip(9).batch(2)))
+
+    result, _ = assert_same(make)
+    assert any("keeps an order" in why for _, why in result.skipped)
