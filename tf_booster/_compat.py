@@ -739,14 +739,22 @@ def inputs_of_dataset(dataset: Any) -> List[Any]:
     return dataset._inputs()  # pylint: disable=protected-access
 
 
-def reads_tf_records(dataset: Any) -> bool:
-    """Whether `dataset` is a TFRecordDataset, of either version, or makes datasets of its elements that may be, as interleave does."""
-    if isinstance(dataset, (_readers.TFRecordDatasetV2, _readers.TFRecordDatasetV1)):
+_READERS = (
+    _readers.TFRecordDatasetV2,
+    _readers.TFRecordDatasetV1,
+    _readers.TextLineDatasetV2,
+    _readers.TextLineDatasetV1,
+)
+
+
+def reads_records(dataset: Any) -> bool:
+    """Whether `dataset` is a TFRecordDataset or TextLineDataset, or makes datasets of its elements that may be, as interleave does."""
+    if isinstance(dataset, _READERS):
         return True
     function = getattr(getattr(dataset, "_map_func", None), "function", None)
     graph = getattr(function, "graph", None)
     return graph is not None and any(
-        op.type.startswith(("TFRecordDataset", "FlatMapDataset")) for op in graph.get_operations()
+        op.type.startswith(("TFRecordDataset", "TextLineDataset", "FlatMapDataset")) for op in graph.get_operations()
     )
 
 

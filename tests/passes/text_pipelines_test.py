@@ -7,6 +7,9 @@ import pytest
 import tensorflow as tf
 from pipeline_pairs import assert_refused, assert_replaced, assert_same, outcome
 
+import tf_booster
+from tf_booster.passes import eager_datasets
+
 v1 = tf.compat.v1
 Lines = tf.data.TextLineDataset
 COLUMNS = ["age", "hours", "income", "work", "label"]
@@ -154,8 +157,6 @@ def test_a_bad_line_fails_its_batch(tmp_path, bad, place):
             with tf.Graph().as_default() as graph, v1.Session() as session:
                 element = v1.data.make_one_shot_iterator(make()).get_next()[1]
                 if rewrite:
-                    import tf_booster
-
                     tf_booster.rewrite_graph(graph)
                 found = 0
                 with pytest.raises(tf.errors.InvalidArgumentError) as raised:
@@ -196,3 +197,35 @@ def test_a_shuffle_that_others_read_stays(files):
 
     result, _ = assert_same(make)
     assert any("keeps an order" in why for _, why in result.skipped)
+
+
+EAGER = {
+    "shuffled": lambda files: Lines(files).map(parse, 2).shuffle(10, seed=3).batch(4),
+    "one order": lambda files: Lines(files)
+    .map(parse)
+    .shuffle(9, seed=3, reshuffle_each_iteration=False)
+    .batch(4)
+    .prefetch(1),
+    "repeated": lambda files: Lines(files)
+    .shuffle(10, seed=3)
+    .repeat(2)
+    .map(parse)
+    .cache()
+    .batch(4, drop_remainder=True),
+    "in batches": lambda files: Lines(files, num_parallel_reads=2).batch(4).map(decode),
+    "interleaved": lambda files: tf.data.Dataset.from_tensor_slices(files).interleave(Lines, 2).map(parse).batch(4),
+}
+
+
+@pytest.mark.parametrize("name", EAGER)
+def test_eager_datasets(files, name):
+    plain = EAGER[name](files)
+    epochs = [list(plain.as_numpy_iterator()), list(plain.as_numpy_iterator())]
+    tf.enable_gpu_booster()
+    try:
+        mine = EAGER[name](files)
+        assert eager_datasets.stands_for(mine) is not mine
+        for epoch in epochs:
+            tf.nest.map_structure(np.testing.assert_array_equal, list(mine.as_numpy_iterator()), epoch)
+    finally:
+        tf_booster.disable_gpu_booster()

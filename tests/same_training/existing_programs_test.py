@@ -446,3 +446,45 @@ def test_frozen_variables_and_variables_without_gradient(tmp_path):
         return tower([tf.matmul(features["numbers"], frozen), features["numbers"]])
 
     check(logits, tmp_path, bound=EXACT)
+
+
+def test_a_wide_and_deep_model_of_lines_of_text(tmp_path):
+    """As TensorFlow's own tutorial of Estimators reads its census."""
+    features, labels = records()
+    lines = tmp_path / "census.csv"
+    lines.write_text(
+        "".join(
+            f"{features['id'][i, 0]},{features['word'][i, 0].decode()},{features['numbers'][i, 0]},{'>50K' if labels[i, 0] else '<=50K'}\n"
+            for i in range(len(labels))
+        )
+    )
+
+    def parse_csv(line):
+        fields = tf.io.decode_csv(line, record_defaults=[[0], [""], [0.0], [""]])
+        found = dict(zip(["id", "word", "number", "income"], fields))
+        return found, tf.equal(found.pop("income"), ">50K")
+
+    def lines_input():
+        dataset = tf.data.TextLineDataset(str(lines)).shuffle(buffer_size=300, seed=4)
+        return dataset.map(parse_csv, num_parallel_calls=5).repeat(2).batch(BATCH)
+
+    def make(config):
+        identity = fc.categorical_column_with_identity("id", NUM_IDS)
+        word = fc.categorical_column_with_vocabulary_list("word", WORDS)
+        crossed = fc.crossed_column(["word", fc.bucketized_column(fc.numeric_column("number"), [-1.0, 0.0, 1.0])], 50)
+        return tf.compat.v1.estimator.DNNLinearCombinedClassifier(
+            config=config,
+            linear_feature_columns=[identity, word, crossed],
+            dnn_feature_columns=[
+                fc.numeric_column("number"),
+                fc.embedding_column(identity, 4),
+                fc.indicator_column(word),
+            ],
+            dnn_hidden_units=[8, 4],
+            linear_optimizer="Ftrl",
+            dnn_optimizer="Adagrad",
+        )
+
+    mine = compare_estimators(make, lines_input, tmp_path, steps=150)
+    assert "input_pipeline" in changed_by(mine.report)
+    assert "lines are decoded a batch at a time" in str(mine.report)

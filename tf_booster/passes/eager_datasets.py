@@ -53,7 +53,7 @@ def stands_for(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The dataset that gives what `dataset` gives, from files to parsed batches in one op; `dataset` itself where that cannot be."""
     made = getattr(dataset, _STANDS_FOR_IT, None)
     if made is None:
-        made = _made(dataset) if any(_compat.reads_tf_records(d) for d in _behind_files(dataset)) else dataset
+        made = _made(dataset) if any(_compat.reads_records(d) for d in _behind_files(dataset)) else dataset
         # Each iterator gets the same one, because the epochs of a shuffle are counted there.
         setattr(dataset, _STANDS_FOR_IT, made if made is not dataset else False)
     return made or dataset
@@ -131,7 +131,7 @@ def _behind_files(dataset: tf.data.Dataset) -> Iterator[tf.data.Dataset]:
     stack = [dataset]
     while stack:
         step = stack.pop()
-        if not _compat.reads_tf_records(step):
+        if not _compat.reads_records(step):
             stack.extend(_compat.inputs_of_dataset(step))
         yield step
         del step
