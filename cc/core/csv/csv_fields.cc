@@ -60,7 +60,6 @@ bool CsvFields::SplitPlain(std::string_view line) {
     }
     unsigned delimiters, others;
     marks.Look(bytes, &delimiters, &others);
-    if (left < 16) others &= (1u << left) - 1;
     if (others != 0) return false;
     for (; delimiters != 0; delimiters &= delimiters - 1) add(at + static_cast<size_t>(__builtin_ctz(delimiters)));
   }

@@ -78,17 +78,15 @@ inline bool ReadPlain(std::string_view text, double* value) {
   return true;
 }
 
-// The double is rounded once more. That gives another float only if the double, rounded, fell onto the middle between
-// two floats, or went past it: then its lower 29 bits are the middle's, or one off.
+// The double is rounded once more. That gives another float only where the double fell onto the middle between two
+// floats, its lower 29 bits, while the decimal stands beside it.
 template <>
 inline bool ReadPlain(std::string_view text, float* value) {
   double found;
   if (!ReadPlain(text, &found)) return false;
   uint64_t bits;
   std::memcpy(&bits, &found, sizeof(bits));
-  constexpr uint64_t kBelow = (uint64_t{1} << 29) - 1, kMiddle = uint64_t{1} << 28;
-  const uint64_t below = bits & kBelow;
-  if (below + 1 >= kMiddle && below <= kMiddle + 1) return false;
+  if ((bits & ((uint64_t{1} << 29) - 1)) == uint64_t{1} << 28) return false;
   *value = static_cast<float>(found);
   return true;
 }
