@@ -199,6 +199,17 @@ def test_a_shuffle_that_others_read_stays(files):
     assert any("keeps an order" in why for _, why in result.skipped)
 
 
+def test_a_cache_that_others_read_stays(files):
+    def make():
+        cached = Lines(files).shuffle(30).map(parse).cache()
+        return tf.data.Dataset.zip((cached.batch(3), cached.batch(3)))
+
+    found, _, _, result, _ = outcome(make, True)
+    assert any("keeps an order" in why for _, why in result.skipped)
+    for batch in found:
+        np.testing.assert_array_equal(*np.split(np.array(batch, object), 2))
+
+
 EAGER = {
     "shuffled": lambda files: Lines(files).map(parse, 2).shuffle(10, seed=3).batch(4),
     "one order": lambda files: Lines(files)
@@ -206,12 +217,7 @@ EAGER = {
     .shuffle(9, seed=3, reshuffle_each_iteration=False)
     .batch(4)
     .prefetch(1),
-    "repeated": lambda files: Lines(files)
-    .shuffle(10, seed=3)
-    .repeat(2)
-    .map(parse)
-    .cache()
-    .batch(4, drop_remainder=True),
+    "repeated": lambda files: Lines(files).shuffle(10, seed=3).repeat(2).map(parse).batch(4, drop_remainder=True),
     "in batches": lambda files: Lines(files, num_parallel_reads=2).batch(4).map(decode),
     "interleaved": lambda files: tf.data.Dataset.from_tensor_slices(files).interleave(Lines, 2).map(parse).batch(4),
 }
@@ -227,5 +233,17 @@ def test_eager_datasets(files, name):
         assert eager_datasets.stands_for(mine) is not mine
         for epoch in epochs:
             tf.nest.map_structure(np.testing.assert_array_equal, list(mine.as_numpy_iterator()), epoch)
+    finally:
+        tf_booster.disable_gpu_booster()
+
+
+def test_a_cache_of_an_eager_program_stays(files):
+    """Another dataset that is made of it would find lines in it."""
+    tf.enable_gpu_booster()
+    try:
+        cached = Lines(files).map(parse).cache()
+        single = list(cached.as_numpy_iterator())
+        batched = cached.batch(len(single)).get_single_element()
+        np.testing.assert_array_equal(batched[1], [label for _, label in single])
     finally:
         tf_booster.disable_gpu_booster()

@@ -67,7 +67,7 @@ def _batched(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any
     op = batch.inputs[0].op
     while True:
         shared = shared or live_datasets.num_readers(op) > 1
-        if shared and keeps_order(op):
+        if shared and (keeps_order(op) or _is_in_memory(op)):
             raise Refused(
                 f"'{op.name}' keeps an order for several datasets that are made of it, which each would have its own"
             )
@@ -85,5 +85,5 @@ def _batched(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any
 
 
 def _is_in_memory(op: tf.Operation) -> bool:
-    """Whether it is a cache, and not in files, which would hold what was decoded for other programs, too."""
-    return op.type in ("CacheDataset", "CacheDatasetV2") and tf.get_static_value(op.inputs[1]) in (b"", "")
+    """Whether it is a cache of its own: not in files, nor one that eager programs have, which another dataset may read."""
+    return op.type == "CacheDataset" and tf.get_static_value(op.inputs[1]) in (b"", "")
