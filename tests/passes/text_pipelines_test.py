@@ -243,7 +243,7 @@ def test_a_cache_of_an_eager_program_stays(files):
     try:
         cached = Lines(files).map(parse).cache()
         single = list(cached.as_numpy_iterator())
-        batched = cached.batch(len(single)).get_single_element()
+        batched = next(cached.batch(len(single)).as_numpy_iterator())
         np.testing.assert_array_equal(batched[1], [label for _, label in single])
     finally:
         tf_booster.disable_gpu_booster()
