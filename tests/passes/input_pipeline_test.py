@@ -91,7 +91,7 @@ def test_errors_stay(tmp_path, files):
 
 def test_refusals(files):
     assert_refused(lambda: Records(files).map(lambda s: tf.strings.join([s, ""])).batch(4).map(parse), "changed by")
-    assert_refused(lambda: Records(files).cache().batch(4).map(parse), "CacheDataset")
+    assert_refused(lambda: Records(files).batch(4).cache().map(parse), "between batch and parse stands CacheDataset")
     assert_refused(
         lambda: Records(files).filter(lambda s: tf.strings.length(s) > 3).batch(4).map(parse), "FilterDataset"
     )

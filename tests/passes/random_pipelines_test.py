@@ -54,6 +54,7 @@ STEPS = {
     "skip": lambda dataset, n: dataset.skip(n // 3),
     "prefetch": lambda dataset, n: dataset.prefetch(n if n % 2 else tf.data.AUTOTUNE),
     "options": lambda dataset, n: dataset.with_options(tf.data.Options()),
+    "cache": lambda dataset, n: dataset.cache(),
 }
 OF_PARSED = {
     **STEPS,
@@ -63,7 +64,6 @@ OF_PARSED = {
 }
 OF_BATCHES = {
     **STEPS,
-    "cache": lambda dataset, n: dataset.cache(),
     "map": lambda dataset, n: dataset.map(lambda *element: element),
     "enumerate": lambda dataset, n: dataset.enumerate(),
     "zip": lambda dataset, n: Dataset.zip((dataset, Dataset.range(n))),

@@ -192,7 +192,7 @@ def test_refusals(files):
 
     refused(scaled, "shapes at its Mul")
     assert_refused(lambda: Records(files).map(parse).take(1), "batch records first")
-    assert_refused(lambda: Records(files).map(parse).cache().batch(4), "CacheDataset")
+    assert_refused(lambda: Records(files).map(parse).cache("/tmp/cache").batch(4), "CacheDataset")
     assert_refused(
         lambda: Records(files).map(parse).batch(4).apply(tf.data.experimental.ignore_errors()), "broken record"
     )

@@ -63,6 +63,11 @@ def shard(num_shards: Any, index: Any) -> Stage:
     return Stage("shard", (num_shards, index))
 
 
+def cache() -> Stage:
+    """Dataset.cache, in memory."""
+    return Stage("cache", ())
+
+
 def keep(predicate: Predicate) -> Stage:
     """Dataset.filter, of records that parse_single_example parses behind the files."""
     return Stage("filter", (len(predicate.keys), len(predicate.captured), int(predicate.by_row)), predicate)

@@ -27,6 +27,11 @@ def keeps_order(op: tf.Operation) -> bool:
     return unknown or any(seeds) == bool(op.get_attr("reshuffle_each_iteration"))
 
 
+def is_cache(op: tf.Operation) -> bool:
+    """Whether it is a cache of its own: not in files, nor one that eager programs have, which another dataset may read."""
+    return op.type == "CacheDataset" and tf.get_static_value(op.inputs[1]) in (b"", "")
+
+
 def components(op: tf.Operation) -> List[Tuple[tf.DType, tf.TensorShape]]:
     """Type and shape of each component of an element; none of a dataset that does not tell."""
     if op.type == "TextLineDataset":

@@ -171,8 +171,7 @@ _AGAIN: Dict[str, Callable[[tf.Operation, tf.Tensor], tf.Tensor]] = {
 def _map(view: GraphView, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
     """The map of `batches`."""
     old = batch_map.like
-    node = old.node_def
-    node.name = "map"
+    node = _node_like(old, "map")
     sources = [batches, *old.inputs[1:]]
     if batch_map.is_light:
         # What is left of the function is little for a batch: it pays no threads, and often runs nothing at all.
@@ -181,7 +180,6 @@ def _map(view: GraphView, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
             del node.attr[name]
         node.attr["preserve_cardinality"].b = True
         sources = sources[: 1 + len(old.get_attr("Targuments"))]
-    node.attr.pop("_class", None)
     if batch_map.output_shapes is not None:
         _set_shapes(node, batch_map.output_shapes)
     node.attr["f"].func.name = batch_map.definition.signature.name
@@ -191,18 +189,25 @@ def _map(view: GraphView, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
 
 def _of_lines(view: GraphView, step: tf.Operation, lines: tf.Tensor) -> tf.Tensor:
     """What `step`, a dataset of what was decoded from them, makes of lines."""
-    node = step.node_def
-    node.name = "step"
+    node = _node_like(step, "step")
     dtypes, shapes = zip(*components(lines.op))
     if step.type in BATCHES:
         size = tf.TensorShape(step.get_attr("output_shapes")[0])[:1]
         shapes = [size.concatenate(shape) for shape in shapes]
     node.attr["output_types"].list.type[:] = [dtype.as_datatype_enum for dtype in dtypes]
     _set_shapes(node, shapes)
-    node.attr.pop("_class", None)
     sources = [lines, *step.inputs[1:]]
     node.input[:] = [f"input_{i}" for i in range(len(sources))]
     return view.add_nodes([node], [], sources, "of_lines")[0].outputs[0]
+
+
+def _node_like(op: tf.Operation, name: str) -> Any:
+    """The NodeDef of `op` without what says where it stands and what its elements are."""
+    node = op.node_def
+    node.name = name
+    node.attr.pop("_class", None)
+    node.ClearField("experimental_type")
+    return node
 
 
 def _set_shapes(node: Any, shapes: Sequence[tf.TensorShape]) -> None:

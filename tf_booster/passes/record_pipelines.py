@@ -26,6 +26,7 @@ from tf_booster.passes.dataset_steps import (
     SHUFFLE_AND_REPEAT,
     SHUFFLES,
     batched_shapes,
+    is_cache,
     keeps_order,
 )
 from tf_booster.passes.float_arithmetic import changed_by_grappler
@@ -213,7 +214,7 @@ def _records(batch: tf.Operation, behind: Sequence[tf.Operation], functions: Dic
     op = batch.inputs[0].op
     while op.type not in file_readers.TYPES:
         shared = shared or live_datasets.num_readers(op) > 1
-        if shared and keeps_order(op):
+        if shared and (keeps_order(op) or is_cache(op)):
             raise Refused(
                 f"'{op.name}' keeps an order for several datasets that are made of it, which each would have its own"
             )
@@ -309,6 +310,8 @@ def _stages(op: tf.Operation) -> List[record_stages.Stage]:
         while _is_left_out(source):
             source = source.inputs[0].op
         return [record_stages.repeat(op.inputs[1], of_shuffle=source.type in SHUFFLES)]
+    if is_cache(op):
+        return [record_stages.cache()]
     simple = {"TakeDataset": "take", "SkipDataset": "skip", "ShardDataset": "shard"}
     if op.type not in simple:
         raise Refused(f"between files and batch stands {op.type} ('{op.name}')")

@@ -14,7 +14,7 @@ import tensorflow as tf
 from tf_booster.passes import live_datasets, row_functions
 from tf_booster.passes.batch_maps import BatchMap, maps_of_batches, row_of
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused
-from tf_booster.passes.dataset_steps import BATCHES, MAP_AND_BATCH, MAPS, SHUFFLES, element, keeps_order
+from tf_booster.passes.dataset_steps import BATCHES, MAP_AND_BATCH, MAPS, SHUFFLES, element, is_cache, keeps_order
 from tf_booster.passes.inlined_functions import function_of
 from tf_booster.passes.record_predicates import record_function
 
@@ -67,7 +67,7 @@ def _batched(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any
     op = batch.inputs[0].op
     while True:
         shared = shared or live_datasets.num_readers(op) > 1
-        if shared and (keeps_order(op) or _is_in_memory(op)):
+        if shared and (keeps_order(op) or is_cache(op)):
             raise Refused(
                 f"'{op.name}' keeps an order for several datasets that are made of it, which each would have its own"
             )
@@ -75,15 +75,10 @@ def _batched(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any
             maps.insert(0, record_function(op, functions))
             if op is map_op:
                 break
-        elif op.type in _OF_ANYTHING or _is_in_memory(op):
+        elif op.type in _OF_ANYTHING or is_cache(op):
             steps.insert(0, op)
         elif op.type != "PrefetchDataset":
             raise Refused(f"between decode_csv and batch stands {op.type} ('{op.name}')")
         op = op.inputs[0].op
     first = [row_of(shape) for shape in element(map_op.inputs[0].op)]
     return TextPipeline(batch, map_op.inputs[0], steps, maps_of_batches(batch, maps, first, is_light=False))
-
-
-def _is_in_memory(op: tf.Operation) -> bool:
-    """Whether it is a cache of its own: not in files, nor one that eager programs have, which another dataset may read."""
-    return op.type == "CacheDataset" and tf.get_static_value(op.inputs[1]) in (b"", "")

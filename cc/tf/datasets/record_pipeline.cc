@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cc/tf/datasets/file_source.h"
+#include "cc/tf/datasets/record_cache.h"
 #include "cc/tf/datasets/record_filter.h"
 #include "cc/tf/datasets/record_shuffle.h"
 #include "cc/tf/datasets/shared_seeds.h"
@@ -49,9 +50,11 @@ TfStatus CheckStage(const RecordStage& stage) {
                : InvalidArgument("TFRecordExampleDataset: a filter has ", arguments[0], " keys and ", arguments[1],
                                  " captured tensors; wanted 0 or more");
   }
-  if (stage.name == "repeat" || stage.name == "take" || stage.name == "skip") return OkStatus();
+  for (const char* name : {"repeat", "take", "skip", "cache"}) {
+    if (stage.name == name) return OkStatus();
+  }
   return InvalidArgument("TFRecordExampleDataset: no stage is called '", stage.name,
-                         "'; there are shuffle, repeat, take, skip, shard, filter");
+                         "'; there are shuffle, repeat, take, skip, shard, cache, filter");
 }
 
 bool IsPartOfShuffle(const RecordStage& stage) { return stage.name == "repeat" && stage.arguments[1] != 0; }
@@ -64,6 +67,7 @@ MakeRecordStream AddStage(const RecordStage& stage, int64_t epochs, MakeRecordSt
     if (stage.name == "repeat") return RepeatRecords(input, arguments[0]);
     if (stage.name == "take") return TakeRecords(input, arguments[0]);
     if (stage.name == "skip") return SkipRecords(input, arguments[0]);
+    if (stage.name == "cache") return CacheRecords(input, stage.cache);
     if (stage.name == "filter") return FilterRecords(input, stage.filter);
     return ShardRecords(input, arguments[0], arguments[1]);
   };
@@ -79,7 +83,7 @@ TfStatus RecordPipeline::SetStages(const std::vector<std::string>& names, const 
   }
   stages.clear();
   for (size_t i = 0; i < names.size(); ++i) {
-    RecordStage stage{names[i], {}, nullptr, nullptr};
+    RecordStage stage{names[i], {}, nullptr, nullptr, nullptr};
     std::copy_n(arguments.begin() + kArguments * i, kArguments, stage.arguments.begin());
     if (stage.name == kSharedShuffle) {
       stage.seeds = SharedSeeds(stage.arguments[1]);
@@ -95,6 +99,7 @@ TfStatus RecordPipeline::SetStages(const std::vector<std::string>& names, const 
       stage.seeds =
           std::make_shared<SeedSequence>(stage.arguments[1], stage.arguments[2], /*reshuffle=*/stage.arguments[3] != 0);
     }
+    if (stage.name == "cache") stage.cache = std::make_shared<RecordCache>();
     stages.push_back(std::move(stage));
   }
   return OkStatus();

@@ -16,6 +16,7 @@
 
 namespace tf_booster {
 
+class RecordCache;
 struct RecordFilter;
 
 struct RecordStage {
@@ -24,6 +25,7 @@ struct RecordStage {
   std::string name;
   std::array<int64_t, kArguments> arguments;
   std::shared_ptr<SeedSequence> seeds;         // Of shuffle.
+  std::shared_ptr<RecordCache> cache;          // Of cache.
   std::shared_ptr<const RecordFilter> filter;  // Of filter. Arguments: how many keys and captured tensors; by_row.
 };
 

@@ -48,7 +48,8 @@ files: a dataset of file names, scalar strings.
 compression: "", "GZIP" or "ZLIB".
 block_bytes: bytes that are read at once; 0: chosen by the number of files that are open.
 cycle_length, block_length: cycle_length files give block_length records in turn, in the order of tf.data's interleave.
-stages: what happens to records before they are batched, by tf.data's names: shuffle, repeat, take, skip, shard, filter.
+stages: what happens to records before they are batched, by tf.data's names: shuffle, repeat, take, skip, shard, cache (in
+  memory), filter.
 stage_arguments: [5 * stages]: shuffle: buffer size, seed, seed2, 1 to reshuffle each epoch, 1 if copies that tf.data makes of
   the dataset go on with its seeds; repeat: count, 1 if the shuffle before it goes on filling its buffer with the next epoch;
   take, skip: count; shard: number of shards, index; filter: how many keys it takes of filter_keys, and tensors of
