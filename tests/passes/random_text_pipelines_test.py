@@ -32,11 +32,17 @@ READERS = {
     "from memory": lambda names: tf.data.Dataset.from_tensor_slices([f"{i},{i}.5,x" for i in range(40)]),
 }
 
+OF_DECODED = {
+    **STEPS,
+    "filter": lambda dataset, n: dataset.filter(lambda f: f["int"] % (1 + n % 4) > 0),
+    "some": lambda dataset, n: dataset.filter(lambda f: tf.random.uniform([], seed=n) + f["float"] * 0.0 < 0.6),
+}
+
 PIPELINES = st.fixed_dictionaries(
     {
         "reader": st.sampled_from(sorted(READERS)),
         "lines": steps(STEPS, 2),
-        "decoded": steps(STEPS, 3),
+        "decoded": steps(OF_DECODED, 3),
         "batch_size": st.sampled_from([1, 4, 9, 50]),
         "drop_remainder": st.booleans(),
         "one by one": st.booleans(),
@@ -49,7 +55,7 @@ PIPELINES = st.fixed_dictionaries(
 def make(names, pipeline):
     def apply(dataset, chosen):
         for name, number in chosen:
-            dataset = STEPS[name](dataset, number)
+            dataset = OF_DECODED[name](dataset, number)
         return dataset
 
     dataset = apply(READERS[pipeline["reader"]](names), pipeline["lines"])

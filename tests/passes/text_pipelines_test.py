@@ -109,6 +109,25 @@ def test_a_filter_of_lines(files):
     )
 
 
+def test_a_filter_of_what_is_decoded(files):
+    assert_replaced(lambda: Lines(files).map(parse, 2).filter(lambda f, y: f["age"] > 30).shuffle(9, seed=2).batch(4))
+
+    def several():
+        least = tf.constant(20.0)
+        parsed = Lines(files).map(parse).filter(lambda f, y: tf.logical_or(y, tf.random.uniform([], seed=3) < 0.5))
+        scaled = parsed.shuffle(5, seed=1).map(lambda f, y: (f["hours"] * least, f["work"]))
+        return scaled.repeat(2).filter(lambda h, w: h > least * 20.0).take(20).batch(3)
+
+    assert_replaced(several)
+
+
+def test_a_bad_line_that_is_filtered_out_fails(tmp_path):
+    (tmp_path / "bad.csv").write_text("1,2,3,4,5\n-1,x,3,4,5\n2,2,3,4,5\n")
+    make = lambda: Lines(str(tmp_path / "bad.csv")).map(parse).filter(lambda f, y: f["age"] > 0).batch(1)
+    assert outcome(make, True)[:2] == outcome(make, False)[:2]
+    assert outcome(make, True)[1] is tf.errors.InvalidArgumentError
+
+
 def test_lines_with_numbers_beside_them(files):
     def of_both(number, line):
         return {"number": number + 1, **decode(line)}
@@ -184,7 +203,8 @@ def test_a_bad_line_fails_its_batch(tmp_path, bad, place):
 
 
 def test_refused(files):
-    assert_refused(lambda: Lines(files).map(parse).filter(lambda f, y: f["age"] > 30).batch(4), "FilterDataset")
+    some = lambda f, y: tf.random.uniform([]) < 0.5
+    assert_refused(lambda: Lines(files).map(parse).filter(some).batch(4), "may fail for a record")
     assert_refused(lambda: Lines(files).map(parse).padded_batch(4), "not to a batch")
     assert_refused(lambda: Lines(files).map(parse), "not to a batch")
     assert_refused(

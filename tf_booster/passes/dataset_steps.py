@@ -6,6 +6,8 @@ from typing import List, Optional, Tuple
 
 import tensorflow as tf
 
+from tf_booster.passes.dataset_functions import Refused
+
 MAPS = ("MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2")
 BATCHES = {"BatchDatasetV2": (1, 2), "ParallelBatchDataset": (1, 3)}  # Inputs: batch_size, drop_remainder.
 # Batches whose rows are made alike. Inputs: batch_size, then shapes and values of padding, drop_remainder.
@@ -18,7 +20,15 @@ SHUFFLE_AND_REPEAT = "ShuffleAndRepeatDataset"
 SHUFFLES = ("ShuffleDataset", "ShuffleDatasetV3", SHUFFLE_AND_REPEAT)
 
 
-def keeps_order(op: tf.Operation) -> bool:
+def check_order(op: tf.Operation, shared: bool) -> None:
+    """Raises Refused for a shuffle or a cache that several datasets are made of, which would be made for each."""
+    if shared and (_keeps_order(op) or is_cache(op)):
+        raise Refused(
+            f"'{op.name}' keeps an order for several datasets that are made of it, which each would have its own"
+        )
+
+
+def _keeps_order(op: tf.Operation) -> bool:
     """Whether a shuffle has one order for all iterators, drawn at random, or a sequence of orders by a seed that they share."""
     if op.type not in SHUFFLES:
         return False

@@ -6,7 +6,7 @@ Only where elements, their order and errors stay the same. What the maps' functi
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence, Union
+from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
 import tensorflow as tf
 
@@ -28,7 +28,7 @@ from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.inlined_functions import function_of, runs_a_parse
 from tf_booster.passes.record_pipelines import RecordPipeline
 from tf_booster.passes.row_functions import DECODE_CSV
-from tf_booster.passes.text_pipelines import TextPipeline
+from tf_booster.passes.text_pipelines import LineFilter, TextPipeline
 
 
 class InputPipeline(Pass):
@@ -129,7 +129,7 @@ def _replace(view: GraphView, pipeline: RecordPipeline) -> None:
 def _decode_batches(view: GraphView, pipeline: TextPipeline) -> None:
     made = pipeline.lines
     for step in pipeline.steps:
-        made = _of_lines(view, step, made)
+        made = _filter_of_lines(view, step, made) if isinstance(step, LineFilter) else _of_lines(view, step, made)
     _put_maps(view, pipeline, made)
 
 
@@ -190,15 +190,26 @@ def _map(view: GraphView, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
 def _of_lines(view: GraphView, step: tf.Operation, lines: tf.Tensor) -> tf.Tensor:
     """What `step`, a dataset of what was decoded from them, makes of lines."""
     node = _node_like(step, "step")
-    dtypes, shapes = zip(*components(lines.op))
-    if step.type in BATCHES:
-        size = tf.TensorShape(step.get_attr("output_shapes")[0])[:1]
-        shapes = [size.concatenate(shape) for shape in shapes]
-    node.attr["output_types"].list.type[:] = [dtype.as_datatype_enum for dtype in dtypes]
-    _set_shapes(node, shapes)
+    size = tf.TensorShape(step.get_attr("output_shapes")[0])[:1] if step.type in BATCHES else tf.TensorShape([])
+    _set_elements(node, [(dtype, size.concatenate(shape)) for dtype, shape in components(lines.op)])
     sources = [lines, *step.inputs[1:]]
     node.input[:] = [f"input_{i}" for i in range(len(sources))]
     return view.add_nodes([node], [], sources, "of_lines")[0].outputs[0]
+
+
+def _filter_of_lines(view: GraphView, step: LineFilter, lines: tf.Tensor) -> tf.Tensor:
+    node = _node_like(step.like, "step")
+    node.attr["predicate"].func.name = step.definition.signature.name
+    node.attr["Targuments"].list.type[:] = [tensor.dtype.as_datatype_enum for tensor in step.captured]
+    _set_elements(node, components(lines.op))
+    sources = [lines, *step.captured]
+    node.input[:] = [f"input_{i}" for i in range(len(sources))]
+    return view.add_nodes([node], [step.definition], sources, "of_lines")[0].outputs[0]
+
+
+def _set_elements(node: Any, elements: Sequence[Tuple[tf.DType, tf.TensorShape]]) -> None:
+    node.attr["output_types"].list.type[:] = [dtype.as_datatype_enum for dtype, _ in elements]
+    _set_shapes(node, [shape for _, shape in elements])
 
 
 def _node_like(op: tf.Operation, name: str) -> Any:

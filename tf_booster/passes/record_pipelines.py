@@ -26,8 +26,8 @@ from tf_booster.passes.dataset_steps import (
     SHUFFLE_AND_REPEAT,
     SHUFFLES,
     batched_shapes,
+    check_order,
     is_cache,
-    keeps_order,
 )
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.inlined_functions import function_of
@@ -214,10 +214,7 @@ def _records(batch: tf.Operation, behind: Sequence[tf.Operation], functions: Dic
     op = batch.inputs[0].op
     while op.type not in file_readers.TYPES:
         shared = shared or live_datasets.num_readers(op) > 1
-        if shared and (keeps_order(op) or is_cache(op)):
-            raise Refused(
-                f"'{op.name}' keeps an order for several datasets that are made of it, which each would have its own"
-            )
+        check_order(op, shared)
         if op.type not in _PASSES_ON:
             _check_step(op)
             steps.insert(0, op)

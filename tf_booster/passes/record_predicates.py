@@ -51,12 +51,7 @@ def predicate_of(features: Dict[str, Any], maps: Sequence[RecordFunction], keeps
       Refused: it would say something else, or errors would get lost, where the maps are run for less than all records.
     """
     functions = [*maps, keeps]
-    definitions = [function.definition for function in functions]
-    made = composed(definitions, [len(f.definition.signature.input_arg) - len(f.captured) for f in functions])
-    for node in made.node_def:
-        if _compat.is_stateful(node.op) and node.op not in _ANSWERS:
-            raise Refused(f"the {node.op} of the filter '{keeps.op.name}' has a state or effects")
-    _check_failures(maps, made, keeps.op.name)
+    made = composed_predicate(maps, keeps)
     kept = drop_unused_arguments(made)
     keys = [key for i, key in enumerate(features) if i in kept]
     from_outside = [tensor for function in functions for tensor in function.captured]
@@ -74,6 +69,22 @@ def predicate_of(features: Dict[str, Any], maps: Sequence[RecordFunction], keeps
         return Predicate(made, keys, tensors, by_row=False)
 
 
+def composed_predicate(maps: Sequence[RecordFunction], keeps: RecordFunction) -> Any:
+    """A FunctionDef of what the first of `maps` takes, that says whether the record stays. What any of them takes from outside follows.
+
+    Raises:
+      Refused: it would have effects, or errors of maps would get lost.
+    """
+    functions = [*maps, keeps]
+    definitions = [function.definition for function in functions]
+    made = composed(definitions, [len(f.definition.signature.input_arg) - len(f.captured) for f in functions])
+    for node in made.node_def:
+        if _compat.is_stateful(node.op) and node.op not in _ANSWERS:
+            raise Refused(f"the {node.op} of the filter '{keeps.op.name}' has a state or effects")
+    _check_failures(maps, made, keeps.op.name)
+    return made
+
+
 def _check_failures(maps: Sequence[RecordFunction], predicate: Any, name: str) -> None:
     """Raises Refused where an error of `maps` would be missed, because a record that `predicate` drops goes through none."""
     run = {node.name for node in predicate.node_def}
@@ -89,4 +100,4 @@ def _may_fail(node: Any, definition: Any) -> bool:
     if node.op in _DIVISIONS:
         divisor = DatasetFunction(definition).constant(data_inputs(node)[1])
         return divisor is None or not np.all(divisor)
-    return node.op == "StringToNumber"
+    return node.op in ("StringToNumber", row_functions.DECODE_CSV)

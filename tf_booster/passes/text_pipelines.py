@@ -7,19 +7,38 @@ that it decodes by itself.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence, Union
 
 import tensorflow as tf
 
 from tf_booster.passes import live_datasets, row_functions
 from tf_booster.passes.batch_maps import BatchMap, maps_of_batches, row_of
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused
-from tf_booster.passes.dataset_steps import BATCHES, MAP_AND_BATCH, MAPS, SHUFFLES, element, is_cache, keeps_order
+from tf_booster.passes.dataset_steps import (
+    BATCHES,
+    FILTER,
+    MAP_AND_BATCH,
+    MAPS,
+    SHUFFLES,
+    check_order,
+    element,
+    is_cache,
+)
+from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.inlined_functions import function_of
-from tf_booster.passes.record_predicates import record_function
+from tf_booster.passes.record_predicates import RecordFunction, composed_predicate, record_function
 
 # Steps that pick, order and hand on elements without looking at them.
 _OF_ANYTHING = (*SHUFFLES, "RepeatDataset", "TakeDataset", "SkipDataset", "ShardDataset", "OptionsDataset")
+
+
+@dataclasses.dataclass(frozen=True)
+class LineFilter:
+    """A filter of what was decoded, `like`, as one of lines. captured: what `definition` takes from outside, behind the lines."""
+
+    like: tf.Operation
+    definition: Any
+    captured: Sequence[tf.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +47,7 @@ class TextPipeline:
 
     end: tf.Operation
     lines: tf.Tensor
-    steps: Sequence[tf.Operation]  # To be made again, of lines; the last one is the batch.
+    steps: Sequence[Union[tf.Operation, LineFilter]]  # To be made again, of lines; the last one is the batch.
     maps: Sequence[BatchMap]
 
     def describe(self) -> str:
@@ -54,31 +73,50 @@ def _decoded_batches(map_op: tf.Operation, function: DatasetFunction) -> TextPip
     definition = type(function.definition)()
     definition.CopyFrom(function.definition)
     definition.signature.name += "_of_lines"
-    for node in definition.node_def:
-        if node.op == row_functions.DECODE_CSV:
-            row_functions.decode_by_own_op(node, single=False)
+    _decode_by_own_op(definition, single=False)
     return TextPipeline(map_op, map_op.inputs[0], [], [BatchMap(map_op, definition)])
 
 
 def _batched(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any]) -> TextPipeline:
     live_datasets.check_above(batch, single_records=True)
-    steps, maps = [batch], []  # type: List[tf.Operation], List[RecordFunction]
-    shared = live_datasets.num_readers(batch.inputs[0].op) > 1
-    op = batch.inputs[0].op
-    while True:
-        shared = shared or live_datasets.num_readers(op) > 1
-        if shared and (keeps_order(op) or is_cache(op)):
-            raise Refused(
-                f"'{op.name}' keeps an order for several datasets that are made of it, which each would have its own"
-            )
+    steps, maps = [], []  # type: List[Union[tf.Operation, LineFilter]], List[RecordFunction]
+    for op in _between(map_op, batch):
         if op.type in MAPS:
-            maps.insert(0, record_function(op, functions))
-            if op is map_op:
-                break
-        elif op.type in _OF_ANYTHING or is_cache(op):
-            steps.insert(0, op)
+            maps.append(record_function(op, functions))
+        elif op.type == FILTER:
+            steps.append(_line_filter(maps, record_function(op, functions)))
         elif op.type != "PrefetchDataset":
-            raise Refused(f"between decode_csv and batch stands {op.type} ('{op.name}')")
-        op = op.inputs[0].op
+            steps.append(op)
     first = [row_of(shape) for shape in element(map_op.inputs[0].op)]
-    return TextPipeline(batch, map_op.inputs[0], steps, maps_of_batches(batch, maps, first, is_light=False))
+    made = maps_of_batches(batch, maps, first, is_light=False)
+    return TextPipeline(batch, map_op.inputs[0], [*steps, batch], made)
+
+
+def _between(map_op: tf.Operation, batch: tf.Operation) -> List[tf.Operation]:
+    """The datasets from `map_op` to `batch`, which is not among them. Raises Refused."""
+    found: List[tf.Operation] = []
+    shared = False
+    op = batch
+    while op is not map_op:
+        op = op.inputs[0].op
+        found.insert(0, op)
+        shared = shared or live_datasets.num_readers(op) > 1
+        check_order(op, shared)
+        if op.type not in (*MAPS, *_OF_ANYTHING, FILTER, "PrefetchDataset") and not is_cache(op):
+            raise Refused(f"between decode_csv and batch stands {op.type} ('{op.name}')")
+    return found
+
+
+def _line_filter(maps: Sequence[RecordFunction], keeps: RecordFunction) -> LineFilter:
+    definition = composed_predicate(maps, keeps)
+    why = changed_by_grappler(definition)  # It is one function with the maps now.
+    if why is not None:
+        raise Refused(f"the filter '{keeps.op.name}' is not asked by itself: {why}")
+    _decode_by_own_op(definition, single=True)
+    return LineFilter(keeps.op, definition, [tensor for f in (*maps, keeps) for tensor in f.captured])
+
+
+def _decode_by_own_op(definition: Any, single: bool) -> None:
+    for node in definition.node_def:
+        if node.op == row_functions.DECODE_CSV:
+            row_functions.decode_by_own_op(node, single)
