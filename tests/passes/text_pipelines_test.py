@@ -148,6 +148,20 @@ def test_several_maps_in_a_row(files):
     assert_replaced(make)
 
 
+@pytest.mark.parametrize("calls", [None, 2])
+def test_lines_decoded_in_the_function_that_reads_each_file(files, calls):
+    names = tf.data.Dataset.from_tensor_slices
+    without_header = lambda name: Lines(name).skip(1).map(parse).prefetch(2)
+    assert_replaced(
+        lambda: names(files).interleave(without_header, 2, 3, num_parallel_calls=calls).shuffle(9, seed=3).batch(4)
+    )
+    assert_replaced(
+        lambda: names(files).flat_map(lambda name: Lines(name).map(decode).map(lambda f: f["age"])).batch(4)
+    )
+    shuffled = lambda name: Lines(name).map(parse).shuffle(5, seed=1)
+    assert_refused(lambda: names(files).interleave(shuffled, 2).batch(4), "each file is parsed by itself")
+
+
 def test_options_stay(files):
     def make():
         options = tf.data.Options()

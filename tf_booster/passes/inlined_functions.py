@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, List
+from typing import Any, Dict, FrozenSet, List, Sequence
 
 import tensorflow as tf
 
@@ -26,9 +26,9 @@ def function_of(op: Any, functions: Dict[str, Any]) -> DatasetFunction:
     return DatasetFunction(inlined(functions[name], functions))
 
 
-def runs_a_parse(op: tf.Operation, functions: Dict[str, Any]) -> bool:
-    """Whether a function that the op runs parses Examples, or runs one that does."""
-    return _Inliner(functions).parses(op.node_def)
+def runs(op: tf.Operation, op_types: Sequence[str], functions: Dict[str, Any]) -> bool:
+    """Whether a function that the op runs has an op of these types, or runs one that has."""
+    return _Inliner(functions).runs(op.node_def, op_types)
 
 
 def inlined(definition: Any, functions: Dict[str, Any]) -> Any:
@@ -78,12 +78,13 @@ class _Inliner:
         prune(made)
         return made
 
-    def parses(self, node: Any) -> bool:
-        """Whether a function that the node runs does."""
-        return any(_PARSE in self._types_of(name) for name in _called(node) if name in self._functions)
+    def runs(self, node: Any, op_types: Sequence[str]) -> bool:
+        """Whether a function that the node runs has one of these, or runs one that has."""
+        called = [name for name in _called(node) if name in self._functions]
+        return any(not self._types_of(name).isdisjoint(op_types) for name in called)
 
     def _is_wanted(self, node: Any) -> bool:
-        parses = self.parses(node)
+        parses = self.runs(node, [_PARSE])
         if node.op not in _CALLS:
             if parses:
                 raise Refused(f"it parses in a function that its {node.op} ('{node.name}') runs")

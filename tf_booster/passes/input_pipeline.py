@@ -25,10 +25,12 @@ from tf_booster.passes.batch_maps import BatchMap
 from tf_booster.passes.dataset_functions import Refused
 from tf_booster.passes.dataset_steps import BATCHES, MAP_AND_BATCH, MAPS, components
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.inlined_functions import function_of, runs_a_parse
+from tf_booster.passes.inlined_functions import function_of, runs
 from tf_booster.passes.record_pipelines import RecordPipeline
 from tf_booster.passes.row_functions import DECODE_CSV
 from tf_booster.passes.text_pipelines import LineFilter, TextPipeline
+
+_PARSE = "ParseExampleV2"
 
 
 class InputPipeline(Pass):
@@ -63,11 +65,7 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
     found: List[Union[RecordPipeline, TextPipeline]] = []
     for op in _maps(view):
         try:
-            function = function_of(op, functions)
-            if function.of_type("ParseExampleV2"):
-                found += record_pipelines.match(op, functions)
-            elif function.of_type(DECODE_CSV):
-                found += text_pipelines.match(op, functions)
+            found += _match(op, functions)
         except Refused as refusal:
             result.skipped.append((op.name, str(refusal)))
     for op in _parses_inside(view):
@@ -86,6 +84,14 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
     return result
 
 
+def _match(op: tf.Operation, functions: Dict[str, Any]) -> List[Union[RecordPipeline, TextPipeline]]:
+    """The pipelines that parse or decode in the map `op`. Raises Refused."""
+    function = function_of(op, functions)
+    if function.of_type(_PARSE):
+        return list(record_pipelines.match(op, functions))
+    return list(text_pipelines.match(op, functions) if function.of_type(DECODE_CSV) else [])
+
+
 def _functions(view: GraphView) -> Dict[str, Any]:
     return {f.signature.name: f for f in _compat.function_definitions(view.graph)}
 
@@ -96,22 +102,21 @@ def _maps(view: GraphView) -> List[tf.Operation]:
 
 
 def _parses_inside(view: GraphView) -> List[tf.Operation]:
-    """The datasets of files that parse in functions of theirs."""
+    """The datasets of files that parse or decode in functions of theirs."""
     found = [op for op in view.ops(*file_readers.TYPES) if live_datasets.is_read(op)]
     functions = _functions(view) if found else {}
-    return [op for op in found if runs_a_parse(op, functions)]
+    return [op for op in found if runs(op, [_PARSE, DECODE_CSV], functions)]
 
 
-def _match_inside(view: GraphView, op: tf.Operation) -> List[RecordPipeline]:
-    """The pipelines that parse in the function of `op`, which then is another dataset with maps behind it. Raises Refused."""
+def _match_inside(view: GraphView, op: tf.Operation) -> List[Union[RecordPipeline, TextPipeline]]:
+    """The pipelines that parse or decode in the function of `op`, which then is another dataset with maps behind it. Raises Refused."""
     with view.inserting(op.device), tf.name_scope("tf_booster/input_pipeline/"):
         maps = maps_of_files.moved_behind(view, op, _functions(view))
     functions = _functions(view)
     old, new = op.outputs[0], maps[-1].outputs[0]
     view.redirect(old, new, lambda reader: True)
     try:
-        parsing = [m for m in maps if function_of(m, functions).of_type("ParseExampleV2")]
-        return [pipeline for map_op in parsing for pipeline in record_pipelines.match(map_op, functions)]
+        return [pipeline for map_op in maps for pipeline in _match(map_op, functions)]
     except Refused:
         view.redirect(new, old, lambda reader: True)
         raise

@@ -10,7 +10,9 @@ from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_i
 from tf_booster.passes.graph_view import GraphView
 
 _MAPS = {"MapDataset": 1, "ParallelMapDataset": 2, "ParallelMapDatasetV2": 2}  # Inputs.
-_RECORDS = ("TFRecordDataset", "TFRecordDatasetV2", "FlatMapDataset")  # What tf.data.TFRecordDataset makes.
+_READERS = ("TFRecordDataset", "TFRecordDatasetV2", "TextLineDataset")
+# What those are inside, and what keeps records or lines as they are.
+_PASS_ON = ("FlatMapDataset", "SkipDataset", "TakeDataset")
 _KEPT = ("f", "Targuments", "output_types", "output_shapes", "use_inter_op_parallelism", "preserve_cardinality")
 
 
@@ -20,7 +22,7 @@ def moved_behind(view: GraphView, op: tf.Operation, functions: Dict[str, Any]) -
     if name not in functions:
         raise Refused(f"its function {name} is not in the graph")
     maps, records = _maps(functions[name])
-    if not maps or records.op not in _RECORDS:
+    if not maps or not _gives_records(records):
         raise Refused("each file is parsed by itself; interleave records, then batch and parse them")
     definition = _without_maps(functions[name], records.name)
     reader = op.node_def
@@ -50,6 +52,14 @@ def _maps(definition: Any) -> Tuple[List[Any], Any]:
             maps.insert(0, node)
         node = function.producer(data_inputs(node)[0])
     return (maps, node) if node is not None else ([], None)
+
+
+def _gives_records(node: Any) -> bool:
+    """Whether the elements of the dataset `node` are scalar strings."""
+    if node.op in _READERS:
+        return True
+    dtypes, shapes = node.attr["output_types"].list.type, node.attr["output_shapes"].list.shape
+    return node.op in _PASS_ON and list(dtypes) == [tf.string.as_datatype_enum] and tf.TensorShape(shapes[0]).rank == 0
 
 
 def _without_maps(definition: Any, records: str) -> Any:
