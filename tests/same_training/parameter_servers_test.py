@@ -128,9 +128,10 @@ def test_all_kinds_of_lookups_move_less(cluster):
     plain, mine = check_same(cluster, all_kinds)
     assert sum(mine[2].bytes.values()) < 0.4 * sum(plain[2].bytes.values()), (plain[2], mine[2])
     for server in ("ps:0", "ps:1"):
-        # One reply, one request, one of gradients; the rest is the dense layer's, and what this trace fetches.
+        # One reply, one request, one of gradients; the rest is the dense layer's, and what this trace fetches; of TensorFlow 2.14 and before
+        # the learning rate, too, which later ones have on each server.
         assert mine[2].tensors[server, "chief:0"] <= 3 < plain[2].tensors[server, "chief:0"]
-        assert mine[2].tensors["chief:0", server] <= 4 < plain[2].tensors["chief:0", server]
+        assert mine[2].tensors["chief:0", server] <= 5 < plain[2].tensors["chief:0", server]
     placed = devices_of(mine[3])
     assert sorted(placed["TfBoosterLookupReply"]) == ["/job:ps/task:0", "/job:ps/task:1"]
     assert placed["TfBoosterLookupRequest"] == ["/job:chief/task:0"] * 2
