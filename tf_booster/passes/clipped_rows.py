@@ -17,7 +17,7 @@ from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import readers, skip_identity, uniform_value
 from tf_booster.passes.merging import Unit, merge_groups
-from tf_booster.passes.swallowed import swallowed
+from tf_booster.passes.swallowed import is_barrier, is_gradient, swallowed
 from tf_booster.passes.templates import Match, Template
 
 _CLIP, _GRADIENT = "TfBoosterClipRows", "TfBoosterClipRowsGrad"
@@ -117,7 +117,8 @@ def _between(end: tf.Operation, before: Set[tf.Operation]) -> Optional[Tuple[tf.
     found, work = {end: None}, [end]
     while work and len(found) < _LARGEST:
         op = work.pop()
-        for other in (*(tensor.op for tensor in op.inputs), *op.control_inputs):
+        waits = [other for other in op.control_inputs if is_barrier(other) or is_gradient(other)]
+        for other in (*(tensor.op for tensor in op.inputs), *waits):
             if other not in before and other not in found and other.type != "Const":
                 found[other] = None
                 work.append(other)

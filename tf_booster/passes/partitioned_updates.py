@@ -15,7 +15,7 @@ from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.partitions import Partition, are_places, partition_of
 from tf_booster.passes.shape_tricks import source_of
 from tf_booster.passes.static_integers import static_integers
-from tf_booster.passes.swallowed import is_pure_barrier
+from tf_booster.passes.swallowed import is_barrier, waits_of
 from tf_booster.passes.variable_update_matching import Part, VariableUpdate
 
 Partitions = Dict[tf.Operation, Optional[Partition]]
@@ -31,10 +31,11 @@ def with_whole_gradient(update: VariableUpdate, known: Partitions) -> VariableUp
     tensors = dict(update.tensors)
     if "indices" not in tensors:
         return update
-    ids, grads = _pieces(tensors["indices"]), _pieces(tensors["grad"])
+    passed: List[tf.Operation] = []
+    ids, grads = _pieces(tensors["indices"], passed), _pieces(tensors["grad"], passed)
     if ids is None or grads is None or len(ids) != len(grads):
         return update
-    wholes = [_whole(i, g, update.var, known) for i, g in zip(ids, grads)]
+    wholes = [_whole(i, g, update.var, known, passed) for i, g in zip(ids, grads)]
     if any(whole is None for whole in wholes):
         return update
     part, partition, _ = wholes[0]
@@ -48,22 +49,26 @@ def with_whole_gradient(update: VariableUpdate, known: Partitions) -> VariableUp
         tuple(whole.ids for _, whole, _ in wholes),
         tuple(grad for _, _, grad in wholes),
     )
-    return dataclasses.replace(update, part=found)
+    waits = dict.fromkeys([*update.waits, *(before for op in passed for before in waits_of(op))])
+    return dataclasses.replace(update, part=found, waits=tuple(waits))
 
 
-def _pieces(tensor: tf.Tensor) -> Optional[List[tf.Tensor]]:
-    """What tf.gradients joins of a table that is looked up more than once; `tensor` alone otherwise. None if something waits there."""
-    end = _source(tensor)
+def _pieces(tensor: tf.Tensor, passed: List[tf.Operation]) -> Optional[List[tf.Tensor]]:
+    """What tf.gradients joins of a table that is looked up more than once; `tensor` alone otherwise. None if something waits there.
+
+    passed: the ops on the way, which go, are added to it.
+    """
+    end = _source(tensor, passed)
     if end is None or end.op.type != "ConcatV2":
         return None if end is None else [end]
     if end.op.control_inputs or static_integers(end.op.inputs[-1]) != [0]:
         return None
-    found = [_source(piece) for piece in end.op.inputs[:-1]]
+    found = [_source(piece, passed) for piece in end.op.inputs[:-1]]
     return None if any(piece is None for piece in found) else found
 
 
 def _whole(
-    ids: tf.Tensor, grad: tf.Tensor, handle: tf.Tensor, known: Partitions
+    ids: tf.Tensor, grad: tf.Tensor, handle: tf.Tensor, known: Partitions, passed: List[tf.Operation]
 ) -> Optional[Tuple[int, Partition, tf.Tensor]]:
     """(which part `handle` is, the division of the ids, their gradient), given the ids and gradient of this part."""
     gather = grad.op
@@ -75,8 +80,9 @@ def _whole(
     partition = known[ids.op]
     if partition is None or not are_places(places.op, partition) or places.value_index != ids.value_index:
         return None
-    if partition.handles[ids.value_index] is not handle or not _waits_for_nothing(gather):
+    if partition.handles[ids.value_index] is not handle or not _waits_for_barriers(gather):
         return None
+    passed.append(gather)
     return ids.value_index, partition, gather.inputs[0]
 
 
@@ -85,15 +91,16 @@ def _same_table(a: Partition, b: Partition) -> bool:
     return a.mod == b.mod and [handle.ref() for handle in a.handles] == [handle.ref() for handle in b.handles]
 
 
-def _source(tensor: tf.Tensor) -> Optional[tf.Tensor]:
-    """Where what Identities and reshapes that change nothing hand on comes from; None if one of them waits for something."""
+def _source(tensor: tf.Tensor, passed: List[tf.Operation]) -> Optional[tf.Tensor]:
+    """Where what Identities and reshapes that change nothing hand on comes from; None if one of them waits for something else than barriers."""
     end = source_of(tensor)
     while tensor is not end:
-        if not _waits_for_nothing(tensor.op):
+        if not _waits_for_barriers(tensor.op):
             return None
+        passed.append(tensor.op)
         tensor = tensor.op.inputs[0]
     return end
 
 
-def _waits_for_nothing(op: tf.Operation) -> bool:
-    return all(is_pure_barrier(before) for before in op.control_inputs)
+def _waits_for_barriers(op: tf.Operation) -> bool:
+    return all(map(is_barrier, op.control_inputs))

@@ -27,14 +27,29 @@ def swallowed(ends: Iterable[tf.Operation], inputs: Iterable[tf.Tensor]) -> Swal
             if op not in stop and op not in found:
                 found[op] = None
                 work.append(op)
-    waits = dict.fromkeys(other for op in found for other in op.control_inputs)
-    kept = [op for op in waits if op not in found and not is_pure_barrier(op)]
-    return Swallowed(tuple(found), tuple(kept))
+    waits = dict.fromkeys(other for op in found for other in waits_of(op))
+    return Swallowed(tuple(found), tuple(op for op in waits if op not in found))
 
 
-def is_pure_barrier(op: tf.Operation) -> bool:
-    """Whether `op` only makes the gradients of one op wait for each other, as tf.gradients does: leaving it out is not seen."""
-    if op.type != "NoOp" or not op.name.endswith("tuple/group_deps"):
-        return False
-    others: List[tf.Operation] = op.control_inputs
-    return all(other.inputs and not other.op_def.is_stateful for other in others)
+def waits_of(op: tf.Operation) -> List[tf.Operation]:
+    """What `op` waits for beside what it reads, seen through barriers: what may have effects, and what nobody would compute else."""
+    found: List[tf.Operation] = []
+    for before in op.control_inputs:
+        if is_barrier(before):
+            found += [other for other in before.control_inputs if not is_gradient(other)]
+        else:
+            found.append(before)
+    return found
+
+
+def is_barrier(op: tf.Operation) -> bool:
+    """Whether tf.gradients made `op` so that the gradients of one op wait for each other, which nobody sees.
+
+    In a tf.control_dependencies, as programs with batch normalization have it around minimize, it waits for that, too.
+    """
+    return op.type == "NoOp" and op.name.endswith("tuple/group_deps")
+
+
+def is_gradient(op: tf.Operation) -> bool:
+    """Whether `op`, for which a barrier waits, is one of the gradients that it is made for, or its like: it has no effects."""
+    return bool(op.inputs) and not op.op_def.is_stateful

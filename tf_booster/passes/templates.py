@@ -13,12 +13,12 @@ import numpy as np
 import tensorflow as tf
 
 from tf_booster.passes.matching import skip_identity
-from tf_booster.passes.swallowed import is_pure_barrier
 
 
 @dataclasses.dataclass(frozen=True)
 class Match:
-    """holes: by its name what stands for each placeholder. ops: those of the graph that are the template's. before: what hands the holes on to them."""
+    """holes: by its name what stands for each placeholder. ops: those of the graph that are the template's, whatever they wait for. before: what hands the
+    holes on to them."""
 
     holes: Dict[str, tf.Tensor]
     ops: Tuple[tf.Operation, ...]
@@ -76,8 +76,6 @@ class Template:
 
 def _alike(ours: tf.Operation, theirs: tf.Operation) -> bool:
     if ours.type != theirs.type or len(ours.inputs) != len(theirs.inputs):
-        return False
-    if not all(is_pure_barrier(before) for before in theirs.control_inputs):
         return False
     if ours.type == "Const":
         a, b = (tf.make_ndarray(op.get_attr("value")) for op in (ours, theirs))
