@@ -1,7 +1,7 @@
 """The pass that counts where tf.compat.v1.metrics.auc, and what else has many thresholds, compares all predictions with all of them.
 
 TensorFlow tiles labels and predictions to [thresholds, predictions], compares, and adds up ones and zeros of each kind: a dozen passes over 200 times the batch. The
-counts are whole numbers, so they are the same in any order. With weights their sums are not, and stay.
+counts are whole numbers, so they are the same in any order. With weights, other than ones, their sums are not, and stay.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, check_read
-from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.matching import integer_value, is_rows_of, skip_identity
+from tf_booster.passes.matching import integer_value, is_rows_of, skip_identity, uniform_value
 from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.static_integers import static_integers
 from tf_booster.passes.swallowed import swallowed
@@ -28,12 +27,16 @@ _OUTPUTS = {(True, True): 0, (True, False): 1, (False, False): 2, (False, True):
 
 @dataclasses.dataclass(frozen=True)
 class _Count:
-    """A sum that counts predictions above or below thresholds. labels, predictions: of any shape. output: of the op."""
+    """A sum that counts predictions above or below thresholds.
+
+    labels, predictions: of any shape. output: of the op. beside: what the shapes of weights are made of, which are all one.
+    """
 
     labels: tf.Tensor
     predictions: tf.Tensor
     thresholds: Tuple[float, ...]
     output: int
+    beside: Tuple[tf.Tensor, ...] = ()
 
 
 class ConfusionMatrices(Pass):
@@ -49,10 +52,9 @@ class ConfusionMatrices(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Leaves what has weights, GPUs, control flow, and what is compiled by XLA."""
         result = PassResult(self.name)
-        live = executed_ops(view)
         found: Dict[tuple, List[Tuple[tf.Operation, _Count]]] = {}
         for op in view.ops("Sum"):
-            count = _count_of(op) if op in live and op.outputs[0].consumers() else None
+            count = _count_of(op) if op.outputs[0].consumers() else None
             if count is not None and view.is_plain_on_cpu(op):
                 key = (count.labels.name, count.predictions.name, count.thresholds, op.device)
                 found.setdefault(key, []).append((op, count))
@@ -75,7 +77,8 @@ class ConfusionMatrices(Pass):
 def _count_of(total: tf.Operation) -> Optional[_Count]:
     if integer_value(total.inputs[1]) != 1 or total.get_attr("keep_dims"):
         return None
-    ones = skip_identity(total.inputs[0]).op
+    counted, beside = _without_ones(skip_identity(total.inputs[0]))
+    ones = counted.op
     if ones.type != "Cast" or ones.outputs[0].dtype != tf.float32 or ones.inputs[0].dtype != tf.bool:
         return None
     both = skip_identity(ones.inputs[0]).op
@@ -89,7 +92,25 @@ def _count_of(total: tf.Operation) -> Optional[_Count]:
     labels = _flat(_tiled(label, len(thresholds)), [1, -1])
     if labels is None or labels.dtype != tf.bool:
         return None
-    return _Count(labels, predictions, thresholds, _OUTPUTS[is_true, is_above])
+    return _Count(labels, predictions, thresholds, _OUTPUTS[is_true, is_above], tuple(beside))
+
+
+def _without_ones(tensor: tf.Tensor) -> Tuple[tf.Tensor, List[tf.Tensor]]:
+    """What `tensor` is times weights that are all one, as an Estimator's head has them, and what their shapes are made of; or itself."""
+    if tensor.op.type == "Mul":
+        for counted, weights in (tensor.op.inputs, reversed(tensor.op.inputs)):
+            if uniform_value(weights) == 1.0:
+                return skip_identity(counted), _shapes_of(weights)
+    return tensor, []
+
+
+def _shapes_of(uniform: tf.Tensor) -> List[tf.Tensor]:
+    """What else stands before a tensor of one value but what the value follows from."""
+    op = uniform.op
+    if op.type in ("Fill", "OnesLike", "ZerosLike"):
+        return [op.inputs[0]]
+    sides = op.inputs if op.type in ("Mul", "Add", "AddV2") else op.inputs[:1]
+    return [*(tensor for side in sides for tensor in _shapes_of(side)), *op.inputs[len(sides) :]]
 
 
 def _without_not(tensor: tf.Tensor) -> Tuple[tf.Tensor, bool]:
@@ -144,7 +165,8 @@ def _flat(tensor: Optional[tf.Tensor], shape: List[int]) -> Optional[tf.Tensor]:
 
 def _merge(view: GraphView, unit: Unit) -> None:
     first: _Count = unit.payload[0][1]
-    gone = swallowed(unit.ops, [first.labels, first.predictions])
+    beside = (tensor for _, count in unit.payload for tensor in count.beside)
+    gone = swallowed(unit.ops, [first.labels, first.predictions, *beside])
     with view.inserting(unit.ops[0].device, gone.control_inputs):
         made = _native.ops().tf_booster_confusion_matrix(
             labels=first.labels,

@@ -133,7 +133,7 @@ def uniform_value(tensor: tf.Tensor) -> Optional[float]:
         return float(values.flat[0]) if values.size and np.all(values == values.flat[0]) else None
     if op.type == "Fill":
         return uniform_value(op.inputs[1])
-    if op.type in ("Identity", "Cast", "Reshape", "BroadcastTo"):
+    if op.type in ("Identity", "Cast", "Reshape", "BroadcastTo", "Tile"):
         return uniform_value(op.inputs[0])
     if op.type in ("ZerosLike", "OnesLike"):
         return 0.0 if op.type == "ZerosLike" else 1.0
