@@ -77,6 +77,60 @@ def check(program):
     return counts, result
 
 
+BAND = tf.linalg.band_part
+# As DeepRec, HybridBackend and TensorFlow Recommenders have them, and others: each a mask of a product's ones, and its pairs.
+MASKS = {
+    "below": (lambda ones: tf.cast(ones - BAND(ones, 0, -1), tf.bool), BELOW),
+    "floats": (lambda ones: ones - BAND(ones, 0, -1), BELOW),
+    "with the diagonal": (lambda ones: BAND(ones, -1, 0), sorted([*BELOW, *range(0, FIELDS**2, FIELDS + 1)])),
+    "above": (lambda ones: tf.logical_not(tf.cast(BAND(ones, -1, 0), tf.bool)), ABOVE),
+    "neighbours": (lambda ones: tf.not_equal(BAND(ones, 1, 1) * 2.0, 0.0), [i * FIELDS + j for i in range(FIELDS) for j in range(FIELDS) if abs(i - j) < 2]),
+}  # fmt: skip
+
+
+def masked(x, mask, pairs):
+    dots = tf.matmul(x, x, transpose_b=True)
+    picked = tf.boolean_mask(dots, mask(tf.ones_like(dots)))
+    return tf.reshape(picked, (tf.shape(x)[0], pairs))
+
+
+def build_masked(mask, batch, pairs):
+    picked = masked(tf.stack(vectors(batch), 1), mask, pairs)
+    loss = tf.reduce_sum(tf.sin(picked) * tf.cumsum(tf.ones_like(picked), 1))
+    return [loss, tf.identity(picked), v1.train.GradientDescentOptimizer(0.001).minimize(loss)]
+
+
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize("batch", [ROWS, None])
+def test_pairs_by_a_mask(batch, kind):
+    mask, pairs = MASKS[kind]
+    counts, result = check(lambda: build_masked(mask, batch, len(pairs)))
+    assert counts["TfBoosterPairDots"] == counts["TfBoosterPairDotsGrad"] == 1
+    assert not [kind for kind in ("Pack", "BatchMatMulV2", "GatherV2", "Where", "UnsortedSegmentSum") if counts[kind]]
+    assert result.changes == [f"'Reshape': {len(pairs)} pairs of 5 vectors by one op, their gradient by one"]
+
+
+OTHER_MASKS = {
+    "of the values": lambda ones, dots: dots > 0.0,
+    "of another shape's ones": lambda ones, dots: BAND(tf.ones([ROWS, FIELDS, FIELDS]) * dots[:1, :1, :1], 0, -1) > 0.5,
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_MASKS)
+def test_other_masks_stay(kind):
+    def program():
+        x = tf.stack(vectors(ROWS), 1)
+        dots = tf.matmul(x, x, transpose_b=True)
+        picked = tf.reshape(tf.boolean_mask(dots, OTHER_MASKS[kind](tf.ones_like(dots), dots)), [1, -1])
+        loss = tf.reduce_sum(tf.sin(picked))
+        return [loss, tf.identity(picked), v1.train.GradientDescentOptimizer(0.001).minimize(loss)]
+
+    with tf.Graph().as_default() as graph:
+        program()
+        result = PairDots().run(GraphView(graph))
+    assert not result.modified
+
+
 @pytest.mark.parametrize("pairs", [BELOW, ABOVE, [24, 3, 7, 0, 15, 8]], ids=["below", "above", "some"])
 @pytest.mark.parametrize("batch", [ROWS, None])
 def test_pairs_and_their_gradient(batch, pairs):
