@@ -11,7 +11,7 @@ PROGRAMS = ("same_training", "parallel", "estimator", "gpu")
 
 def divided(items: List[Any], share: str) -> Tuple[List[Any], List[Any]]:
     """(kept, left out) of collected tests for a share such as "2/3": each third one, from the second on, of the programs of a folder, and of
-    the cases of tests that have six or more.
+    the cases of tests that have as many as there are shares.
 
     Raises:
       ValueError: `share` is nothing like that.
@@ -28,7 +28,7 @@ def divided(items: List[Any], share: str) -> Tuple[List[Any], List[Any]]:
     left = {
         item
         for alike in cases.values()
-        if len(alike) >= 2 * step
+        if len(alike) >= step
         for place, item in enumerate(alike)
         if place % step != which
     }

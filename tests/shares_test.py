@@ -16,7 +16,7 @@ class Item:
 ITEMS = [Item(f"a_test.py::many[{i}]") for i in range(8)]
 ITEMS += [
     Item("a_test.py::one"),
-    *(Item(f"a_test.py::few[{i}]") for i in range(5)),
+    *(Item(f"a_test.py::few[{i}]") for i in range(2)),
     *(Item(f"b_test.py::many[{i}]") for i in range(2)),
 ]
 

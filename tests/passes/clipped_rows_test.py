@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from lookup_pair import as_input, check_same, check_second_run, minimized, run, running, v1, variable
+from lookup_pair import as_input, check_same, check_second_run, check_waits, minimized, run, running, v1, variable
 
 import tf_booster
 from tf_booster import _native
@@ -186,6 +186,15 @@ def test_a_second_run_changes_nothing():
     check_second_run(program, [], ClippedRows())
 
 
+def test_clipped_rows_wait_for_what_tensorflow_waited_for():
+    check_waits(
+        lambda: [as_input(np.full([4, 3], i, np.float32)) for i in (1.0, 2.0)],
+        lambda rows: [tf.clip_by_norm(tf.ensure_shape(r, [None, 3]), 0.5, axes=[1]) for r in rows],
+        [ClippedRows()],
+        "TfBoosterClipRows",
+    )
+
+
 def test_a_template_is_met_by_the_same_ops_alone():
     build = lambda x, y: tf.tanh(x * 2.0) + y  # noqa: E731
     template = Template({"x": (tf.float32, [None, 3]), "y": (tf.float32, [3])}, build)
@@ -197,7 +206,7 @@ def test_a_template_is_met_by_the_same_ops_alone():
         others = [tf.tanh(x * 3.0) + y, tf.sinh(x * 2.0) + y, tf.tanh(x * 2.0) - y, tf.tanh(2.0 * x) + y]
         assert [template.match(other) for other in others] == [None] * 4
         with tf.control_dependencies([tf.debugging.Assert(x[0, 0] > 0, [x])]):
-            assert template.match(build(x, y)) is None
+            assert template.match(build(x, y)) is not None  # Who takes its place waits as well.
     twice = Template({"x": (tf.float32, []), "y": (tf.float32, [])}, lambda x, y: x * y + x)
     with tf.Graph().as_default():
         a, b, c = (v1.placeholder(tf.float32, []) for _ in range(3))

@@ -37,7 +37,7 @@ def test_what_it_gives(files, reads):
 
 
 def test_refusals_name_iterator_and_dataset(files):
-    make = lambda: Records(files).map(parse_one).cache().batch(4)
+    make = lambda: Records(files).map(parse_one).cache("a file").batch(4)
     _, _, _, result, _ = outcome(make, True, one_shot=True)
     ((name, reason),) = result.skipped
     assert not result.modified and name == "OneShotIterator: MapDataset" and "CacheDataset" in reason

@@ -113,7 +113,10 @@ def is_of_reference_variable(tensor: tf.Tensor) -> bool:
     return skip_identity(tensor).op.type in ("VariableV2", "Variable")
 
 
-REFERENCE_VARIABLE = "it reads a reference Variable; lookups of resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True) can be fused"
+RESOURCE_VARIABLES = (
+    "resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True)"
+)
+REFERENCE_VARIABLE = f"it reads a reference Variable; lookups of {RESOURCE_VARIABLES} can be fused"
 
 
 def integer_value(tensor: tf.Tensor) -> Optional[int]:

@@ -6,8 +6,10 @@ from typing import Any, Dict, List, Optional, Set
 
 import tensorflow as tf
 
+from tf_booster import log
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, removed_variables
+from tf_booster.passes.matching import RESOURCE_VARIABLES
 from tf_booster.passes.partitioned_updates import Partitions, with_whole_gradient
 from tf_booster.passes.sparse_update_matching import (
     APPLY_TYPES,
@@ -70,6 +72,11 @@ class VariableUpdates(Pass):
             view.add_to_collection(_JUDGED, op.name)
         result.variables = self._fuse(view, plan, result)
         result.variables += [_reference(op) for op in references]
+        if references:
+            log.once(
+                f"{len(references)} trained Variables are reference Variables, as disable_v2_behavior() makes them, whose lookups and updates stay "
+                f"TensorFlow's; {RESOURCE_VARIABLES} become fast, with the same checkpoints"
+            )
         result.variables += [_assigned(op) for op in assigns if op.inputs[0].op.name not in left]
         result.skipped += [(entry["name"], entry["reason"]) for entry in result.variables if entry["reason"]]
         result.skipped += _in_functions(view)
@@ -122,7 +129,7 @@ def _reference(op: tf.Operation) -> Dict[str, Any]:
         "shape": op.inputs[0].shape.as_list() if op.inputs[0].shape.rank is not None else None,
         "optimizer": op.type.split("Apply")[1],
         "fused_into": None,
-        "reason": "it is a reference Variable; resource Variables (tf.compat.v1.enable_resource_variables() at the program's start, or use_resource=True) can be fused",
+        "reason": f"it is a reference Variable; {RESOURCE_VARIABLES} can be fused",
     }
 
 
