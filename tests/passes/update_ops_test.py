@@ -53,13 +53,14 @@ def crossed():
 MODELS = [columns, one_table, partitioned, clipped, crossed]
 
 
-def program(model, optimizer, waits):
-    """Its loss and train op; a Variable counts the steps, from what the model gives."""
+def program(model, optimizer, waits, as_tensor=False):
+    """Its loss and train op; a Variable counts the steps, from what the model gives. as_tensor: as a metric's update is one."""
     v1.train.get_or_create_global_step()
     outputs = model()
     counter = v1.get_variable("counter", initializer=0.0, use_resource=True)
     loss = tf.add_n([tf.reduce_sum(tf.sin(x * (1.0 + 0.1 * i)) * tf.cos(0.3 * x)) for i, x in enumerate(outputs)])
-    update = counter.assign_add(1.0 + 0.0 * tf.reduce_mean(outputs[0]), read_value=False)
+    update = counter.assign_add(1.0 + 0.0 * tf.reduce_mean(outputs[0]), read_value=as_tensor)
+    update = tf.sqrt(update) * 2.0 if as_tensor else update
     with tf.control_dependencies([update] if waits else []):
         return [loss, optimizer().minimize(loss, v1.train.get_global_step())]
 
@@ -94,9 +95,12 @@ def test_the_same_ops_go(model, optimizer):
     assert not [name for name in mine.running() if name.startswith(("SparseSegment", "DynamicPartition"))]
 
 
+@pytest.mark.parametrize("as_tensor", [False, True])
 @pytest.mark.parametrize("model", MODELS)
-def test_nothing_is_trained_before_what_it_waits_for(model):
-    mine = check_same(lambda: program(model, lambda: v1.train.AdagradOptimizer(0.1), waits=True), passes())
+def test_nothing_is_trained_before_what_it_waits_for(model, as_tensor):
+    adagrad = lambda: v1.train.AdagradOptimizer(0.1)
+    mine = check_same(lambda: program(model, adagrad, True, as_tensor), passes())
+    assert 3.0 in [float(value) for value in mine.values if value.shape == ()], "the update has not run once a step"
     train = mine.fetches[-1]
     (update,) = [
         op for op in before(mine.graph, train) if op.type == "AssignAddVariableOp" and "counter" in op.inputs[0].name
