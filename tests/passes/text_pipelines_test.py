@@ -162,6 +162,15 @@ def test_lines_decoded_in_the_function_that_reads_each_file(files, calls):
     assert_refused(lambda: names(files).interleave(shuffled, 2).batch(4), "each file is parsed by itself")
 
 
+def test_fields_that_are_lines_themselves(files):
+    def again(features):
+        return dict(features, twice=tf.io.decode_csv(features["label"], [["none"]], field_delim="K")[0])
+
+    kept = lambda line: {"label": tf.io.decode_csv(line, DEFAULTS)[3]}
+    result = assert_replaced(lambda: Lines(files).map(kept).map(again).batch(4))
+    assert len(result.changes) == 1
+
+
 def test_options_stay(files):
     def make():
         options = tf.data.Options()

@@ -73,7 +73,12 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
             found += _match_inside(view, op)
         except Refused as refusal:
             result.skipped.append((op.name, str(refusal)))
+    by_end: Dict[tf.Operation, Union[RecordPipeline, TextPipeline]] = {}
     for pipeline in found:
+        by_end.setdefault(
+            pipeline.end, pipeline
+        )  # Of several maps that parse or decode the first one's, which has them all.
+    for pipeline in by_end.values():
         with view.inserting(pipeline.end.device), tf.name_scope("tf_booster/input_pipeline/"):
             if isinstance(pipeline, TextPipeline):
                 _decode_batches(view, pipeline)
