@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -96,6 +98,14 @@ def test_new_ops_do_not_claim_the_types_of_old_ones(files):
             "MapDataset",
         ]
         assert not any("INT" in str(op.node_def.experimental_type) for op in new[:-1])
+
+
+def test_no_more_batches_lie_in_memory_than_processors_make(files):
+    with tf.Graph().as_default() as graph:
+        v1.data.make_initializable_iterator(Lines(files).map(parse, num_parallel_calls=1000).batch(4))
+        assert tf_booster.rewrite_graph(graph).modified
+        (made,) = [op for op in graph.get_operations() if op.type == "ParallelMapDatasetV2" and "tf_booster" in op.name]
+        assert 1 <= tf.get_static_value(made.inputs[-1]) <= len(os.sched_getaffinity(0))
 
 
 def test_a_cache_holds_lines(files, tmp_path):

@@ -6,6 +6,7 @@ Only where elements, their order and errors stay the same. What the maps' functi
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
 import tensorflow as tf
@@ -190,11 +191,21 @@ def _map(view: GraphView, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
             del node.attr[name]
         node.attr["preserve_cardinality"].b = True
         sources = sources[: 1 + len(old.get_attr("Targuments"))]
+    elif batch_map.output_shapes is not None and len(sources) > 1 + len(old.get_attr("Targuments")):
+        sources[-1] = _calls_of_batches(sources[-1])
     if batch_map.output_shapes is not None:
         _set_shapes(node, batch_map.output_shapes)
     node.attr["f"].func.name = batch_map.definition.signature.name
     node.input[:] = [f"input_{i}" for i in range(len(sources))]
     return view.add_nodes([node], [batch_map.definition], sources, "map_of")[0].outputs[0]
+
+
+def _calls_of_batches(calls: tf.Tensor) -> tf.Tensor:
+    """How many batches a map makes at once that made so many records: each lies in memory until its turn."""
+    wanted = tf.get_static_value(calls)
+    if wanted is None or wanted == tf.data.AUTOTUNE:
+        return calls
+    return tf.constant(min(int(wanted), len(os.sched_getaffinity(0))), calls.dtype)
 
 
 def _of_lines(view: GraphView, step: tf.Operation, lines: tf.Tensor) -> tf.Tensor:
