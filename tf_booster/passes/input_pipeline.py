@@ -6,8 +6,7 @@ Only where elements, their order and errors stay the same. What the maps' functi
 
 from __future__ import annotations
 
-import os
-from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
+from typing import Any, Dict, List, Union
 
 import tensorflow as tf
 
@@ -16,15 +15,15 @@ from tf_booster.data.record_batches import record_batches_op
 from tf_booster.passes import (
     file_readers,
     live_datasets,
+    made_datasets,
     maps_of_files,
     one_shot_iterators,
     record_pipelines,
     text_pipelines,
 )
 from tf_booster.passes.base import Pass, PassResult
-from tf_booster.passes.batch_maps import BatchMap
 from tf_booster.passes.dataset_functions import Refused
-from tf_booster.passes.dataset_steps import BATCHES, MAP_AND_BATCH, MAPS, components
+from tf_booster.passes.dataset_steps import MAP_AND_BATCH, MAPS
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.inlined_functions import function_of, runs
 from tf_booster.passes.record_pipelines import RecordPipeline
@@ -133,14 +132,15 @@ def _replace(view: GraphView, pipeline: RecordPipeline) -> None:
     view.add_functions([predicate.definition for predicate in predicates])
     batches = record_batches_op(pipeline.files, pipeline.params, pipeline.reading, pipeline.batching)
     for step in pipeline.afterwards:
-        batches = _AGAIN[step.type](step, batches)
+        batches = made_datasets.again(step, batches)
     _put_maps(view, pipeline, batches)
 
 
 def _decode_batches(view: GraphView, pipeline: TextPipeline) -> None:
     made = pipeline.lines
     for step in pipeline.steps:
-        made = _filter_of_lines(view, step, made) if isinstance(step, LineFilter) else _of_lines(view, step, made)
+        of = made_datasets.filter_of_lines if isinstance(step, LineFilter) else made_datasets.of_lines
+        made = of(view, step, made)
     _put_maps(view, pipeline, made)
 
 
@@ -148,100 +148,6 @@ def _put_maps(view: GraphView, pipeline: Union[RecordPipeline, TextPipeline], ba
     """Puts the maps of `batches` in place of what ended the pipeline."""
     end = pipeline.end
     for batch_map in pipeline.maps:
-        batches = _map(view, batch_map, batches)
+        batches = made_datasets.map_of(view, batch_map, batches)
         view.note_originals(batches.op, [batch_map.like if len(pipeline.maps) > 1 else end])
     view.redirect(end.outputs[0], batches)
-
-
-def _with_options(like: tf.Operation, batches: tf.Tensor) -> tf.Tensor:
-    """`batches` with the options of the OptionsDataset `like`, which hold for all that is made of it."""
-    return tf.raw_ops.OptionsDataset(
-        input_dataset=batches,
-        serialized_options=like.get_attr("serialized_options"),
-        metadata=like.get_attr("metadata"),
-        **_outputs(batches),
-    )
-
-
-def _outputs(batches: tf.Tensor) -> Dict[str, Any]:
-    return {name: batches.op.get_attr(name) for name in ("output_types", "output_shapes")}
-
-
-def _counted(make: Callable[..., tf.Tensor]) -> Callable[[tf.Operation, tf.Tensor], tf.Tensor]:
-    return lambda like, batches: make(input_dataset=batches, count=like.inputs[1], **_outputs(batches))
-
-
-# How a step is done to parsed batches: from an op of this type and the batches.
-_AGAIN: Dict[str, Callable[[tf.Operation, tf.Tensor], tf.Tensor]] = {
-    "OptionsDataset": _with_options,
-    "RepeatDataset": _counted(tf.raw_ops.RepeatDataset),
-    "TakeDataset": _counted(tf.raw_ops.TakeDataset),
-}
-
-
-def _map(view: GraphView, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
-    """The map of `batches`."""
-    old = batch_map.like
-    node = _node_like(old, "map")
-    sources = [batches, *old.inputs[1:]]
-    if batch_map.is_light:
-        # What is left of the function is little for a batch: it pays no threads, and often runs nothing at all.
-        node.op = "MapDataset"
-        for name in set(node.attr) - {"f", "Targuments", "output_types", "output_shapes"}:
-            del node.attr[name]
-        node.attr["preserve_cardinality"].b = True
-        sources = sources[: 1 + len(old.get_attr("Targuments"))]
-    elif batch_map.output_shapes is not None and len(sources) > 1 + len(old.get_attr("Targuments")):
-        sources[-1] = _calls_of_batches(sources[-1])
-    if batch_map.output_shapes is not None:
-        _set_shapes(node, batch_map.output_shapes)
-    node.attr["f"].func.name = batch_map.definition.signature.name
-    node.input[:] = [f"input_{i}" for i in range(len(sources))]
-    return view.add_nodes([node], [batch_map.definition], sources, "map_of")[0].outputs[0]
-
-
-def _calls_of_batches(calls: tf.Tensor) -> tf.Tensor:
-    """How many batches a map makes at once that made so many records: each lies in memory until its turn."""
-    wanted = tf.get_static_value(calls)
-    if wanted is None or wanted == tf.data.AUTOTUNE:
-        return calls
-    return tf.constant(min(int(wanted), len(os.sched_getaffinity(0))), calls.dtype)
-
-
-def _of_lines(view: GraphView, step: tf.Operation, lines: tf.Tensor) -> tf.Tensor:
-    """What `step`, a dataset of what was decoded from them, makes of lines."""
-    node = _node_like(step, "step")
-    size = tf.TensorShape(step.get_attr("output_shapes")[0])[:1] if step.type in BATCHES else tf.TensorShape([])
-    _set_elements(node, [(dtype, size.concatenate(shape)) for dtype, shape in components(lines.op)])
-    sources = [lines, *step.inputs[1:]]
-    node.input[:] = [f"input_{i}" for i in range(len(sources))]
-    return view.add_nodes([node], [], sources, "of_lines")[0].outputs[0]
-
-
-def _filter_of_lines(view: GraphView, step: LineFilter, lines: tf.Tensor) -> tf.Tensor:
-    node = _node_like(step.like, "step")
-    node.attr["predicate"].func.name = step.definition.signature.name
-    node.attr["Targuments"].list.type[:] = [tensor.dtype.as_datatype_enum for tensor in step.captured]
-    _set_elements(node, components(lines.op))
-    sources = [lines, *step.captured]
-    node.input[:] = [f"input_{i}" for i in range(len(sources))]
-    return view.add_nodes([node], [step.definition], sources, "of_lines")[0].outputs[0]
-
-
-def _set_elements(node: Any, elements: Sequence[Tuple[tf.DType, tf.TensorShape]]) -> None:
-    node.attr["output_types"].list.type[:] = [dtype.as_datatype_enum for dtype, _ in elements]
-    _set_shapes(node, [shape for _, shape in elements])
-
-
-def _node_like(op: tf.Operation, name: str) -> Any:
-    """The NodeDef of `op` without what says where it stands and what its elements are."""
-    node = op.node_def
-    node.name = name
-    node.attr.pop("_class", None)
-    node.ClearField("experimental_type")
-    return node
-
-
-def _set_shapes(node: Any, shapes: Sequence[tf.TensorShape]) -> None:
-    del node.attr["output_shapes"].list.shape[:]
-    node.attr["output_shapes"].list.shape.extend(shape.as_proto() for shape in shapes)

@@ -1,0 +1,113 @@
+"""Datasets that the pass input_pipeline makes in place of a program's: like one of those, but of other elements."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, Sequence, Tuple
+
+import tensorflow as tf
+
+from tf_booster.passes.batch_maps import BatchMap
+from tf_booster.passes.dataset_steps import BATCHES, components
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.text_pipelines import LineFilter
+
+
+def _with_options(like: tf.Operation, batches: tf.Tensor) -> tf.Tensor:
+    """`batches` with the options of the OptionsDataset `like`, which hold for all that is made of it."""
+    return tf.raw_ops.OptionsDataset(
+        input_dataset=batches,
+        serialized_options=like.get_attr("serialized_options"),
+        metadata=like.get_attr("metadata"),
+        **_outputs(batches),
+    )
+
+
+def _outputs(batches: tf.Tensor) -> Dict[str, Any]:
+    return {name: batches.op.get_attr(name) for name in ("output_types", "output_shapes")}
+
+
+def _counted(make: Callable[..., tf.Tensor]) -> Callable[[tf.Operation, tf.Tensor], tf.Tensor]:
+    return lambda like, batches: make(input_dataset=batches, count=like.inputs[1], **_outputs(batches))
+
+
+# How a step is done to parsed batches: from an op of this type and the batches.
+_AGAIN: Dict[str, Callable[[tf.Operation, tf.Tensor], tf.Tensor]] = {
+    "OptionsDataset": _with_options,
+    "RepeatDataset": _counted(tf.raw_ops.RepeatDataset),
+    "TakeDataset": _counted(tf.raw_ops.TakeDataset),
+}
+
+
+def again(step: tf.Operation, batches: tf.Tensor) -> tf.Tensor:
+    """What `step`, a dataset with options, a repeat or a take of batches, makes of `batches`."""
+    return _AGAIN[step.type](step, batches)
+
+
+def map_of(view: GraphView, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
+    """The map of `batches`."""
+    old = batch_map.like
+    node = _node_like(old, "map")
+    sources = [batches, *old.inputs[1:]]
+    if batch_map.is_light:
+        # What is left of the function is little for a batch: it pays no threads, and often runs nothing at all.
+        node.op = "MapDataset"
+        for name in set(node.attr) - {"f", "Targuments", "output_types", "output_shapes"}:
+            del node.attr[name]
+        node.attr["preserve_cardinality"].b = True
+        sources = sources[: 1 + len(old.get_attr("Targuments"))]
+    elif batch_map.output_shapes is not None and len(sources) > 1 + len(old.get_attr("Targuments")):
+        sources[-1] = _calls_of_batches(sources[-1])
+    if batch_map.output_shapes is not None:
+        _set_shapes(node, batch_map.output_shapes)
+    node.attr["f"].func.name = batch_map.definition.signature.name
+    node.input[:] = [f"input_{i}" for i in range(len(sources))]
+    return view.add_nodes([node], [batch_map.definition], sources, "map_of")[0].outputs[0]
+
+
+def _calls_of_batches(calls: tf.Tensor) -> tf.Tensor:
+    """How many batches a map makes at once that made so many records: each lies in memory until its turn."""
+    wanted = tf.get_static_value(calls)
+    if wanted is None or wanted == tf.data.AUTOTUNE:
+        return calls
+    return tf.constant(min(int(wanted), len(os.sched_getaffinity(0))), calls.dtype)
+
+
+def of_lines(view: GraphView, step: tf.Operation, lines: tf.Tensor) -> tf.Tensor:
+    """What `step`, a dataset of what was decoded from them, makes of lines."""
+    node = _node_like(step, "step")
+    size = tf.TensorShape(step.get_attr("output_shapes")[0])[:1] if step.type in BATCHES else tf.TensorShape([])
+    _set_elements(node, [(dtype, size.concatenate(shape)) for dtype, shape in components(lines.op)])
+    sources = [lines, *step.inputs[1:]]
+    node.input[:] = [f"input_{i}" for i in range(len(sources))]
+    return view.add_nodes([node], [], sources, "of_lines")[0].outputs[0]
+
+
+def filter_of_lines(view: GraphView, step: LineFilter, lines: tf.Tensor) -> tf.Tensor:
+    """The filter of lines that stands for one of what was decoded from them."""
+    node = _node_like(step.like, "step")
+    node.attr["predicate"].func.name = step.definition.signature.name
+    node.attr["Targuments"].list.type[:] = [tensor.dtype.as_datatype_enum for tensor in step.captured]
+    _set_elements(node, components(lines.op))
+    sources = [lines, *step.captured]
+    node.input[:] = [f"input_{i}" for i in range(len(sources))]
+    return view.add_nodes([node], [step.definition], sources, "of_lines")[0].outputs[0]
+
+
+def _set_elements(node: Any, elements: Sequence[Tuple[tf.DType, tf.TensorShape]]) -> None:
+    node.attr["output_types"].list.type[:] = [dtype.as_datatype_enum for dtype, _ in elements]
+    _set_shapes(node, [shape for _, shape in elements])
+
+
+def _node_like(op: tf.Operation, name: str) -> Any:
+    """The NodeDef of `op` without what says where it stands and what its elements are."""
+    node = op.node_def
+    node.name = name
+    node.attr.pop("_class", None)
+    node.ClearField("experimental_type")
+    return node
+
+
+def _set_shapes(node: Any, shapes: Sequence[tf.TensorShape]) -> None:
+    del node.attr["output_shapes"].list.shape[:]
+    node.attr["output_shapes"].list.shape.extend(shape.as_proto() for shape in shapes)
