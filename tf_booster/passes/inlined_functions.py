@@ -10,7 +10,7 @@ from tf_booster import _compat
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs, prune
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-_PARSE = "ParseExampleV2"
+PARSE = "ParseExampleV2"
 _UNKNOWN = "unknown"  # What a function does that is not in the graph.
 # Attributes of functions that say nothing about what they compute.
 _HARMLESS = ("_construction_context", "_input_shapes", "_noinline", "_tf_data_function")
@@ -84,7 +84,7 @@ class _Inliner:
         return any(not self._types_of(name).isdisjoint(op_types) for name in called)
 
     def _is_wanted(self, node: Any) -> bool:
-        parses = self.runs(node, [_PARSE])
+        parses = self.runs(node, [PARSE])
         if node.op not in _CALLS:
             if parses:
                 raise Refused(f"it parses in a function that its {node.op} ('{node.name}') runs")

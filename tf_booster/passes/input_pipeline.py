@@ -25,12 +25,10 @@ from tf_booster.passes.base import Pass, PassResult
 from tf_booster.passes.dataset_functions import Refused
 from tf_booster.passes.dataset_steps import MAP_AND_BATCH, MAPS
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.inlined_functions import function_of, runs
+from tf_booster.passes.inlined_functions import PARSE, function_of, runs
 from tf_booster.passes.record_pipelines import RecordPipeline
 from tf_booster.passes.row_functions import DECODE_CSV
 from tf_booster.passes.text_pipelines import LineFilter, TextPipeline
-
-_PARSE = "ParseExampleV2"
 
 
 class InputPipeline(Pass):
@@ -92,7 +90,7 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
 def _match(op: tf.Operation, functions: Dict[str, Any]) -> List[Union[RecordPipeline, TextPipeline]]:
     """The pipelines that parse or decode in the map `op`. Raises Refused."""
     function = function_of(op, functions)
-    if function.of_type(_PARSE):
+    if function.of_type(PARSE):
         return list(record_pipelines.match(op, functions))
     return list(text_pipelines.match(op, functions) if function.of_type(DECODE_CSV) else [])
 
@@ -110,7 +108,7 @@ def _parses_inside(view: GraphView) -> List[tf.Operation]:
     """The datasets of files that parse or decode in functions of theirs."""
     found = [op for op in view.ops(*file_readers.TYPES) if live_datasets.is_read(op)]
     functions = _functions(view) if found else {}
-    return [op for op in found if runs(op, [_PARSE, DECODE_CSV], functions)]
+    return [op for op in found if runs(op, [PARSE, DECODE_CSV], functions)]
 
 
 def _match_inside(view: GraphView, op: tf.Operation) -> List[Union[RecordPipeline, TextPipeline]]:
@@ -132,14 +130,14 @@ def _replace(view: GraphView, pipeline: RecordPipeline) -> None:
     view.add_functions([predicate.definition for predicate in predicates])
     batches = record_batches_op(pipeline.files, pipeline.params, pipeline.reading, pipeline.batching)
     for step in pipeline.afterwards:
-        batches = made_datasets.again(step, batches)
+        batches = made_datasets.of_others(view, step, batches)
     _put_maps(view, pipeline, batches)
 
 
 def _decode_batches(view: GraphView, pipeline: TextPipeline) -> None:
     made = pipeline.lines
     for step in pipeline.steps:
-        of = made_datasets.filter_of_lines if isinstance(step, LineFilter) else made_datasets.of_lines
+        of = made_datasets.filter_of_lines if isinstance(step, LineFilter) else made_datasets.of_others
         made = of(view, step, made)
     _put_maps(view, pipeline, made)
 

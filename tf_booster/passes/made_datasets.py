@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Sequence, Tuple
+from typing import Any, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -11,37 +11,6 @@ from tf_booster.passes.batch_maps import BatchMap
 from tf_booster.passes.dataset_steps import BATCHES, components
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.text_pipelines import LineFilter
-
-
-def _with_options(like: tf.Operation, batches: tf.Tensor) -> tf.Tensor:
-    """`batches` with the options of the OptionsDataset `like`, which hold for all that is made of it."""
-    return tf.raw_ops.OptionsDataset(
-        input_dataset=batches,
-        serialized_options=like.get_attr("serialized_options"),
-        metadata=like.get_attr("metadata"),
-        **_outputs(batches),
-    )
-
-
-def _outputs(batches: tf.Tensor) -> Dict[str, Any]:
-    return {name: batches.op.get_attr(name) for name in ("output_types", "output_shapes")}
-
-
-def _counted(make: Callable[..., tf.Tensor]) -> Callable[[tf.Operation, tf.Tensor], tf.Tensor]:
-    return lambda like, batches: make(input_dataset=batches, count=like.inputs[1], **_outputs(batches))
-
-
-# How a step is done to parsed batches: from an op of this type and the batches.
-_AGAIN: Dict[str, Callable[[tf.Operation, tf.Tensor], tf.Tensor]] = {
-    "OptionsDataset": _with_options,
-    "RepeatDataset": _counted(tf.raw_ops.RepeatDataset),
-    "TakeDataset": _counted(tf.raw_ops.TakeDataset),
-}
-
-
-def again(step: tf.Operation, batches: tf.Tensor) -> tf.Tensor:
-    """What `step`, a dataset with options, a repeat or a take of batches, makes of `batches`."""
-    return _AGAIN[step.type](step, batches)
 
 
 def map_of(view: GraphView, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
@@ -73,14 +42,14 @@ def _calls_of_batches(calls: tf.Tensor) -> tf.Tensor:
     return tf.constant(min(int(wanted), len(os.sched_getaffinity(0))), calls.dtype)
 
 
-def of_lines(view: GraphView, step: tf.Operation, lines: tf.Tensor) -> tf.Tensor:
-    """What `step`, a dataset of what was decoded from them, makes of lines."""
+def of_others(view: GraphView, step: tf.Operation, source: tf.Tensor) -> tf.Tensor:
+    """What the dataset `step`, which looks at no element, makes of those of `source`."""
     node = _node_like(step, "step")
     size = tf.TensorShape(step.get_attr("output_shapes")[0])[:1] if step.type in BATCHES else tf.TensorShape([])
-    _set_elements(node, [(dtype, size.concatenate(shape)) for dtype, shape in components(lines.op)])
-    sources = [lines, *step.inputs[1:]]
+    _set_elements(node, [(dtype, size.concatenate(shape)) for dtype, shape in components(source.op)])
+    sources = [source, *step.inputs[1:]]
     node.input[:] = [f"input_{i}" for i in range(len(sources))]
-    return view.add_nodes([node], [], sources, "of_lines")[0].outputs[0]
+    return view.add_nodes([node], [], sources, "of_others")[0].outputs[0]
 
 
 def filter_of_lines(view: GraphView, step: LineFilter, lines: tf.Tensor) -> tf.Tensor:
@@ -91,7 +60,7 @@ def filter_of_lines(view: GraphView, step: LineFilter, lines: tf.Tensor) -> tf.T
     _set_elements(node, components(lines.op))
     sources = [lines, *step.captured]
     node.input[:] = [f"input_{i}" for i in range(len(sources))]
-    return view.add_nodes([node], [step.definition], sources, "of_lines")[0].outputs[0]
+    return view.add_nodes([node], [step.definition], sources, "filter_of_lines")[0].outputs[0]
 
 
 def _set_elements(node: Any, elements: Sequence[Tuple[tf.DType, tf.TensorShape]]) -> None:

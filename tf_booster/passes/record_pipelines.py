@@ -30,7 +30,7 @@ from tf_booster.passes.dataset_steps import (
     is_cache,
 )
 from tf_booster.passes.float_arithmetic import changed_by_grappler
-from tf_booster.passes.inlined_functions import function_of
+from tf_booster.passes.inlined_functions import PARSE, function_of
 from tf_booster.passes.record_predicates import RecordFunction, predicate_of, record_function
 
 # A dataset that changes no record and no order.
@@ -230,7 +230,7 @@ def _check_step(op: tf.Operation) -> None:
 
 
 def _parse(function: DatasetFunction) -> Tuple[Any, Any]:
-    parses = function.of_type("ParseExampleV2")
+    parses = function.of_type(PARSE)
     if len(parses) != 1:
         raise Refused(f"its function parses {len(parses)} times; wanted one tf.io.parse_example")
     parse = parses[0]
