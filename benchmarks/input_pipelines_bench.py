@@ -1,8 +1,9 @@
 """Existing input pipelines as TensorFlow runs them, with our parse kernel, and rewritten: files to shuffled, parsed batches of 1024.
 
 `batches` is batch → map(parse_example); `one by one` is map(parse_single_example) → shuffle → repeat → batch under a one-shot
-iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten records of that before the shuffle. `lines` are Criteo's, 40 fields each, of which map(decode_csv) makes tensors, one by one and in batches. Each contestant is a graph with an endless iterator; a run takes 24 batches, of which
-a few may have been made ahead in another's turn.
+iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten records of that before the shuffle. `lines` are Criteo's, 40 fields each, of which map(decode_csv) makes tensors, one by one and in batches; `libsvm` are lines of 39 ids with
+their values, split one by one. Each contestant is a graph with an endless iterator; a run takes 24 batches, of which a few may have been
+made ahead in another's turn.
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ def run(threads: int) -> Iterator[Result]:
         for shape, pipeline in (("lines", _lines), ("batches of lines", _batches_of_lines)):
             make = functools.partial(pipeline, path, threads)
             yield _result(shape, "40 fields", threads, _beside(make, threads, {}))
+        path = os.path.join(folder, "libsvm")
+        _write_libsvm(path)
+        make = functools.partial(_lines, path, threads, _split_libsvm)
+        yield _result("libsvm", "39 pairs", threads, _beside(make, threads, {}))
 
 
 def _beside(make: Callable[[], tf.data.Dataset], threads: int, others: Dict[str, Any]) -> Dict[str, Any]:
@@ -73,8 +78,19 @@ def _write_lines(path: str) -> None:
             file.write(",".join(["1", *numbers, *(f"{n:08x}" for n in rng.integers(2**32, size=26))]) + "\n")
 
 
-def _lines(path: str, threads: int) -> tf.data.Dataset:
-    decoded = tf.data.TextLineDataset(path).map(_decode, _calls(threads))
+def _write_libsvm(path: str) -> None:
+    """A label, 13 ids with numbers and 26 with a 1."""
+    rng = np.random.default_rng(1)
+    with open(path, "w", encoding="ascii") as file:
+        for _ in range(BATCH * BATCHES):
+            pairs = [f"{i}:{x:.5f}" for i, x in enumerate(rng.random(13))] + [
+                f"{n}:1" for n in rng.integers(10**6, size=26)
+            ]
+            file.write(" ".join(["1", *pairs]) + "\n")
+
+
+def _lines(path: str, threads: int, function: Optional[Callable[[tf.Tensor], Any]] = None) -> tf.data.Dataset:
+    decoded = tf.data.TextLineDataset(path).map(function or _decode, _calls(threads))
     return decoded.shuffle(SHUFFLE, seed=1).repeat().batch(BATCH)
 
 
@@ -85,6 +101,14 @@ def _batches_of_lines(path: str, threads: int) -> tf.data.Dataset:
 def _decode(line: tf.Tensor) -> Any:
     fields = tf.io.decode_csv(line, [[0]] + 13 * [[0]] + 26 * [[""]])
     return {f"f{i}": field for i, field in enumerate(fields[1:])}, fields[0]
+
+
+def _split_libsvm(line: tf.Tensor) -> Any:
+    columns = v1.string_split([line], " ").values
+    pairs = v1.string_split(columns[1:], ":")
+    ids, values = tf.split(tf.reshape(pairs.values, pairs.dense_shape), 2, axis=1)
+    features = {"ids": v1.string_to_number(ids, tf.int64), "values": v1.string_to_number(values)}
+    return features, v1.string_to_number(columns[0])
 
 
 def _batches(path: str, features: Any, threads: int) -> tf.data.Dataset:

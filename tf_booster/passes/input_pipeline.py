@@ -1,5 +1,5 @@
 """Puts TFRecordExampleDataset under existing input pipelines: TFRecordDataset → (shuffle, repeat, …) → batch → map(parse), or
-map(parse) → (shuffle, repeat, …) → batch. Of lines that decode_csv decodes it makes batches before, in place of behind.
+map(parse) → (shuffle, repeat, …) → batch. Of lines that decode_csv decodes, or that are split, it makes batches before, in place of behind.
 
 Only where elements, their order and errors stay the same. What the maps' functions do behind the parse stays in maps.
 """
@@ -26,6 +26,7 @@ from tf_booster.passes.dataset_functions import Refused
 from tf_booster.passes.dataset_steps import MAP_AND_BATCH, MAPS
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.inlined_functions import PARSE, function_of, runs
+from tf_booster.passes.line_pieces import SPLITS
 from tf_booster.passes.record_pipelines import RecordPipeline
 from tf_booster.passes.row_functions import DECODE_CSV
 from tf_booster.passes.text_pipelines import LineFilter, TextPipeline
@@ -37,7 +38,7 @@ class InputPipeline(Pass):
     name = "input_pipeline"
     seeks = (
         "records of tf.train.Example that a map parses (TFRecordDataset and tf.io.parse_example), "
-        "or lines that it decodes (tf.io.decode_csv); other inputs are left as they are"
+        "or lines that it decodes (tf.io.decode_csv) or splits (tf.strings.split); other inputs are left as they are"
     )
 
     def requires(self, view: GraphView) -> bool:
@@ -92,7 +93,7 @@ def _match(op: tf.Operation, functions: Dict[str, Any]) -> List[Union[RecordPipe
     function = function_of(op, functions)
     if function.of_type(PARSE):
         return list(record_pipelines.match(op, functions))
-    return list(text_pipelines.match(op, functions) if function.of_type(DECODE_CSV) else [])
+    return list(text_pipelines.match(op, functions) if function.of_type(DECODE_CSV, *SPLITS) else [])
 
 
 def _functions(view: GraphView) -> Dict[str, Any]:
@@ -108,7 +109,7 @@ def _parses_inside(view: GraphView) -> List[tf.Operation]:
     """The datasets of files that parse or decode in functions of theirs."""
     found = [op for op in view.ops(*file_readers.TYPES) if live_datasets.is_read(op)]
     functions = _functions(view) if found else {}
-    return [op for op in found if runs(op, [PARSE, DECODE_CSV], functions)]
+    return [op for op in found if runs(op, [PARSE, DECODE_CSV, *SPLITS], functions)]
 
 
 def _match_inside(view: GraphView, op: tf.Operation) -> List[Union[RecordPipeline, TextPipeline]]:

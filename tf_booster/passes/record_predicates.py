@@ -16,8 +16,11 @@ from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_i
 from tf_booster.passes.dataset_steps import captured, static
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.inlined_functions import function_of
+from tf_booster.passes.line_pieces import SPLITS
 
 _DIVISIONS = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv")
+# They fail where a tensor is smaller than they want, as what a line is split into may be.
+_OF_KNOWN_SIZES = ("StridedSlice", "Reshape", "Split", "SplitV")
 # Said to have a state, but ask a table that is outside, or give a number for each record in turn, whoever asks.
 _ANSWERS = ("LookupTableFindV2", "RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal")
 
@@ -100,4 +103,6 @@ def _may_fail(node: Any, definition: Any) -> bool:
     if node.op in _DIVISIONS:
         divisor = DatasetFunction(definition).constant(data_inputs(node)[1])
         return divisor is None or not np.all(divisor)
+    if node.op in _OF_KNOWN_SIZES:
+        return any(other.op in SPLITS for other in definition.node_def)
     return node.op in ("StringToNumber", row_functions.DECODE_CSV)

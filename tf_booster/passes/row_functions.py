@@ -14,8 +14,11 @@ import numpy as np
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs
+from tf_booster.passes import line_pieces, ragged_line
+from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, prune
 from tf_booster.passes.float_arithmetic import changed_by_grappler
+from tf_booster.passes.line_pieces import SPLITS, LinePieces, NotOfLines, Pieces, SplitPart
+from tf_booster.passes.ragged_line import OfRow
 
 _ANY = ("LogicalNot", "Neg", "Abs", "Square", "Floor", "Ceil", "Rint", "IsNan", "IsInf", "IsFinite",
         "ZerosLike", "OnesLike", "StringToNumber", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToHashBucket",
@@ -30,6 +33,8 @@ _ROOTS = ("Sqrt",)  # The same; of bfloat16, NaNs of vectors have another sign.
 
 _UNARY_OF_EACH = ("Log", "Log1p")
 _BINARY_OF_EACH = ("Maximum", "Minimum")
+# What is known of a tensor of one line, and made only if needed.
+_LAZY = (Pieces, SplitPart, OfRow)
 # Elements that TensorFlow computes one by one: fewer than a vector of the least processor has.
 _FEW = {tf.float32: 3, tf.float64: 1}
 
@@ -50,6 +55,13 @@ class Row:
     """A tensor that the record decides. shape: without the batch; None: the variant of a SparseTensor."""
 
     shape: Optional[Tuple[int, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Even:
+    """Rows that have one shape in a batch, or there is none: batching them is an error. None in `shape`: what that decides."""
+
+    shape: Tuple[Optional[int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +108,7 @@ def batched(definition: Any, arguments: Sequence[Any]) -> Any:
     made = _copy(definition)
     batching = _Batching(DatasetFunction(made), arguments)
     for name, found in batching.run().items():
-        if not isinstance(found, Row):
+        if not isinstance(found, (Row, Even)):
             raise NotByRow(f"its result '{name}' is not made of the record alone")
     batching.end()
     return made
@@ -128,6 +140,7 @@ class _Batching:
         self._new: List[Any] = []
         self._changed: Set[str] = set()
         self._pads: Dict[str, np.ndarray] = {}
+        self._lines = LinePieces()
 
     def run(self) -> Dict[str, Any]:
         """What each result is, in the order of results."""
@@ -138,7 +151,8 @@ class _Batching:
         why = changed_by_grappler(definition)
         if why is not None:
             raise NotByRow(why)
-        return {output.name: self.kind(definition.ret[output.name]) for output in definition.signature.output_arg}
+        results = {output.name: definition.ret[output.name] for output in definition.signature.output_arg}
+        return {name: self._made(tensor, self.kind(tensor)) for name, tensor in results.items()}
 
     def pad(self, name: str, found: Any, padding: Padding) -> None:
         """Notes how the result `name` is padded. Raises NotByRow where that is not to what its rows want."""
@@ -162,7 +176,10 @@ class _Batching:
             if node is not None:
                 dtype = tf.as_dtype(node.attr["T"].type)
                 self._set_constant(node, 3, value if dtype == tf.string else value.astype(dtype.as_numpy_dtype))
-        self._function.definition.node_def.extend(self._new)
+        definition = self._function.definition
+        definition.node_def.extend([*self._new, *self._lines.nodes()])
+        self._lines.rename(definition)
+        prune(definition)  # Splits of one line.
         return {name: self._pads[name] for name in self._function.arguments if name in self._pads}
 
     def kind(self, tensor: str) -> Any:
@@ -171,7 +188,10 @@ class _Batching:
             node = self._function.nodes.get(tensor.split(":")[0])
             if node is None:
                 raise NotByRow(f"'{tensor}' is unknown")
-            self._known[tensor] = self._result(node, tensor)
+            try:
+                self._known[tensor] = self._result(node, tensor)
+            except NotOfLines as error:
+                raise NotByRow(f"at its {node.op} ('{node.name}'): {error}") from error
         return self._known[tensor]
 
     def _result(self, node: Any, tensor: str) -> Any:
@@ -186,8 +206,16 @@ class _Batching:
             return SparsePart(names[0], tensor.split(":")[1][len("sparse_") :])
         if node.op == "SerializeSparse":
             return self._sparse(node, inputs)
+        if node.op in SPLITS:
+            return self._split(node, tensor, names, inputs)
+        if any(isinstance(i, _LAZY) for i in inputs):
+            found = self._of_pieces(node, tensor, inputs)
+            if not isinstance(found, list):
+                return found
+            inputs = [self._made(*both) for both in zip(names, found)]
         if all(isinstance(i, Outside) for i in inputs):
-            return Outside(None)
+            value = _folded(node, [i.value for i in inputs])
+            return Outside(None if value is None else value.shape, value)
         special = {
             "ConcatV2": self._concat,
             **dict.fromkeys((DECODE_CSV, _OWN_DECODE_CSV), self._decode_csv),
@@ -206,6 +234,10 @@ class _Batching:
         if node.op in (*_UNARY_OF_EACH, *_BINARY_OF_EACH) and tf.as_dtype(node.attr["T"].type) in _FEW:
             return self._of_each(node, inputs)
         _check_op(node)
+        if any(isinstance(i, Even) for i in inputs):
+            if sum(not _is_one_outside(i) for i in inputs) > 1:
+                raise NotByRow(f"its {node.op} ('{node.name}') is of rows whose lengths may differ")
+            return next(i for i in inputs if isinstance(i, Even))
         if any(isinstance(i, Longer) for i in inputs):
             if node.op != "Cast":
                 raise NotByRow(f"its {node.op} ('{node.name}') is of rows of different lengths, which a batch pads")
@@ -218,6 +250,56 @@ class _Batching:
                     return parts[0]
             raise NotByRow(f"its {node.op} ('{node.name}') mixes values of a SparseTensor with others")
         return self._by_value(node, inputs)
+
+    def _made(self, tensor: str, found: Any) -> Any:
+        """What `tensor` is in a batch, if it is pieces of a line."""
+        if not isinstance(found, _LAZY):
+            return found
+        try:
+            shape = self._lines.made(tensor, found)
+        except NotOfLines as error:
+            raise NotByRow(str(error)) from error
+        return Even(shape) if None in shape else Row(shape)
+
+    def _split(self, node: Any, tensor: str, names: List[str], inputs: List[Any]) -> Any:
+        if isinstance(inputs[0], Pieces) and inputs[0].shape == (None,):
+            return self._lines.split(node, tensor, names[0], inputs[0], _constant(node, inputs[1]))
+        shape = _row_shape(node, self._made(names[0], inputs[0]))
+        if int(np.prod(shape)) != 1:
+            raise NotByRow(f"its {node.op} ('{node.name}') is not of one string")
+        line = names[0]
+        packed = self._function.nodes.get(line.split(":")[0])
+        if packed is not None and packed.op in ("Pack", "ExpandDims", "Reshape"):
+            line = packed.input[0]
+        return self._lines.split(node, tensor, line, None, _constant(node, inputs[1]))
+
+    def _of_pieces(self, node: Any, tensor: str, inputs: List[Any]) -> Any:
+        """What the op is of pieces; or, if that is to be made of them before, its inputs."""
+        first = inputs[0]
+        known = [i.value if isinstance(i, Outside) and i.value is not None else i for i in inputs]
+        bounds = known[1:] if node.op == "StridedSlice" and all(isinstance(i, np.ndarray) for i in known[1:]) else []
+        followed = ragged_line.followed(node, known, _index(node, bounds) if bounds else None)
+        if followed is not None:
+            return Outside(followed.shape, followed) if isinstance(followed, np.ndarray) else followed
+        if node.op == "Reshape":
+            if isinstance(first, SplitPart) and isinstance(inputs[1], SplitPart):
+                return line_pieces.reshaped(first, inputs[1])
+            wanted = _constant(node, inputs[1])
+            if isinstance(first, Pieces) and first.shape == (None,) and wanted.tolist() == [-1]:
+                return first
+            if isinstance(first, Pieces) and None in first.shape and -1 not in wanted:
+                return [dataclasses.replace(first, size=int(np.prod(wanted))), inputs[1]]
+        elif node.op == "StringToNumber" and isinstance(first, Pieces):
+            return line_pieces.to_numbers(first, tf.as_dtype(node.attr["out_type"].type))
+        elif node.op == "StridedSlice" and isinstance(first, Pieces) and first.size is None:
+            return line_pieces.sliced(first, _index(node, [_constant(node, i) for i in inputs[1:]]))
+        elif node.op == "Split" and isinstance(inputs[1], Pieces) and inputs[1].range.part == (0, 1):
+            if int(_constant(node, first)) in (1, -1):
+                part = (_output(tensor), node.attr["num_split"].i)
+                return Pieces(dataclasses.replace(inputs[1].range, part=part))
+        elif node.op == "SplitV" and isinstance(first, Pieces) and int(_constant(node, inputs[2])) in (0, -1):
+            return line_pieces.split_by_sizes(first, _constant(node, inputs[1]).tolist())[_output(tensor)]
+        return inputs
 
     def _sparse(self, node: Any, inputs: List[Any]) -> Row:
         parts = [(i.variant, i.part) if isinstance(i, SparsePart) else None for i in inputs]
@@ -336,28 +418,14 @@ class _Batching:
     def _strided_slice(self, node: Any, inputs: List[Any]) -> Row:
         shape = _row_shape(node, inputs[0])
         bounds = [_constant(node, i) for i in inputs[1:]]
-        masks = {name: node.attr[name].i for name in _MASKS}
-        index: List[Any] = []
-        for i, (begin, end, stride) in enumerate(zip(*(bound.tolist() for bound in bounds))):
-            is_set = {name: bool(mask >> i & 1) for name, mask in masks.items()}
-            if is_set["ellipsis_mask"]:
-                index.append(Ellipsis)
-            elif is_set["new_axis_mask"]:
-                index.append(None)
-            elif is_set["shrink_axis_mask"]:
-                index.append(begin)
-            else:
-                index.append(
-                    slice(None if is_set["begin_mask"] else begin, None if is_set["end_mask"] else end, stride)
-                )
         try:
-            result = np.zeros(shape, np.bool_)[tuple(index)].shape
+            result = np.zeros(shape, np.bool_)[tuple(_index(node, bounds))].shape
         except IndexError:
             raise NotByRow(f"its StridedSlice ('{node.name}') does not fit") from None
         for i, (bound, first) in enumerate(zip(bounds, (0, 0, 1))):
             self._set_constant(node, 1 + i, np.asarray([first, *bound.tolist()], bound.dtype))
-        for name, mask in masks.items():
-            node.attr[name].i = mask << 1 | (name in ("begin_mask", "end_mask"))
+        for name in _MASKS:
+            node.attr[name].i = node.attr[name].i << 1 | (name in ("begin_mask", "end_mask"))
         return Row(tuple(result))
 
     def _reduce(self, node: Any, inputs: List[Any]) -> Row:
@@ -382,6 +450,38 @@ def decode_by_own_op(node: Any, single: bool) -> None:
     """Has a DecodeCSV of a function be our op for it. single: it decoded lines one by one, and errors are to be those."""
     node.op = _OWN_DECODE_CSV
     node.attr["single"].b = single
+
+
+def _index(node: Any, bounds: Sequence[np.ndarray]) -> List[Any]:
+    """What a StridedSlice takes, as Python would have it between brackets. bounds: where its slices begin, end, and their strides."""
+    found: List[Any] = []
+    for i, (begin, end, stride) in enumerate(zip(*(bound.tolist() for bound in bounds))):
+        is_set = {name: bool(node.attr[name].i >> i & 1) for name in _MASKS}
+        if is_set["ellipsis_mask"]:
+            found.append(Ellipsis)
+        elif is_set["new_axis_mask"]:
+            found.append(None)
+        elif is_set["shrink_axis_mask"]:
+            found.append(begin)
+        else:
+            bounds_of_one = [None if is_set[f"{name}_mask"] else at for name, at in (("begin", begin), ("end", end))]
+            found.append(slice(*bounds_of_one, None if stride == 1 else stride))
+    return found
+
+
+def _folded(node: Any, inputs: Sequence[Optional[np.ndarray]]) -> Optional[np.ndarray]:
+    """The value of an op of constants; None where it is not known."""
+    if any(value is None for value in inputs):
+        return None
+    if node.op == "Cast":
+        return inputs[0].astype(tf.as_dtype(node.attr["DstT"].type).as_numpy_dtype)
+    if node.op == "Pack":
+        return np.stack(inputs, node.attr["axis"].i)
+    return np.asarray(inputs[0][tuple(_index(node, inputs[1:]))]) if node.op == "StridedSlice" else None
+
+
+def _output(tensor: str) -> int:
+    return int(tensor.split(":")[2])
 
 
 def _check_op(node: Any) -> None:

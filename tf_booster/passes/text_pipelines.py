@@ -1,4 +1,4 @@
-"""Finds lines → map(decode_csv) → … → batch among the ops of datasets, and says why one cannot be changed.
+"""Finds lines → map(decode_csv, or string_split) → … → batch among the ops of datasets, and says why one cannot be changed.
 
 Lines are batched first then, by TensorFlow's own datasets, and decoded a batch at a time: TensorFlow pays for each field of each line
 that it decodes by itself.
@@ -63,7 +63,8 @@ def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[TextPipeline]
     if not values or None in values:
         raise Refused("what its function gets is not lines, or SparseTensors and the like beside them")
     if any(shape.rank != 0 for shape in values):
-        return [_decoded_batches(map_op, function_of(map_op, functions))]
+        function = function_of(map_op, functions)
+        return [_decoded_batches(map_op, function)] if function.of_type(row_functions.DECODE_CSV) else []
     return [_batched(map_op, batch, functions) for batch in live_datasets.batches_of(map_op, tuple(BATCHES))]
 
 
@@ -103,7 +104,7 @@ def _between(map_op: tf.Operation, batch: tf.Operation) -> List[tf.Operation]:
         shared = shared or live_datasets.num_readers(op) > 1
         check_order(op, shared)
         if op.type not in (*MAPS, *_OF_ANYTHING, FILTER, "PrefetchDataset") and not is_cache(op):
-            raise Refused(f"between decode_csv and batch stands {op.type} ('{op.name}')")
+            raise Refused(f"between the lines and their batch stands {op.type} ('{op.name}')")
     return found
 
 

@@ -1,14 +1,12 @@
-// TfBoosterDecodeCsv: lines are split and numbers read by cc/core/csv, odd numbers by TensorFlow.
-#include <limits>
+// TfBoosterDecodeCsv: lines are split and plain numbers read by cc/core/text.
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "cc/core/csv/csv_fields.h"
-#include "cc/core/csv/plain_numbers.h"
+#include "cc/core/text/csv_fields.h"
+#include "cc/tf/kernels/read_numbers.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/lib/strings/numbers.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_booster {
@@ -24,17 +22,9 @@ using tensorflow::tstring;
 using tensorflow::errors::InvalidArgument;
 using TfStatus = tensorflow::Status;
 
-bool Read(std::string_view text, int32_t* value) {
-  return ReadPlain(text, value) || tensorflow::strings::safe_strto32(text, value);
-}
-bool Read(std::string_view text, int64_t* value) {
-  return ReadPlain(text, value) || tensorflow::strings::safe_strto64(text, value);
-}
-bool Read(std::string_view text, float* value) {
-  return ReadPlain(text, value) || tensorflow::strings::safe_strtof(text, value);
-}
-bool Read(std::string_view text, double* value) {
-  return ReadPlain(text, value) || tensorflow::strings::safe_strtod(text, value);
+template <class T>
+bool Read(std::string_view text, T* value) {
+  return ReadNumber(text, value);
 }
 bool Read(std::string_view text, tstring* value) {
   value->assign(text.data(), text.size());

@@ -1,4 +1,4 @@
-#include "cc/core/csv/plain_numbers.h"
+#include "cc/core/text/plain_numbers.h"
 
 #include <cmath>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "cc/core/csv/csv_fields.h"
+#include "cc/core/text/csv_fields.h"
 
 #include <emmintrin.h>
 
