@@ -70,6 +70,8 @@ TF_CXXFLAGS := $(addprefix -isystem ,$(TF_INCLUDES)) -Wno-sign-compare -Wno-depr
 
 CORE_OBJECTS := $(CORE_SOURCES:%=$(BUILD)/%.o)
 TF_OBJECTS := $(TF_SOURCES:%=$(BUILD)/%.o)
+# For tests: of an archive a program has only what it uses, and stays the same when other sources change.
+CORE_ARCHIVE := $(BUILD)/core.a
 OBJECTS := $(CORE_OBJECTS) $(TF_OBJECTS) $(CUDA_OBJECTS) $(BUILD)/build_info.o
 # Kernels that start CUDA code. All other sources are compiled alike with nvcc and without.
 GPU_KERNEL_OBJECTS := $(filter %_gpu_ops.cc.o,$(TF_OBJECTS))
@@ -80,6 +82,7 @@ CUDA_BENCHES := $(patsubst %.cu,$(BUILD)/%_cuda,$(filter %_bench.cu,$(ALL_CUDA))
 BENCHES := $(BENCH_SOURCES:%.cc=$(BUILD)/%)
 # The CUDA tests without a card: their PTX, run by cc/ptx_machine.
 PTX_OBJECTS := $(CUDA_SOURCES:%=$(BUILD)/ptx/%.o)
+PTX_ARCHIVE := $(BUILD)/ptx/kernels.a
 PTX_TESTS := $(patsubst %.cu,$(BUILD)/ptx/%,$(filter %_test.cu,$(ALL_CUDA)))
 PTX_BENCHES := $(patsubst %.cu,$(BUILD)/ptx/%,$(filter %_bench.cu,$(ALL_CUDA)))
 PTX_MACHINE_OBJECTS := $(PTX_MACHINE_SOURCES:%=$(BUILD)/%.o)
@@ -140,8 +143,12 @@ $(PTX_TESTS:%=%.cu.o) $(PTX_BENCHES:%=%.cu.o) $(PTX_OBJECTS): $(BUILD)/ptx/%.o: 
 $(PTX_RUNTIME_OBJECTS) $(CARD_OBJECTS): private CXXFLAGS += -isystem $(abspath $(dir $(realpath $(NVCC)))/../include)
 $(PTX_MACHINE_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
-$(PTX_TESTS) $(PTX_BENCHES): %: %.cu.o $(PTX_OBJECTS) $(CORE_OBJECTS) $(PTX_MACHINE_OBJECTS)
-	@$(CXX) $(CXXFLAGS) $(TEST_LINKER) $^ -o $@
+$(PTX_TESTS) $(PTX_BENCHES): %: %.cu.o $(PTX_ARCHIVE) $(CORE_ARCHIVE) $(PTX_MACHINE_OBJECTS)
+	@$(CXX) $(CXXFLAGS) $(TEST_LINKER) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@
+$(PTX_ARCHIVE): $(PTX_OBJECTS)
+$(CORE_ARCHIVE): $(CORE_OBJECTS)
+$(PTX_ARCHIVE) $(CORE_ARCHIVE):
+	@rm -f $@ && ar rcsT $@ $^
 
 $(CARD)/libptx_card.so: $(CARD_OBJECTS) $(PTX_MACHINE_OBJECTS)
 	@mkdir -p $(@D) && $(CXX) -shared -pthread -o $@.new $^ $(TF_LDFLAGS) -Wl,-soname,$(@F),--no-undefined && mv -f $@.new $@
@@ -173,8 +180,8 @@ $(CORE_PROGRAMS:=.cc.o) $(PTX_MACHINE_TESTS:=.cc.o): $(BUILD)/%.o: % $(BUILD)/fl
 $(TF_PROGRAMS:=.cc.o) $(CARD_OBJECTS): $(BUILD)/%.o: % $(BUILD)/flags
 	$(call compile,$(CXX) $(CXXFLAGS) $(TF_CXXFLAGS) -I. -MMD -MP -MF $@.d -MT $@)
 # Tests of cc/core link cc/core alone, which proves that it needs no TensorFlow.
-$(CORE_PROGRAMS): %: %.cc.o $(CORE_OBJECTS)
-	@$(CXX) $(CXXFLAGS) $(TEST_LINKER) $@.cc.o $(CORE_OBJECTS) -o $@
+$(CORE_PROGRAMS): %: %.cc.o $(CORE_ARCHIVE)
+	@$(CXX) $(CXXFLAGS) $(TEST_LINKER) $^ -o $@
 $(PTX_MACHINE_TESTS): %: %.cc.o $(filter-out $(PTX_RUNTIME_OBJECTS),$(PTX_MACHINE_OBJECTS))
 	@$(CXX) $(CXXFLAGS) $(TEST_LINKER) $^ -o $@
 $(TF_PROGRAMS): %: %.cc.o $(OBJECTS)

@@ -6,7 +6,7 @@ import collections
 from typing import Any, List, Tuple
 
 # Whole programs, each trained plain and boosted or by several ranks: seconds each, and each goes through most of the package.
-PROGRAMS = ("same_training", "parallel", "estimator", "gpu")
+PROGRAMS = ("same_training", "parallel", "estimator", "gpu", "examples")
 
 
 def divided(items: List[Any], share: str) -> Tuple[List[Any], List[Any]]:
