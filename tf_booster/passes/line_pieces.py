@@ -136,7 +136,7 @@ class LinePieces:
         for node in definition.node_def:
             for i, name in enumerate(node.input):
                 node.input[i] = self._renamed.get(name, name)
-        for result, name in definition.ret.items():
+        for result, name in list(definition.ret.items()):
             definition.ret[result] = self._renamed.get(name, name)
 
 
