@@ -126,6 +126,17 @@ def test_fields_between_tabs(tabs, function):
     assert_replaced(lambda: Lines(tabs).map(function, 2).shuffle(9, seed=3).batch(4))
 
 
+@pytest.mark.parametrize("skip_empty", [True, False])
+def test_empty_pieces(skip_empty):
+    def function(line):
+        pieces = v1.string_split([line], ",", skip_empty).values
+        return pieces, pieces[1], tf.reshape(*_pairs(pieces, ";", skip_empty)), tf.strings.split(line, ",")
+
+    # Four pieces each; without the empty ones two, of two parts.
+    lines = [",a;b,,c;;d", "e;f,;g;h,,"] if skip_empty else ["a;,b;,;,;c", ";,;d,;,e;"]
+    assert_replaced(lambda: tf.data.Dataset.from_tensor_slices(lines).map(function).batch(4))
+
+
 def test_lines_need_not_be_alike_where_only_some_fields_are_taken():
     lines = ["1\t2\t3\tx", "4\t5\t6\t7\t8", "9\t10\t11\t12"]
     make = lambda: tf.data.Dataset.from_tensor_slices(lines).map(of_tabs).batch(2)
@@ -206,8 +217,8 @@ def test_refused():
     assert_refused(left(lambda line: tf.split(split(line).values, 2)[0]), "Split")
 
 
-def _pairs(values, delimiter):
-    pairs = v1.string_split(values, delimiter)
+def _pairs(values, delimiter, skip_empty=True):
+    pairs = v1.string_split(values, delimiter, skip_empty)
     return pairs.values, pairs.dense_shape
 
 
