@@ -65,10 +65,11 @@ def _of_numbers(node: Any, what: Sequence[Any], index: Optional[Sequence[Any]]) 
         if not isinstance(one, np.ndarray) or one.tolist() != 1:
             return None
         return "positive" if node.op == "Maximum" else one if other == "positive" else None
-    if node.op == "DenseBincount":
+    if node.op in ("DenseBincount", "Bincount"):
         alone = first == "row ids" and isinstance(what[1], np.ndarray) and what[1].tolist() == 1
-        unweighted = isinstance(what[2], np.ndarray) and not what[2].size and not node.attr["binary_output"].b
-        return "counts" if alone and unweighted else None
+        binary = node.op == "DenseBincount" and node.attr["binary_output"].b
+        unweighted = isinstance(what[2], np.ndarray) and not what[2].size
+        return "counts" if alone and unweighted and not binary else None
     if node.op == "Cumsum":
         plain = not node.attr["exclusive"].b and not node.attr["reverse"].b
         return "counts" if plain and first == "counts" else None
@@ -82,4 +83,4 @@ def _of_numbers(node: Any, what: Sequence[Any], index: Optional[Sequence[Any]]) 
         return first if first == "row ids" and flat else None
     if node.op == "Cast":
         return first
-    return {"Size": "count"}.get(node.op, "number") if node.op in ("Size", "Greater", "Max", "AddV2", "Mul") else None
+    return "number" if node.op in ("Size", "Shape", "Prod", "Greater", "Max", "AddV2", "Mul") else None
