@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 from pipeline_pairs import assert_refused, assert_replaced, assert_same, num_replaced, outcome, try_more
 
 import tf_booster
+from tf_booster.passes import ragged_line
+from tf_booster.passes.ragged_line import OfRow
 
 v1 = tf.compat.v1
 Lines = tf.data.TextLineDataset
@@ -153,6 +156,9 @@ def test_a_filter_behind(tabs):
     kept = lambda f: f["label"] > 0.0
     refused = lambda: Lines(tabs).map(of_tabs).filter(kept).batch(4)
     assert_refused(refused, "may fail for a record")
+    words = lambda line: (tf.strings.split(line, "\t")[0], tf.strings.split(line, "\t")[99])
+    refused = lambda: Lines(tabs).map(words).filter(lambda first, _: first == "1").batch(4)
+    assert_refused(refused, "StridedSlice of 'MapDataset' may fail for a record")
     of_all = lambda f: tf.strings.length(f["word"]) + tf.cast(f["id"], tf.int32) + tf.cast(f["label"], tf.int32) > 9
     assert_replaced(lambda: Lines(tabs).map(of_tabs).filter(of_all).batch(4))
 
@@ -189,6 +195,14 @@ def test_a_missing_field_is_an_error():
     made = lambda: tf.data.Dataset.from_tensor_slices(["1\t2\t3"]).map(of_tabs).batch(1)
     found, error, *_ = outcome(made, True)
     assert not found and error is tf.errors.InvalidArgumentError
+
+
+def test_only_what_makes_a_row_of_all_pieces_is_nothing():
+    """Of a smaller number of rows it would be another row."""
+    node = v1.NodeDef(op="Minimum")
+    one = np.array(1, np.int64)
+    assert ragged_line.followed(node, [one, OfRow("split", "positive")], None) is one
+    assert ragged_line.followed(node, [one, OfRow("split", "number")], None) is None
 
 
 def left(function):
