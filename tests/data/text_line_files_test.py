@@ -56,9 +56,9 @@ def stock(paths, batch_size=2, compression="", **options):
     return _without_prefetch(tf.data.TextLineDataset(paths, compression, **options).batch(batch_size))
 
 
-def outcomes(dataset, limit=12, text=False):
+def outcomes(batches, limit=12):
     """What an iterator gives, call after call: lines of a batch, or an error with its message, and "end"."""
-    found, iterator = [], iter(dataset)
+    found, iterator = [], iter(batches)
     for _ in range(limit):
         try:
             found.append(next(iterator).numpy().tolist())
@@ -88,7 +88,7 @@ def test_all_short_texts(tmp_path):
     texts = [bytes(text) for n in range(6) for text in itertools.product(b"a\r\n", repeat=n)]
     paths = [write(tmp_path / str(i), text) for i, text in enumerate(texts)]
     batches = len(paths) * 3
-    assert list(ours(paths, batches))[0].numpy().tolist() == list(stock(paths, batches))[0].numpy().tolist()
+    assert lines(ours(paths, batches)) == lines(stock(paths, batches))
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -111,11 +111,11 @@ def test_a_file_that_comes(tmp_path):
     found = []
     for dataset in (ours(paths), stock(paths)):
         iterator = iter(dataset)
-        first = [next(iterator).numpy().tolist() for _ in range(2)]
+        first = lines(itertools.islice(iterator, 2))
         with pytest.raises(tf.errors.NotFoundError):
             next(iterator)
         write(tmp_path / "late", b"5\n6\n")
-        found.append(first + [batch.numpy().tolist() for batch in iterator])
+        found.append(first + lines(iterator))
         (tmp_path / "late").unlink()
     assert found[0] == found[1] and len(found[0]) == 5
 
@@ -154,36 +154,36 @@ def test_not_compressed_as_said(tmp_path):
         assert outcomes(ours([path], compression=compression)) == outcomes(stock([path], compression=compression))
 
 
+STEPS = {
+    "plain": {},
+    "in turns": dict(cycle_length=3, block_length=2),
+    "shuffled": dict(stages=[record_stages.shuffle(9, 3, 4), record_stages.repeat(2, of_shuffle=True)]),
+    "picked": dict(stages=[record_stages.shard(2, 1), record_stages.skip(2), record_stages.take(15)]),
+    "kept": dict(stages=[record_stages.cache(), record_stages.repeat(2)]),
+}
+
+
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_iterators_can_be_saved_anywhere(tmp_path, compression):
+@pytest.mark.parametrize("steps", STEPS)
+def test_iterators_can_be_saved_anywhere(tmp_path, compression, steps):
     texts = [b"a\r\nb\n\nc", b"", b"\n".join(b"%d" % i * (i % 5) for i in range(40)), b"x\ry\n\r", b"last\n"]
     paths = [write(tmp_path / str(i), COMPRESSIONS[compression](text)) for i, text in enumerate(texts)]
-    steps = {
-        "plain": {},
-        "in turns": dict(cycle_length=3, block_length=2),
-        "shuffled": dict(stages=[record_stages.shuffle(9, 3, 4), record_stages.repeat(2, of_shuffle=True)]),
-        "picked": dict(stages=[record_stages.shard(2, 1), record_stages.skip(2), record_stages.take(15)]),
-        "kept": dict(stages=[record_stages.cache(), record_stages.repeat(2)]),
-    }
-    for name, settings in steps.items():
-        dataset = ours(paths, 4, compression=compression, buffer_size=5, **settings)
-        make = lambda: iter(dataset)  # pylint: disable=cell-var-from-loop
-        rest = lambda iterator: [batch.numpy().tolist() for batch in iterator]
-        whole = None
-        for position in range(20):
-            if name == "shuffled":  # Iterators of one dataset have their orders in a row.
-                dataset = ours(paths, 4, compression=compression, buffer_size=5, **settings)
-            saved = make()
-            first = [batch.numpy().tolist() for batch in itertools.islice(saved, position)]
-            path = tf.train.Checkpoint(iterator=saved).save(str(tmp_path / "state"))
-            remaining = rest(saved)
-            whole = whole or first + remaining
-            assert first + remaining == whole
-            restored = make()
-            tf.train.Checkpoint(iterator=restored).restore(path)
-            assert rest(restored) == remaining, (name, position)
-            if position > len(whole):
-                break
+    make = lambda: ours(paths, 4, compression=compression, buffer_size=5, **STEPS[steps])
+    whole = lines(make())
+    assert whole
+    for position in range(len(whole) + 1):
+        dataset = make()  # Its iterators draw their orders from one sequence.
+        saved = iter(dataset)
+        assert lines(itertools.islice(saved, position)) == whole[:position]
+        path = tf.train.Checkpoint(iterator=saved).save(str(tmp_path / "state"))
+        assert lines(saved) == whole[position:]  # Saving disturbs nothing.
+        restored = iter(dataset)
+        tf.train.Checkpoint(iterator=restored).restore(path)
+        assert lines(restored) == whole[position:], position
+
+
+def lines(batches):
+    return [batch.numpy().tolist() for batch in batches]
 
 
 def test_an_error_is_met_again_after_a_restore(tmp_path):
@@ -197,15 +197,7 @@ def test_an_error_is_met_again_after_a_restore(tmp_path):
     next(saved)
     path = tf.train.Checkpoint(iterator=saved).save(str(tmp_path / "state"))
     tf.train.Checkpoint(iterator=restored).restore(path)
-    assert outcomes_of(restored, 11) == wanted[1:]
-
-
-def outcomes_of(iterator, limit):
-    class Once:
-        def __iter__(self):
-            return iterator
-
-    return outcomes(Once(), limit)
+    assert outcomes(restored, 11) == wanted[1:]
 
 
 def test_static_shapes_and_cardinality(tmp_path):
@@ -214,7 +206,7 @@ def test_static_shapes_and_cardinality(tmp_path):
         mine = ours([path], 2, drop_remainder=drop)
         theirs = tf.data.TextLineDataset([path]).batch(2, drop_remainder=drop)
         assert mine.element_spec == theirs.element_spec
-        assert [b.numpy().tolist() for b in mine] == [b.numpy().tolist() for b in theirs]
+        assert lines(mine) == lines(theirs)
         assert mine.cardinality() == theirs.cardinality()
     endless = ours([path], 2, [record_stages.repeat()])
     assert endless.cardinality() == tf.data.INFINITE_CARDINALITY
@@ -239,10 +231,9 @@ def test_arguments_that_cannot_be(tmp_path, wrong, why):
     settings = dict({"batch_size": 2, "stages": []}, **wrong)
     batch_size = settings.pop("batch_size")
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"TextLineBatchDataset: .*{why}"):
-        variant = line_batches_op(
+        line_batches_op(
             _compat.variant_of_dataset(tf.data.Dataset.from_tensor_slices([path])),
             Reading(**settings),
             Batching(batch_size),
             tf.TensorShape([None]),
         )
-        del variant

@@ -138,9 +138,9 @@ OF_FILES = {
     "in chosen turns": lambda files: tf.data.Dataset.from_tensor_slices(files).interleave(Lines),
     "parallel reads": lambda files: Lines(files, num_parallel_reads=2),
     "one after another": lambda files: tf.data.Dataset.from_tensor_slices(files).flat_map(Lines),
-    "compressed in turns": lambda files: tf.data.Dataset.from_tensor_slices([f"{file}.gz" for file in files]).interleave(
-        lambda name: Lines(name, "GZIP"), 2
-    ),
+    "compressed in turns": lambda files: tf.data.Dataset.from_tensor_slices(
+        [f"{file}.gz" for file in files]
+    ).interleave(lambda name: Lines(name, "GZIP"), 2),
     "shuffled names": lambda files: tf.data.Dataset.list_files(files, seed=3).flat_map(Lines),
 }
 STEPS = {
@@ -181,7 +181,9 @@ LEFT_TO_TENSORFLOW = {
     "a map of lines": lambda files: Lines(files).map(tf.strings.strip).map(number).batch(4),
     "a map of lines, batched": lambda files: Lines(files).map(tf.strings.strip).batch(4).map(number),
     "more lines behind": lambda files: Lines(files).concatenate(Lines(files[3:])).map(number).batch(4),
-    "another size of buffer": lambda files: Lines([f"{file}.gz" for file in files], "GZIP", 1 << 20).map(number).batch(4),
+    "another size of buffer": lambda files: Lines([f"{file}.gz" for file in files], "GZIP", 1 << 20)
+    .map(number)
+    .batch(4),
     "files of records": lambda files: tf.data.TFRecordDataset([]).map(number).batch(4),
     "batches behind batches": lambda files: Lines(files).batch(3).unbatch().batch(4).map(number),
 }
@@ -223,7 +225,12 @@ def test_a_file_that_is_missing(odd_files, place, calls):
         lambda: Lines(names).batch(4).map(number),
         lambda: interleaved(names, 2, 2).map(number).batch(4),
         lambda: interleaved(names, 2, 2, calls).map(number).batch(1),
-        lambda: tf.data.Dataset.from_tensor_slices(names).flat_map(Lines).shuffle(3, seed=2).repeat(2).batch(4).map(number),
+        lambda: tf.data.Dataset.from_tensor_slices(names)
+        .flat_map(Lines)
+        .shuffle(3, seed=2)
+        .repeat(2)
+        .batch(4)
+        .map(number),
     ):
         assert read_by_us(assert_replaced(make, errors=True)) == [True]
         assert outcome(make, True)[1] is tf.errors.NotFoundError

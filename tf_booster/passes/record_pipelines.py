@@ -87,7 +87,9 @@ def _batches_parsed(
         raise Refused(f"the function of '{map_op.name}' is left as it is: {why}")
     made = [BatchMap(map_op, definition)]
     afterwards = record_steps.made_again(records, between)
-    reading = dataclasses.replace(records.reading, stages=tuple(s for op in records.steps for s in record_steps.stages(op)))
+    reading = dataclasses.replace(
+        records.reading, stages=tuple(s for op in records.steps for s in record_steps.stages(op))
+    )
     return RecordPipeline(map_op, made, params, records.files, reading, record_steps.batching(batch), afterwards)
 
 

@@ -13,8 +13,8 @@ namespace tf_booster {
 // was among them; or kNeedMore where its end is not there, with SIZE_MAX bytes needed, since nothing tells how many.
 RecordFrame NextLine(char* data, size_t available);
 
-// What stands behind the last '\n' of a file: kRecord for a line without one; kNeedMore for nothing, or nothing but '\r',
-// which is no line.
+// What stands behind the last '\n' of a file: kRecord for a line without one; kNeedMore for nothing, or nothing but
+// '\r', which is no line.
 RecordFrame LastLine(char* data, size_t available);
 
 }  // namespace tf_booster

@@ -1,5 +1,5 @@
-// The records of one file, TFRecords or lines, read ahead where that pays (see ReadAhead); whoever finds none ready while nobody reads,
-// reads himself.
+// The records of one file, TFRecords or lines, read ahead where that pays (see ReadAhead); whoever finds none ready
+// while nobody reads, reads himself.
 #ifndef TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_FILE_H_
 #define TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_FILE_H_
 

@@ -230,8 +230,7 @@ class RecordBatchIterator final : public tensorflow::data::DatasetIterator<Recor
 
 }  // namespace
 
-std::unique_ptr<IteratorBase> MakeRecordBatchIterator(const RecordBatchDataset* dataset,
-                                                          const std::string& prefix) {
+std::unique_ptr<IteratorBase> MakeRecordBatchIterator(const RecordBatchDataset* dataset, const std::string& prefix) {
   return std::make_unique<RecordBatchIterator>(RecordBatchIterator::Params{dataset, prefix});
 }
 

@@ -8,8 +8,8 @@
 
 namespace tf_booster {
 
-// Reads ahead in any case. With num_parallel_calls 1 it gathers a batch and makes its element when it is asked for one, in the
-// caller's thread; else threads of its own do so for as many batches at once as num_parallel_calls says.
+// Reads ahead in any case. With num_parallel_calls 1 it gathers a batch and makes its element when it is asked for one,
+// in the caller's thread; else threads of its own do so for as many batches at once as num_parallel_calls says.
 std::unique_ptr<tensorflow::data::IteratorBase> MakeRecordBatchIterator(const RecordBatchDataset* dataset,
                                                                         const std::string& prefix);
 

@@ -34,9 +34,9 @@ constexpr char kSharedShuffle[] = "shared_shuffle";
 TfStatus CheckStage(const std::string& op, const RecordStage& stage) {
   const auto& arguments = stage.arguments;
   if (stage.name == "shuffle") {
-    return arguments[0] > 0 ? OkStatus()
-                            : InvalidArgument(op, ": the shuffle buffer has ", arguments[0],
-                                              " records; wanted at least 1");
+    return arguments[0] > 0
+               ? OkStatus()
+               : InvalidArgument(op, ": the shuffle buffer has ", arguments[0], " records; wanted at least 1");
   }
   if (stage.name == "shard") {
     return arguments[0] > 0 && arguments[1] >= 0 && arguments[1] < arguments[0]
@@ -78,8 +78,8 @@ MakeRecordStream AddStage(const RecordStage& stage, int64_t epochs, MakeRecordSt
 TfStatus RecordPipeline::SetStages(const std::vector<std::string>& names, const std::vector<int64_t>& arguments) {
   constexpr size_t kArguments = RecordStage::kArguments;
   if (arguments.size() != kArguments * names.size()) {
-    return InvalidArgument(op, ": ", names.size(), " stages have ", arguments.size(),
-                           " arguments; wanted ", kArguments, " for each");
+    return InvalidArgument(op, ": ", names.size(), " stages have ", arguments.size(), " arguments; wanted ", kArguments,
+                           " for each");
   }
   stages.clear();
   for (size_t i = 0; i < names.size(); ++i) {
@@ -121,8 +121,7 @@ void RecordPipeline::GetStages(bool for_copy, std::vector<std::string>* names, s
 TfStatus RecordPipeline::Check() const {
   TF_RETURN_IF_ERROR(CheckCompression(op, compression));
   const auto positive = [this](const char* name, int64_t value) {
-    return value > 0 ? OkStatus()
-                     : InvalidArgument(op, ": ", name, " is ", value, "; wanted at least 1");
+    return value > 0 ? OkStatus() : InvalidArgument(op, ": ", name, " is ", value, "; wanted at least 1");
   };
   TF_RETURN_IF_ERROR(positive("batch_size", batch.batch_size));
   TF_RETURN_IF_ERROR(positive("cycle_length", interleave.cycle_length));

@@ -14,8 +14,8 @@ using tensorflow::tstring;
 using tensorflow::data::SerializationContext;
 using TfStatus = tensorflow::Status;
 
-TextLineBatchDataset::TextLineBatchDataset(tensorflow::OpKernelContext* ctx,
-                                           const tensorflow::data::DatasetBase* files, RecordBatchOptions options)
+TextLineBatchDataset::TextLineBatchDataset(tensorflow::OpKernelContext* ctx, const tensorflow::data::DatasetBase* files,
+                                           RecordBatchOptions options)
     : RecordBatchDataset(ctx, "TfBoosterTextLineBatch", files, std::move(options)) {}
 
 TfStatus TextLineBatchDataset::MakeElement(const RecordBatch& batch, std::vector<Tensor>* element) const {

@@ -17,11 +17,12 @@ class TextLineBatchDatasetOp final : public RecordBatchDatasetOp {
  public:
   explicit TextLineBatchDatasetOp(OpKernelConstruction* ctx)
       : RecordBatchDatasetOp(ctx, "TextLineBatchDataset", FileFormat::kLines) {
-    OP_REQUIRES(ctx,
-                options_.output_types == tensorflow::DataTypeVector{tensorflow::DT_STRING} &&
-                    options_.output_shapes.size() == 1,
-                tensorflow::errors::InvalidArgument("TextLineBatchDataset: an element is one string tensor; its types are ",
-                                                    tensorflow::DataTypeVectorString(options_.output_types)));
+    OP_REQUIRES(
+        ctx,
+        options_.output_types == tensorflow::DataTypeVector{tensorflow::DT_STRING} &&
+            options_.output_shapes.size() == 1,
+        tensorflow::errors::InvalidArgument("TextLineBatchDataset: an element is one string tensor; its types are ",
+                                            tensorflow::DataTypeVectorString(options_.output_types)));
   }
 
  protected:

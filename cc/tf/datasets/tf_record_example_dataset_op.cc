@@ -53,11 +53,11 @@ class TFRecordExampleDatasetOp final : public RecordBatchDatasetOp {
     OP_REQUIRES_OK(ctx, GetDefaults(ctx, &features));
     std::unique_ptr<const ElementParser> made;
     using Semantics = ExampleBatchParser::Semantics;
-    OP_REQUIRES_OK(ctx, ElementParser::Make(features, single_examples_ ? Semantics::kSingle : Semantics::kBatch, &made));
+    OP_REQUIRES_OK(ctx,
+                   ElementParser::Make(features, single_examples_ ? Semantics::kSingle : Semantics::kBatch, &made));
     const std::shared_ptr<const ElementParser> parser(std::move(made));
     OP_REQUIRES_OK(ctx, AddFilters(ctx, features, parser, &options.pipeline));
-    *output =
-        new TFRecordExampleDataset(ctx, files, std::move(options), std::move(features), single_examples_, parser);
+    *output = new TFRecordExampleDataset(ctx, files, std::move(options), std::move(features), single_examples_, parser);
   }
 
  private:
