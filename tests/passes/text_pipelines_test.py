@@ -442,6 +442,7 @@ def test_eager_datasets(files, name):
     try:
         mine = EAGER[name](files)
         assert eager_datasets.stands_for(mine) is not mine
+        assert "TextLineBatchDataset" in str(tf_booster.report())
         for epoch in epochs:
             tf.nest.map_structure(np.testing.assert_array_equal, list(mine.as_numpy_iterator()), epoch)
     finally:

@@ -75,7 +75,8 @@ def _compression(function: DatasetFunction, functions: Dict[str, Any], readers: 
             if reshape is not None and reshape.op == "Reshape" and function.is_argument(reshape.input[0], 0):
                 return _compression(function_of(node, functions), functions, readers)
     if node.op not in readers or not function.is_argument(inputs[0], 0):
-        raise Refused(f"what it reads is not files by {readers[0]} but {node.op}")
+        wanted = "files of lines" if readers == _READERS_OF_LINES else "TFRecord files"
+        raise Refused(f"what it reads is not {wanted} but {node.op}")
     compression = function.constant(inputs[1])
     offsets = function.constant(inputs[3]) if len(inputs) > 3 else np.zeros(0)
     if compression is None or compression.item().decode() not in ("", "GZIP", "ZLIB"):

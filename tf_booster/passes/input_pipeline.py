@@ -1,5 +1,6 @@
 """Puts TFRecordExampleDataset under existing input pipelines: TFRecordDataset → (shuffle, repeat, …) → batch → map(parse), or
-map(parse) → (shuffle, repeat, …) → batch. Of lines that decode_csv decodes, or that are split, it makes batches before, in place of behind.
+map(parse) → (shuffle, repeat, …) → batch. Of lines that decode_csv decodes, or that are split, it makes batches before, in place of behind:
+TextLineBatchDataset does, where it can stand for all from the files to the batch.
 
 Only where elements, their order and errors stay the same. What the maps' functions do behind the parse stays in maps.
 """

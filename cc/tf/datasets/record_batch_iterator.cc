@@ -1,4 +1,4 @@
-// Threads that parse gather their batches themselves, one thread at a time (OrderedLine).
+// Threads that parse, or make other elements, gather their batches themselves, one thread at a time (OrderedLine).
 //
 // State that is saved: the place in the files, and the records of batches that were gathered but not handed out. They
 // are parsed again after a restore, which costs less than storing tensors would.
@@ -35,6 +35,7 @@ using tensorflow::data::SerializationContext;
 namespace model = tensorflow::data::model;
 
 constexpr char kBatches[] = "/batches";
+
 class RecordBatchIterator final : public tensorflow::data::DatasetIterator<RecordBatchDataset> {
  public:
   explicit RecordBatchIterator(const Params& params)
@@ -162,7 +163,7 @@ class RecordBatchIterator final : public tensorflow::data::DatasetIterator<Recor
     }
     void Finish(Result* result) {
       result->status = iterator->line_.cancelled() ? tensorflow::errors::Cancelled("Iterator was cancelled")
-                                                   : iterator->Parse(result->batch, &result->element);
+                                                   : iterator->MakeElement(result->batch, &result->element);
       if (result->status.ok()) iterator->RecordBufferEnqueue(ctx, result->element);
     }
     // Time in which a thread sleeps is not the dataset's.
@@ -178,8 +179,8 @@ class RecordBatchIterator final : public tensorflow::data::DatasetIterator<Recor
     bytes_read_->IncrementBy(bytes);
   }
 
-  Status Parse(const RecordBatch& batch, std::vector<Tensor>* element) const {
-    tensorflow::profiler::TraceMe trace([this] { return dataset()->type() + "::Parse"; });
+  Status MakeElement(const RecordBatch& batch, std::vector<Tensor>* element) const {
+    tensorflow::profiler::TraceMe trace([this] { return dataset()->type() + "::MakeElement"; });
     return dataset()->MakeElement(batch, element);
   }
 
@@ -190,7 +191,7 @@ class RecordBatchIterator final : public tensorflow::data::DatasetIterator<Recor
       Gather(ctx, &batch, end);
     }
     if (*end || !batch.status.ok()) return batch.status;
-    return Parse(batch, element);
+    return MakeElement(batch, element);
   }
 
   // As many threads as may parse at once; tf.data may want more of them later.

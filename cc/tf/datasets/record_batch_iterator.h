@@ -1,3 +1,4 @@
+// The iterator of datasets from files to batches.
 #ifndef TF_BOOSTER_CC_TF_DATASETS_RECORD_BATCH_ITERATOR_H_
 #define TF_BOOSTER_CC_TF_DATASETS_RECORD_BATCH_ITERATOR_H_
 
