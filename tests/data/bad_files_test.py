@@ -139,7 +139,8 @@ def test_a_file_that_comes_later_is_found(tmp_path, good):
     late = tmp_path / "late"
     iterator = iter(tf_booster.TFRecordExampleDataset(str(late), FEATURES, 8, num_parallel_calls=None))
     assert outcomes(iterator, 2) == ["NotFoundError"] * 2
-    late.write_bytes(read(good[0]))
+    (tmp_path / "written").write_bytes(read(good[0]))
+    (tmp_path / "written").rename(late)  # Whole: a reader that is about to open it would find it empty else.
     found = outcomes(iterator)
     while found[0] == "NotFoundError":  # tf.data itself puts a prefetch behind a dataset, which asked before.
         del found[0]

@@ -16,17 +16,20 @@ def decode(line):
 
 
 def write_lines(files):
-    """Files of lines beside those of records, as many in each."""
+    """Files of lines beside those of records, as many in each; of every second one the last line has no end."""
     found = []
     for number, count in enumerate((5, 0, 17, 9, 1)):
         found.append(f"{files[number]}.csv")
         with open(found[-1], "w", encoding="ascii") as file:
-            file.writelines(f"{100 * number + i},{i / 8},{'' if i % 3 else f'word {i}'}\n" for i in range(count))
+            lines = [f"{100 * number + i},{i / 8},{'' if i % 3 else f'word {i}'}\r\n" for i in range(count)]
+            file.write("".join(lines)[: -2 if number % 2 else None])
     return found
 
 
 READERS = {
     "in order": Lines,
+    "at once": lambda names: tf.data.Dataset.from_tensor_slices(names).interleave(Lines, 3, 1, num_parallel_calls=2),
+    "parallel reads": lambda names: Lines(names, num_parallel_reads=2),
     "in turns": lambda names: tf.data.Dataset.from_tensor_slices(names).interleave(Lines, 2, 3),
     "without headers": lambda names: tf.data.Dataset.from_tensor_slices(names).flat_map(lambda n: Lines(n).skip(1)),
     "from memory": lambda names: tf.data.Dataset.from_tensor_slices([f"{i},{i}.5,x" for i in range(40)]),

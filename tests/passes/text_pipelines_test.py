@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 
 import numpy as np
@@ -11,6 +12,8 @@ from pipeline_pairs import assert_refused, assert_replaced, assert_same, outcome
 
 import tf_booster
 from tf_booster.passes import eager_datasets
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.input_pipeline import InputPipeline
 
 v1 = tf.compat.v1
 Lines = tf.data.TextLineDataset
@@ -84,10 +87,11 @@ def test_steps_on_either_side(files):
     assert_replaced(lambda: tf.data.Dataset.from_tensor_slices(["1,2.5,3,4,5"] * 9).map(parse).batch(4))
 
 
-def test_new_ops_do_not_claim_the_types_of_old_ones(files):
+def test_new_ops_do_not_claim_the_types_of_old_ones():
     """TensorFlow would warn of an invalid graph."""
     with tf.Graph().as_default() as graph:
-        v1.data.make_initializable_iterator(Lines(files).map(parse).shuffle(9).cache().repeat(2).batch(4))
+        lines = tf.data.Dataset.from_tensor_slices(["1,2.5,3,4,5"] * 9)
+        v1.data.make_initializable_iterator(lines.map(parse).shuffle(9).cache().repeat(2).batch(4))
         assert tf_booster.rewrite_graph(graph).modified
         new = [op for op in graph.get_operations() if op.name.startswith("tf_booster/input_pipeline/")]
         assert [op.type for op in new] == [
@@ -98,6 +102,144 @@ def test_new_ops_do_not_claim_the_types_of_old_ones(files):
             "MapDataset",
         ]
         assert not any("INT" in str(op.node_def.experimental_type) for op in new[:-1])
+
+
+def read_by_us(result):
+    """Of each change, whether it has the lines' files, too."""
+    return ["TextLineBatchDataset" in change for change in result.changes]
+
+
+@pytest.fixture(name="odd_files", scope="module")
+def files_of_odd_texts(tmp_path_factory):
+    """One number a line, where carriage returns are none."""
+    folder = tmp_path_factory.mktemp("odd")
+    texts = [b"1\r\n2\r\n3", b"", b"\r4\r\n5\n6\r\r\n7\r8\n\r", b"9\n" * 40, b"10\n11\r"]
+    for i, text in enumerate(texts):
+        (folder / str(i)).write_bytes(text)
+        (folder / f"{i}.gz").write_bytes(gzip.compress(text))
+    return [str(folder / str(i)) for i in range(len(texts))]
+
+
+def number(line):
+    return tf.io.decode_csv(line, [[0]])[0]
+
+
+def interleaved(files, cycle, block, calls=None):
+    return tf.data.Dataset.from_tensor_slices(files).interleave(Lines, cycle, block, num_parallel_calls=calls)
+
+
+OF_FILES = {
+    "plain": Lines,
+    "a name": lambda files: Lines(files[3]),
+    "through a small buffer": lambda files: Lines(files, buffer_size=3),
+    "compressed": lambda files: Lines([f"{file}.gz" for file in files], "GZIP"),
+    "in turns": lambda files: interleaved(files, 2, 3),
+    "in turns, at once": lambda files: interleaved(files, 3, 2, 2),
+    "in chosen turns": lambda files: tf.data.Dataset.from_tensor_slices(files).interleave(Lines),
+    "parallel reads": lambda files: Lines(files, num_parallel_reads=2),
+    "one after another": lambda files: tf.data.Dataset.from_tensor_slices(files).flat_map(Lines),
+    "compressed in turns": lambda files: tf.data.Dataset.from_tensor_slices(
+        [f"{file}.gz" for file in files]
+    ).interleave(lambda name: Lines(name, "GZIP"), 2),
+    "shuffled names": lambda files: tf.data.Dataset.list_files(files, seed=3).flat_map(Lines),
+}
+STEPS = {
+    "none": lambda lines: lines,
+    "shuffle": lambda lines: lines.shuffle(20, seed=4),
+    "shuffle, repeat": lambda lines: lines.shuffle(20, seed=4).repeat(3),
+    "shuffle and repeat": lambda lines: lines.apply(tf.data.experimental.shuffle_and_repeat(20, 3, seed=4)),
+    "repeat once": lambda lines: lines.shuffle(5, seed=4).repeat(1).prefetch(3).repeat(2),
+    "picked": lambda lines: lines.skip(1).shard(2, 1).take(20),
+    "cached": lambda lines: lines.shuffle(5, seed=1).cache().shuffle(9, seed=2).repeat(2),
+    "at random": lambda lines: lines.shuffle(7).repeat().take(99),
+}
+
+
+@pytest.mark.parametrize(
+    "reader, steps", [*((reader, "shuffle, repeat") for reader in OF_FILES), *(("in turns", steps) for steps in STEPS)]
+)
+def test_files_and_all_steps_are_one_op(odd_files, reader, steps):
+    lines = lambda: STEPS[steps](OF_FILES[reader](odd_files))
+    drop = len(steps) % 2 == 0
+    for make in (
+        lambda: lines().map(number).batch(4, drop_remainder=drop).prefetch(1),
+        lambda: STEPS[steps](OF_FILES[reader](odd_files).map(number, 2)).batch(4, drop_remainder=drop),
+        lambda: lines().batch(4, drop_remainder=drop).map(number).prefetch(1),
+        lambda: lines().batch(4).prefetch(2).repeat(2).take(30).map(number, 2),
+    ):
+        assert read_by_us(assert_replaced(make)) == [True]
+
+
+LEFT_TO_TENSORFLOW = {
+    "from memory": lambda files: tf.data.Dataset.from_tensor_slices(["1", "2"]).map(number).batch(4),
+    "without headers": lambda files: tf.data.Dataset.from_tensor_slices(files)
+    .flat_map(lambda name: Lines(name).skip(1))
+    .map(number)
+    .batch(4),
+    "a filter of lines": lambda files: Lines(files).filter(lambda line: line != "3").map(number).batch(4),
+    "a filter of numbers": lambda files: Lines(files).map(number).filter(lambda n: n > 2).shuffle(5, seed=1).batch(4),
+    "a map of lines": lambda files: Lines(files).map(tf.strings.strip).map(number).batch(4),
+    "a map of lines, batched": lambda files: Lines(files).map(tf.strings.strip).batch(4).map(number),
+    "more lines behind": lambda files: Lines(files).concatenate(Lines(files[3:])).map(number).batch(4),
+    "another size of buffer": lambda files: Lines([f"{file}.gz" for file in files], "GZIP", 1 << 20)
+    .map(number)
+    .batch(4),
+    "files of records": lambda files: tf.data.TFRecordDataset([]).map(number).batch(4),
+    "batches behind batches": lambda files: Lines(files).batch(3).unbatch().batch(4).map(number),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_TO_TENSORFLOW)
+def test_what_tensorflow_goes_on_reading(odd_files, name):
+    assert read_by_us(assert_replaced(lambda: LEFT_TO_TENSORFLOW[name](odd_files))) == [False]
+
+
+@pytest.mark.parametrize("reshuffle", [False, True])
+@pytest.mark.parametrize("cached", [False, True])
+def test_orders_of_an_iterator_that_begins_again(odd_files, reshuffle, cached):
+    found = []
+    for rewrite in (False, True):
+        with tf.Graph().as_default() as graph, v1.Session() as session:
+            lines = Lines(odd_files).shuffle(30, seed=7, reshuffle_each_iteration=reshuffle)
+            decoded = (lines.cache() if cached else lines).map(number).shuffle(5, seed=8).repeat(2).batch(6)
+            iterator = v1.data.make_initializable_iterator(decoded)
+            element = iterator.get_next()
+            assert not rewrite or read_by_us(InputPipeline().run(GraphView(graph))) == [True]
+            batches = []
+            for _ in range(3):
+                session.run(iterator.initializer)
+                with pytest.raises(tf.errors.OutOfRangeError):
+                    while True:
+                        batches.append(session.run(element).tolist())
+            found.append(batches)
+    assert found[0] == found[1] and len(found[0]) > 3
+
+
+@pytest.mark.parametrize("place", [0, 1, 4])
+@pytest.mark.parametrize("calls", [None, 2])
+def test_a_file_that_is_missing(odd_files, place, calls):
+    names = [*odd_files[:place], odd_files[0] + "-missing", *odd_files[place:]]
+    for make in (
+        lambda: Lines(names).map(number, calls).batch(4),
+        lambda: Lines(names).map(number).shuffle(60, seed=1).batch(4),
+        lambda: Lines(names).batch(4).map(number),
+        lambda: interleaved(names, 2, 2).map(number).batch(4),
+        lambda: interleaved(names, 2, 2, calls).map(number).batch(1),
+        lambda: tf.data.Dataset.from_tensor_slices(names)
+        .flat_map(Lines)
+        .shuffle(3, seed=2)
+        .repeat(2)
+        .batch(4)
+        .map(number),
+    ):
+        assert read_by_us(assert_replaced(make, errors=True)) == [True]
+        assert outcome(make, True)[1] is tf.errors.NotFoundError
+
+
+def test_a_missing_file_behind_the_last_line_that_is_taken(odd_files):
+    names = [odd_files[0], odd_files[0] + "-missing"]
+    assert_replaced(lambda: Lines(names).map(number).take(3).batch(3))
+    assert_replaced(lambda: Lines(names).map(number).take(3).batch(2))
 
 
 def test_no_more_batches_lie_in_memory_than_processors_make(files):
@@ -300,6 +442,7 @@ def test_eager_datasets(files, name):
     try:
         mine = EAGER[name](files)
         assert eager_datasets.stands_for(mine) is not mine
+        assert "TextLineBatchDataset" in str(tf_booster.report())
         for epoch in epochs:
             tf.nest.map_structure(np.testing.assert_array_equal, list(mine.as_numpy_iterator()), epoch)
     finally:

@@ -1,4 +1,4 @@
-"""The dataset op as a tf.data.Dataset: batches of parsed Examples, by the keys that are in the records."""
+"""The dataset ops from files to batches; that of Examples as a tf.data.Dataset, too, by the keys that are in the records."""
 
 from __future__ import annotations
 
@@ -67,22 +67,14 @@ def record_batches_op(files: tf.Tensor, params: Any, reading: Reading, batching:
     predicates = [stage.predicate for stage in reading.stages if stage.predicate is not None]
     return _native.ops().tf_booster_tf_record_example_dataset(
         files,
-        compression=reading.compression,
-        block_bytes=_int64(reading.buffer_size),
-        cycle_length=_int64(reading.cycle_length),
-        block_length=_int64(reading.block_length),
-        stage_arguments=_int64_vector(record_stages.flat_arguments(reading.stages)),
-        batch_size=_int64(batching.batch_size),
-        drop_remainder=batching.drop_remainder,
+        **_pipeline(reading, batching),
         batch_shards=_int64_vector(list(batching.shards)),
         num_parallel_calls=_int64(batching.num_parallel_calls),
         dense_defaults=params.dense_defaults_vec,
         filter_arguments=[tensor for predicate in predicates for tensor in predicate.captured],
-        stages=[stage.name for stage in reading.stages],
         filters=[predicate.definition.signature.name for predicate in predicates],
         filter_keys=[key for predicate in predicates for key in predicate.keys],
         verify_crc=reading.verify_crc,
-        errors_count=reading.errors_count,
         batch_errors_count=batching.errors_count,
         deterministic=batching.deterministic,
         single_examples=batching.single_examples,
@@ -96,6 +88,28 @@ def record_batches_op(files: tf.Tensor, params: Any, reading: Reading, batching:
         output_types=[dtype for dtype, _ in flat],
         output_shapes=[shape for _, shape in flat],
     )
+
+
+def line_batches_op(files: tf.Tensor, reading: Reading, batching: Batching, shape: tf.TensorShape) -> tf.Tensor:
+    """Batches of lines, strings of static shape `shape`, as a variant. Of `batching` the size and what becomes of the rest are read."""
+    return _native.ops().tf_booster_text_line_batch_dataset(
+        files, **_pipeline(reading, batching), output_types=[tf.string], output_shapes=[shape]
+    )
+
+
+def _pipeline(reading: Reading, batching: Batching) -> Dict[str, Any]:
+    """What both ops have."""
+    return {
+        "compression": reading.compression,
+        "block_bytes": _int64(reading.buffer_size),
+        "cycle_length": _int64(reading.cycle_length),
+        "block_length": _int64(reading.block_length),
+        "stage_arguments": _int64_vector(record_stages.flat_arguments(reading.stages)),
+        "batch_size": _int64(batching.batch_size),
+        "drop_remainder": batching.drop_remainder,
+        "stages": [stage.name for stage in reading.stages],
+        "errors_count": reading.errors_count,
+    }
 
 
 def _element_spec(params: Any, batch: Any) -> Dict[str, Any]:

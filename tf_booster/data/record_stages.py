@@ -1,4 +1,5 @@
-"""What happens to records between files and batches, as the op TfBoosterTFRecordExampleDataset takes it."""
+"""What happens to records between files and batches, as TfBoosterTFRecordExampleDataset and TfBoosterTextLineBatchDataset take it; lines are
+records, too."""
 
 from __future__ import annotations
 

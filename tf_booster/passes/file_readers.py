@@ -1,10 +1,10 @@
-"""How the dataset op at the start of a pipeline reads TFRecord files: one after another, or several in turns."""
+"""How the dataset op at the start of a pipeline reads TFRecord files, or files of lines: one after another, or several in turns."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any, Dict
+from typing import Any, Dict, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +14,8 @@ from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_i
 from tf_booster.passes.inlined_functions import function_of
 
 _READERS = ("TFRecordDataset", "TFRecordDatasetV2")
+_READERS_OF_LINES = ("TextLineDataset",)
+_DEFAULT_BUFFERS = (0, 256 << 10)  # Of TextLineDataset: the op's and Python's.
 _INTERLEAVES = {"InterleaveDataset": 3, "ParallelInterleaveDatasetV3": 4, "ParallelInterleaveDatasetV4": 6}  # Inputs.
 _NUM_PARALLEL_CALLS = {"ParallelInterleaveDatasetV3": 3, "ParallelInterleaveDatasetV4": 5}  # Their places.
 # What num_parallel_reads and tf.data.experimental.parallel_interleave make.
@@ -23,12 +25,13 @@ TYPES = (*_INTERLEAVES, *_LEGACY, "FlatMapDataset")
 _FILES_A_THREAD = 3
 
 
-def reading(op: tf.Operation, functions: Dict[str, Any]) -> Reading:
-    """How `op`, of TYPES, reads the files that its first input names. Raises Refused."""
+def reading(op: tf.Operation, functions: Dict[str, Any], of_lines: bool = False) -> Reading:
+    """How `op`, of TYPES, reads the files, TFRecord files or those of lines, that its first input names. Raises Refused."""
     inputs = {**_INTERLEAVES, **_LEGACY}.get(op.type, 1)
     if len(op.inputs) != inputs:
         raise Refused(f"the function of {op.type} uses tensors from outside")
-    found = Reading(compression=_compression(function_of(op, functions), functions))
+    readers = _READERS_OF_LINES if of_lines else _READERS
+    found = Reading(compression=_compression(function_of(op, functions), functions, readers))
     if op.type == "FlatMapDataset":
         return found
     cycle, block = op.inputs[1], op.inputs[2]
@@ -59,8 +62,8 @@ def _chosen_cycle(op: tf.Operation) -> int:
     return -(-processors // _FILES_A_THREAD) if calls == tf.data.AUTOTUNE else min(int(calls), processors)
 
 
-def _compression(function: DatasetFunction, functions: Dict[str, Any]) -> str:
-    """How the files are compressed that the function reads, one for each name."""
+def _compression(function: DatasetFunction, functions: Dict[str, Any], readers: Sequence[str]) -> str:
+    """How the files are compressed that the function reads by one of `readers`, one for each name."""
     node = function.result()
     if node is None or len(function.arguments) != 1:
         raise Refused("what it reads is not files of records one by one")
@@ -70,13 +73,19 @@ def _compression(function: DatasetFunction, functions: Dict[str, Any]) -> str:
         if names is not None and names.op == "TensorSliceDataset" and len(data_inputs(names)) == 1:
             reshape = function.producer(data_inputs(names)[0])
             if reshape is not None and reshape.op == "Reshape" and function.is_argument(reshape.input[0], 0):
-                return _compression(function_of(node, functions), functions)
-    if node.op not in _READERS or not function.is_argument(inputs[0], 0):
-        raise Refused(f"what it reads is not TFRecord files but {node.op}")
+                return _compression(function_of(node, functions), functions, readers)
+    if node.op not in readers or not function.is_argument(inputs[0], 0):
+        wanted = "files of lines" if readers == _READERS_OF_LINES else "TFRecord files"
+        raise Refused(f"what it reads is not {wanted} but {node.op}")
     compression = function.constant(inputs[1])
     offsets = function.constant(inputs[3]) if len(inputs) > 3 else np.zeros(0)
     if compression is None or compression.item().decode() not in ("", "GZIP", "ZLIB"):
         raise Refused("the compression of its files is not known")
     if offsets is None or offsets.size:
         raise Refused("it reads files from offsets")
+    if readers == _READERS_OF_LINES and compression.item():
+        # How much of a damaged file can be read depends on it.
+        size = function.constant(inputs[2])
+        if size is None or size.item() not in _DEFAULT_BUFFERS:
+            raise Refused("its compressed files are read through a buffer of another size than the default")
     return compression.item().decode()

@@ -1,5 +1,6 @@
 """Puts TFRecordExampleDataset under existing input pipelines: TFRecordDataset → (shuffle, repeat, …) → batch → map(parse), or
-map(parse) → (shuffle, repeat, …) → batch. Of lines that decode_csv decodes, or that are split, it makes batches before, in place of behind.
+map(parse) → (shuffle, repeat, …) → batch. Of lines that decode_csv decodes, or that are split, it makes batches before, in place of behind:
+TextLineBatchDataset does, where it can stand for all from the files to the batch.
 
 Only where elements, their order and errors stay the same. What the maps' functions do behind the parse stays in maps.
 """
@@ -11,7 +12,7 @@ from typing import Any, Dict, List, Union
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.data.record_batches import record_batches_op
+from tf_booster.data.record_batches import line_batches_op, record_batches_op
 from tf_booster.passes import (
     file_readers,
     live_datasets,
@@ -29,7 +30,7 @@ from tf_booster.passes.inlined_functions import PARSE, function_of, runs
 from tf_booster.passes.line_pieces import SPLITS
 from tf_booster.passes.record_pipelines import RecordPipeline
 from tf_booster.passes.row_functions import DECODE_CSV
-from tf_booster.passes.text_pipelines import LineFilter, TextPipeline
+from tf_booster.passes.text_pipelines import LineFilter, LinesOfFiles, TextPipeline
 
 
 class InputPipeline(Pass):
@@ -137,6 +138,8 @@ def _replace(view: GraphView, pipeline: RecordPipeline) -> None:
 
 def _decode_batches(view: GraphView, pipeline: TextPipeline) -> None:
     made = pipeline.lines
+    if isinstance(made, LinesOfFiles):
+        made = line_batches_op(made.files, made.reading, made.batching, made.shape)
     for step in pipeline.steps:
         of = made_datasets.filter_of_lines if isinstance(step, LineFilter) else made_datasets.of_others
         made = of(view, step, made)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tf_booster.data import record_stages
 from tf_booster.data.record_batches import Batching, Reading
-from tf_booster.passes import file_readers, live_datasets, parsed_functions, row_functions
+from tf_booster.passes import file_readers, live_datasets, parsed_functions, record_steps, row_functions
 from tf_booster.passes.batch_maps import BatchMap, left_for_single, maps_of_batches, row_of
 from tf_booster.passes.composed_functions import composed
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
@@ -23,20 +23,11 @@ from tf_booster.passes.dataset_steps import (
     MAP_AND_BATCH,
     MAPS,
     PADDED_BATCH,
-    SHUFFLE_AND_REPEAT,
-    SHUFFLES,
     batched_shapes,
-    check_order,
-    is_cache,
 )
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.inlined_functions import PARSE, function_of
 from tf_booster.passes.record_predicates import RecordFunction, predicate_of, record_function
-
-# A dataset that changes no record and no order.
-_PASSES_ON = ("PrefetchDataset", "OptionsDataset")
-# What may be done to parsed batches as well: each is there, or not, as it is.
-_OF_BATCHES = ("RepeatDataset", "TakeDataset")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +40,7 @@ class RecordPipeline:
     files: tf.Tensor
     reading: Reading
     batching: Batching
-    # OptionsDatasets among the steps, and _OF_BATCHES behind the batch, first the one nearest to the files.
+    # OptionsDatasets among the steps, and what is made of batches behind the batch, first the one nearest to the files.
     afterwards: Sequence[tf.Operation] = ()
 
     def describe(self) -> str:
@@ -63,11 +54,7 @@ def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[RecordPipelin
     """The pipelines that parse in `map_op`: one, or one for each batch of what it parses one by one. Raises Refused."""
     if map_op.type == MAP_AND_BATCH:
         return [_parsed_batched(map_op, functions)]
-    between: List[tf.Operation] = []
-    batch = map_op.inputs[0].op
-    while batch.type in (*_PASSES_ON, *_OF_BATCHES):
-        between.insert(0, batch)
-        batch = batch.inputs[0].op
+    batch, between = record_steps.batch_behind(map_op)
     if batch.type in BATCHES:
         return [_batches_parsed(map_op, batch, between, functions)]
     if _is_made_of_batches(batch):
@@ -87,7 +74,7 @@ def _batches_parsed(
     live_datasets.check_above(map_op)
     function = function_of(map_op, functions)
     parse, params = _parse(function)
-    records = _records(batch, [batch, *between], functions)
+    records = record_steps.records(batch, [batch, *between], functions)
     for step in records.steps:
         if step.type in MAPS:
             raise Refused(f"records are changed by '{step.name}' before they are parsed")
@@ -99,13 +86,15 @@ def _batches_parsed(
     if why is not None:
         raise Refused(f"the function of '{map_op.name}' is left as it is: {why}")
     made = [BatchMap(map_op, definition)]
-    afterwards = [*records.options, *(op for op in between if op.type != "PrefetchDataset")]
-    reading = dataclasses.replace(records.reading, stages=tuple(s for op in records.steps for s in _stages(op)))
-    return RecordPipeline(map_op, made, params, records.files, reading, _batching(batch), afterwards)
+    afterwards = record_steps.made_again(records, between)
+    reading = dataclasses.replace(
+        records.reading, stages=tuple(s for op in records.steps for s in record_steps.stages(op))
+    )
+    return RecordPipeline(map_op, made, params, records.files, reading, record_steps.batching(batch), afterwards)
 
 
 def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPipeline:
-    records = _records(batch, [], functions)
+    records = record_steps.records(batch, [], functions)
     if batch.type == MAP_AND_BATCH:
         records.steps.append(batch)
     first = next(op for op in records.steps if op.type in (*MAPS, MAP_AND_BATCH))
@@ -120,7 +109,7 @@ def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPip
         if op.type == FILTER:
             stages.append(record_stages.keep(predicate_of(features, maps, record_function(op, functions))))
         elif op.type not in (*MAPS, MAP_AND_BATCH):
-            stages += _stages(op)
+            stages += record_steps.stages(op)
         else:
             maps.append(record_function(op, functions))
             if op is first:
@@ -131,7 +120,7 @@ def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPip
     else:
         map_of_batches, pads = _map_of_padded_batches(batch, maps, features, paddings)
         made, params = [map_of_batches], _padded_by(params, pads)
-    batching = dataclasses.replace(_batching(batch), single_examples=True)
+    batching = dataclasses.replace(record_steps.batching(batch), single_examples=True)
     reading = dataclasses.replace(records.reading, stages=tuple(stages))
     return RecordPipeline(batch, made, params, records.files, reading, batching, records.options)
 
@@ -196,39 +185,6 @@ def _check_parsed(op: tf.Operation, parsed: bool) -> None:
         raise Refused(f"records are filtered by '{op.name}' before they are parsed; filter them behind the parse")
 
 
-@dataclasses.dataclass(frozen=True)
-class _Records:
-    """What a batch is made of. steps: maps and all that picks or orders records; they and `options` begin at the files."""
-
-    files: tf.Tensor
-    reading: Reading
-    steps: List[tf.Operation]
-    options: List[tf.Operation]
-
-
-def _records(batch: tf.Operation, behind: Sequence[tf.Operation], functions: Dict[str, Any]) -> _Records:
-    """The steps from files to `batch`. behind: steps from the batch on that are replaced, but for the last."""
-    steps: List[tf.Operation] = []
-    options: List[tf.Operation] = []
-    shared = any(live_datasets.num_readers(op) > 1 for op in behind)
-    op = batch.inputs[0].op
-    while op.type not in file_readers.TYPES:
-        shared = shared or live_datasets.num_readers(op) > 1
-        check_order(op, shared)
-        if op.type not in _PASSES_ON:
-            _check_step(op)
-            steps.insert(0, op)
-        options[:0] = _options(op)
-        op = op.inputs[0].op
-    return _Records(op.inputs[0], file_readers.reading(op, functions), steps, options)
-
-
-def _check_step(op: tf.Operation) -> None:
-    """Raises Refused for a dataset that is not known, before what comes before it is looked at."""
-    if op.type not in (*MAPS, FILTER):
-        _stages(op)
-
-
 def _parse(function: DatasetFunction) -> Tuple[Any, Any]:
     parses = function.of_type(PARSE)
     if len(parses) != 1:
@@ -265,53 +221,3 @@ def _parse(function: DatasetFunction) -> Tuple[Any, Any]:
 
 def _dtypes(attr: Any) -> List[tf.DType]:
     return [tf.as_dtype(number) for number in attr.list.type]
-
-
-def _batching(op: tf.Operation) -> Batching:
-    if op.type == PADDED_BATCH:
-        return Batching(batch_size=op.inputs[1], drop_remainder=op.inputs[-1])
-    if op.type == MAP_AND_BATCH:
-        return Batching(batch_size=op.inputs[-3], drop_remainder=op.inputs[-1], errors_count=True)
-    size, drop = (op.inputs[i] for i in BATCHES[op.type])
-    return Batching(batch_size=size, drop_remainder=drop)
-
-
-def _options(op: tf.Operation) -> List[tf.Operation]:
-    return [op] if op.type == "OptionsDataset" else []
-
-
-def _is_left_out(op: tf.Operation) -> bool:
-    """Whether tf.data leaves the dataset out: a repeat that runs makes its input once more at the end, for which shuffles draw seeds."""
-    return op.type == "RepeatDataset" and tf.get_static_value(op.inputs[1]) == 1
-
-
-def _stages(op: tf.Operation) -> List[record_stages.Stage]:
-    if op.type in SHUFFLES:
-        size = tf.get_static_value(op.inputs[1])
-        if size is None or size < 1:
-            raise Refused("the size of the shuffle's buffer is not known")
-        shuffle = record_stages.shuffle(
-            *op.inputs[1:4],
-            reshuffle_each_iteration=op.get_attr("reshuffle_each_iteration"),
-            copies_share=op.type == "ShuffleDatasetV3",
-        )
-        if op.type != SHUFFLE_AND_REPEAT:
-            return [shuffle]
-        if not tf.get_static_value(op.inputs[4]):
-            raise Refused("how often its shuffle_and_repeat repeats is not known, or 0, which is an error")
-        return [shuffle, record_stages.repeat(op.inputs[4], of_shuffle=True)]
-    if op.type == "RepeatDataset":
-        if _is_left_out(op):
-            return []
-        source = op.inputs[0].op
-        while _is_left_out(source):
-            source = source.inputs[0].op
-        return [record_stages.repeat(op.inputs[1], of_shuffle=source.type in SHUFFLES)]
-    if is_cache(op):
-        return [record_stages.cache()]
-    simple = {"TakeDataset": "take", "SkipDataset": "skip", "ShardDataset": "shard"}
-    if op.type not in simple:
-        raise Refused(f"between files and batch stands {op.type} ('{op.name}')")
-    if op.type == "ShardDataset" and op.get_attr("require_non_empty"):
-        raise Refused("its shard asks to be not empty")
-    return [record_stages.Stage(simple[op.type], tuple(op.inputs[1:]))]

@@ -1,7 +1,7 @@
 """Finds lines → map(decode_csv, or string_split) → … → batch among the ops of datasets, and says why one cannot be changed.
 
-Lines are batched first then, by TensorFlow's own datasets, and decoded a batch at a time: TensorFlow pays for each field of each line
-that it decodes by itself.
+Lines are batched first then, and decoded a batch at a time: TensorFlow pays for each field of each line that it decodes by itself. From
+files to batches it is one op, TextLineBatchDataset, where that knows all the steps between; else TensorFlow's own datasets, made again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any, Dict, List, Sequence, Union
 
 import tensorflow as tf
 
-from tf_booster.passes import live_datasets, row_functions
+from tf_booster.data.record_batches import Batching, Reading
+from tf_booster.passes import live_datasets, record_steps, row_functions
 from tf_booster.passes.batch_maps import BatchMap, maps_of_batches, row_of
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused
 from tf_booster.passes.dataset_steps import (
@@ -42,17 +43,34 @@ class LineFilter:
 
 
 @dataclasses.dataclass(frozen=True)
+class LinesOfFiles:
+    """Batches of lines, strings of static shape `shape`, that one op makes of files."""
+
+    files: tf.Tensor
+    reading: Reading
+    batching: Batching
+    shape: tf.TensorShape
+
+    def describe(self) -> str:
+        """The steps that become one op."""
+        steps = ["files", *(stage.name for stage in self.reading.stages)]
+        return f"{', '.join(steps)} and batch are one op, TextLineBatchDataset"
+
+
+@dataclasses.dataclass(frozen=True)
 class TextPipeline:
     """A pipeline of lines. `end` gives what the last of `maps` will give, of what `steps` make of `lines`."""
 
     end: tf.Operation
-    lines: tf.Tensor
-    steps: Sequence[Union[tf.Operation, LineFilter]]  # To be made again, of lines; the last one is the batch.
+    lines: Union[tf.Tensor, LinesOfFiles]
+    steps: Sequence[Union[tf.Operation, LineFilter]]  # To be made again, of lines or batches of them.
     maps: Sequence[BatchMap]
 
     def describe(self) -> str:
         """What changes."""
-        return "lines are decoded a batch at a time" if self.steps else "lines are decoded by one faster op"
+        batched_before = self.end is self.maps[-1].like
+        decoded = "lines are decoded by one faster op" if batched_before else "lines are decoded a batch at a time"
+        return f"{self.lines.describe()}; {decoded}" if isinstance(self.lines, LinesOfFiles) else decoded
 
 
 def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[TextPipeline]:
@@ -64,18 +82,26 @@ def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[TextPipeline]
         raise Refused("what its function gets is not lines, or SparseTensors and the like beside them")
     if any(shape.rank != 0 for shape in values):
         function = function_of(map_op, functions)
-        return [_decoded_batches(map_op, function)] if function.of_type(row_functions.DECODE_CSV) else []
+        return [_decoded_batches(map_op, function, functions)] if function.of_type(row_functions.DECODE_CSV) else []
     return [_batched(map_op, batch, functions) for batch in live_datasets.batches_of(map_op, tuple(BATCHES))]
 
 
-def _decoded_batches(map_op: tf.Operation, function: DatasetFunction) -> TextPipeline:
+def _decoded_batches(map_op: tf.Operation, function: DatasetFunction, functions: Dict[str, Any]) -> TextPipeline:
     """`map_op` decodes batches already, and goes on doing so."""
     live_datasets.check_above(map_op)
     definition = type(function.definition)()
     definition.CopyFrom(function.definition)
     definition.signature.name += "_of_lines"
     _decode_by_own_op(definition, single=False)
-    return TextPipeline(map_op, map_op.inputs[0], [], [BatchMap(map_op, definition)])
+    lines, steps = map_op.inputs[0], []  # type: Union[tf.Tensor, LinesOfFiles], List[tf.Operation]
+    batch, between = record_steps.batch_behind(map_op)
+    if batch.type in BATCHES:
+        try:
+            records = record_steps.records(batch, [batch, *between], functions, of_lines=True)
+            lines, steps = _of_files(batch, records, records.steps), record_steps.made_again(records, between)
+        except Refused:  # TensorFlow goes on reading.
+            pass
+    return TextPipeline(map_op, lines, steps, [BatchMap(map_op, definition)])
 
 
 def _batched(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any]) -> TextPipeline:
@@ -90,7 +116,21 @@ def _batched(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any
             steps.append(op)
     first = [row_of(shape) for shape in element(map_op.inputs[0].op)]
     made = maps_of_batches(batch, maps, first, is_light=False)
-    return TextPipeline(batch, map_op.inputs[0], [*steps, batch], made)
+    try:
+        records = record_steps.records(batch, [], functions, of_lines=True)
+        decoding = [function.op for function in maps]
+        lines = _of_files(batch, records, [op for op in records.steps if op not in decoding])
+        return TextPipeline(batch, lines, records.options, made)
+    except Refused:  # TensorFlow goes on reading.
+        return TextPipeline(batch, map_op.inputs[0], [*steps, batch], made)
+
+
+def _of_files(batch: tf.Operation, records: record_steps.Records, steps: Sequence[tf.Operation]) -> LinesOfFiles:
+    """The lines of `batch`, to which `steps` are done before. Raises Refused for a map or a filter among these."""
+    stages = tuple(stage for op in steps for stage in record_steps.stages(op))
+    reading = dataclasses.replace(records.reading, stages=stages)
+    shape = tf.TensorShape(batch.get_attr("output_shapes")[0])[:1]
+    return LinesOfFiles(records.files, reading, record_steps.batching(batch), shape)
 
 
 def _between(map_op: tf.Operation, batch: tf.Operation) -> List[tf.Operation]:

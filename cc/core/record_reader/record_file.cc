@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "cc/core/record_reader/record_framing.h"
+#include "cc/core/record_reader/line_framing.h"
 
 namespace tf_booster {
 
@@ -91,6 +91,24 @@ size_t RecordFile::BlockBytes() const {
   return std::min(most, std::max((bytes + parts - 1) / parts, kLeastBlockBytes));
 }
 
+RecordFrame RecordFile::NextFrame(char* data, size_t available) const {
+  return options_->format == FileFormat::kLines ? NextLine(data, available)
+                                                : NextRecord(data, available, options_->verify_crc);
+}
+
+void RecordFile::Add(RecordBlock* block, const RecordFrame& frame, size_t* at) {
+  load_offset_ += frame.next;
+  block->records.push_back({*at + frame.start, frame.size, load_offset_});
+  *at += frame.next;
+}
+
+Status RecordFile::AddLast(RecordBlock* block, size_t at, size_t used) {
+  if (options_->format == FileFormat::kTFRecord) return EndOfRecords(load_offset_, used - at);
+  const RecordFrame frame = LastLine(block->buffer.data() + at, used - at);
+  if (frame.kind == RecordFrame::kRecord) Add(block, frame, &at);
+  return Status();
+}
+
 Status RecordFile::Fill(RecordBlock* block) {
   const auto fail = [&](Status status) {
     block->last = true;
@@ -123,22 +141,20 @@ Status RecordFile::Fill(RecordBlock* block) {
     used += got;
     RecordFrame frame;
     while (true) {
-      frame = NextRecord(block->buffer.data() + at, used - at, options_->verify_crc);
+      frame = NextFrame(block->buffer.data() + at, used - at);
       if (frame.kind != RecordFrame::kRecord) break;
-      block->records.push_back({at + kRecordHeader, frame.size, load_offset_ + frame.next});
-      at += frame.next;
-      load_offset_ += frame.next;
+      Add(block, frame, &at);
     }
     if (frame.kind == RecordFrame::kCorrupt) return fail(InFile(CorruptRecord(load_offset_)));
-    if (read.code() == ByteSource::kOutOfRange) return fail(InFile(EndOfRecords(load_offset_, used - at)));
+    if (read.code() == ByteSource::kOutOfRange) return fail(InFile(AddLast(block, at, used)));
     if (!read.ok()) return fail(read);
     if (!block->records.empty()) break;
     // A record longer than the block. The buffer doubles as bytes arrive, so a length that lies costs no memory.
     room = std::min(frame.needed, 2 * std::max(used, options_->block_bytes));
     if (!block->buffer.Grow(room, used)) {
-      return fail({StatusCode::kResourceExhausted, options_->op + ": no memory for the record of " +
-                                                       std::to_string(frame.needed) + " bytes at byte " +
-                                                       std::to_string(load_offset_) + " of " + name_});
+      return fail({StatusCode::kResourceExhausted, options_->op + ": no memory for " + std::to_string(room) +
+                                                       " bytes of the record at byte " + std::to_string(load_offset_) +
+                                                       " of " + name_});
     }
   }
   const size_t bytes = at / block->records.size();
@@ -183,9 +199,9 @@ Status RecordFile::Next(Record* record, bool* end) {
       return Status();
     }
     if (block_ != nullptr && block_->last) {
-      ended_ = true;
       const Status status = block_->end;
-      block_.reset();
+      ended_ = status.ok() || options_->format == FileFormat::kTFRecord;
+      if (ended_) block_.reset();
       if (!status.ok()) return status;
     } else {
       TFB_RETURN_IF_ERROR(WaitForBlock());

@@ -1,5 +1,5 @@
-// The records of one file, read ahead where that pays (see ReadAhead); whoever finds none ready while nobody reads,
-// reads himself.
+// The records of one file, TFRecords or lines, read ahead where that pays (see ReadAhead); whoever finds none ready
+// while nobody reads, reads himself.
 #ifndef TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_FILE_H_
 #define TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_FILE_H_
 
@@ -16,13 +16,18 @@
 #include "cc/core/record_reader/read_ahead.h"
 #include "cc/core/record_reader/record.h"
 #include "cc/core/record_reader/record_block.h"
+#include "cc/core/record_reader/record_framing.h"
 
 namespace tf_booster {
+
+// What the bytes of a file are: records in TFRecord's framing, or lines of text.
+enum class FileFormat { kTFRecord, kLines };
 
 // What all files of an iterator have in common.
 struct ReadOptions {
   OpenByteSource open;
-  bool verify_crc = true;
+  FileFormat format = FileFormat::kTFRecord;
+  bool verify_crc = true;  // Of TFRecords.
   size_t block_bytes = 1 << 20;
   size_t blocks_ahead = 4;  // Of each file, at most.
   size_t files_ahead = 1;   // Opened before their turn.
@@ -46,8 +51,9 @@ class RecordFile {
   void Start();
 
   // The next record. It lies in the file's present block: `record->block` is valid until the next call. `*end`: there
-  // is none. Errors are what TensorFlow's TFRecordDataset answers: a file that cannot be opened fails at each call, for
-  // each call tries again; any other error ends the file.
+  // is none. Errors are what TensorFlow's TFRecordDataset, or TextLineDataset, answers: a file that cannot be opened
+  // fails at each call, for each call tries again; any other error ends a file of records, and is given again and again
+  // for one of lines.
   Status Next(Record* record, bool* end);
 
   // Whether Next has ended: it said so, or gave the error that ends the file.
@@ -66,6 +72,10 @@ class RecordFile {
   void LoadAhead();                                    // Reads blocks until enough lie ready.
   void LoadBlock(std::unique_lock<std::mutex>* lock);  // Holds it, but not while it reads.
   Status Fill(RecordBlock* block);                     // An error: the file could not be opened.
+  RecordFrame NextFrame(char* data, size_t available) const;
+  // What stands behind the last whole record of a file that has ended: nothing, a last line or an error.
+  Status AddLast(RecordBlock* block, size_t at, size_t used);
+  void Add(RecordBlock* block, const RecordFrame& frame, size_t* at);
   size_t BlockBytes() const;
   Status WaitForBlock();
 

@@ -19,20 +19,20 @@ T Load(const char* p) {
 }  // namespace
 
 RecordFrame NextRecord(const char* data, size_t available, bool verify_bytes) {
-  if (available < kRecordHeader) return {RecordFrame::kNeedMore, 0, 0, kRecordHeader};
+  if (available < kRecordHeader) return {RecordFrame::kNeedMore, 0, 0, 0, kRecordHeader};
   const uint64_t length = Load<uint64_t>(data);
   if (MaskCrc(Crc32c(data, sizeof(length))) != Load<uint32_t>(data + sizeof(length)) ||
       length > std::numeric_limits<size_t>::max() - kRecordHeader - kRecordFooter) {
-    return {RecordFrame::kCorrupt, 0, 0, 0};
+    return {RecordFrame::kCorrupt, 0, 0, 0, 0};
   }
   const size_t size = static_cast<size_t>(length);
   const size_t next = kRecordHeader + size + kRecordFooter;
-  if (available < next) return {RecordFrame::kNeedMore, 0, 0, next};
+  if (available < next) return {RecordFrame::kNeedMore, 0, 0, 0, next};
   const char* const bytes = data + kRecordHeader;
   if (verify_bytes && MaskCrc(Crc32c(bytes, size)) != Load<uint32_t>(bytes + size)) {
-    return {RecordFrame::kCorrupt, 0, 0, 0};
+    return {RecordFrame::kCorrupt, 0, 0, 0, 0};
   }
-  return {RecordFrame::kRecord, size, next, 0};
+  return {RecordFrame::kRecord, kRecordHeader, size, next, 0};
 }
 
 Status EndOfRecords(uint64_t offset, size_t available) {

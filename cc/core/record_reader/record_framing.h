@@ -19,14 +19,15 @@ namespace tf_booster {
 constexpr size_t kRecordHeader = 12;
 constexpr size_t kRecordFooter = 4;
 
-// What NextRecord found at the start of the bytes it was given.
+// What NextRecord, or NextLine, found at the start of the bytes it was given.
 struct RecordFrame {
   enum Kind {
-    kRecord,    // data[kRecordHeader, kRecordHeader + size) are its bytes; the next one begins at `next`.
+    kRecord,    // data[start, start + size) are its bytes; the next one begins at `next`.
     kNeedMore,  // The record is longer than what is here: `needed` bytes in all, as far as can be told.
     kCorrupt,   // A CRC that is not that of its bytes, or a length that no file can have.
   };
   Kind kind;
+  size_t start;   // kRecord.
   size_t size;    // kRecord.
   size_t next;    // kRecord.
   size_t needed;  // kNeedMore: more than the bytes that are here.

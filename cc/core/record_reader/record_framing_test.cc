@@ -46,7 +46,7 @@ std::vector<std::string> ReadAll(const std::string& file, Status* end, bool veri
     const std::vector<char> rest(file.begin() + at, file.end());
     const RecordFrame frame = NextRecord(rest.data(), rest.size(), verify);
     if (frame.kind == RecordFrame::kRecord) {
-      found.emplace_back(rest.data() + kRecordHeader, frame.size);
+      found.emplace_back(rest.data() + frame.start, frame.size);
       at += frame.next;
     } else {
       *end = frame.kind == RecordFrame::kCorrupt ? CorruptRecord(at) : EndOfRecords(at, rest.size());

@@ -102,8 +102,8 @@ class FileInterleave final : public RecordStream {
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kNamesEnded, &names_ended));
     TF_RETURN_IF_ERROR(reader->ReadScalar(name, kNumAhead, &num_ahead));
     if (num_places != static_cast<int64_t>(places_.size())) {
-      return tensorflow::errors::FailedPrecondition("TFRecordExampleDataset: the saved iterator had cycle_length ",
-                                                    num_places, ", this one has ", places_.size());
+      return tensorflow::errors::FailedPrecondition(read_->op, ": the saved iterator had cycle_length ", num_places,
+                                                    ", this one has ", places_.size());
     }
     place_ = place;
     num_open_ = 0;

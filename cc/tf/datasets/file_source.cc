@@ -79,10 +79,9 @@ class CompressedSource final : public ByteSource {
 
 }  // namespace
 
-TfStatus CheckCompression(const std::string& compression) {
+TfStatus CheckCompression(const std::string& op, const std::string& compression) {
   if (compression.empty() || compression == "GZIP" || compression == "ZLIB") return tensorflow::OkStatus();
-  return tensorflow::errors::InvalidArgument("TFRecordExampleDataset: compression is '", compression,
-                                             "'; wanted '', 'GZIP' or 'ZLIB'");
+  return tensorflow::errors::InvalidArgument(op, ": compression is '", compression, "'; wanted '', 'GZIP' or 'ZLIB'");
 }
 
 OpenByteSource OpenFilesOf(tensorflow::Env* env, const std::string& compression) {

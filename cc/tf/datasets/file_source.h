@@ -10,8 +10,8 @@
 
 namespace tf_booster {
 
-// How a file is compressed: "", "GZIP" or "ZLIB". InvalidArgument for others.
-tensorflow::Status CheckCompression(const std::string& compression);
+// How a file is compressed: "", "GZIP" or "ZLIB". InvalidArgument, which begins with `op`, for others.
+tensorflow::Status CheckCompression(const std::string& op, const std::string& compression);
 
 // Opens files of `env`, compressed so; CheckCompression knows it. Errors have TensorFlow's codes and texts.
 OpenByteSource OpenFilesOf(tensorflow::Env* env, const std::string& compression);

@@ -31,29 +31,29 @@ constexpr int64_t kMaxInflated = 4;  // Files.
 // A shuffle in the description of a copy. Arguments: buffer size, number of the shared seeds.
 constexpr char kSharedShuffle[] = "shared_shuffle";
 
-TfStatus CheckStage(const RecordStage& stage) {
+TfStatus CheckStage(const std::string& op, const RecordStage& stage) {
   const auto& arguments = stage.arguments;
   if (stage.name == "shuffle") {
-    return arguments[0] > 0 ? OkStatus()
-                            : InvalidArgument("TFRecordExampleDataset: the shuffle buffer has ", arguments[0],
-                                              " records; wanted at least 1");
+    return arguments[0] > 0
+               ? OkStatus()
+               : InvalidArgument(op, ": the shuffle buffer has ", arguments[0], " records; wanted at least 1");
   }
   if (stage.name == "shard") {
     return arguments[0] > 0 && arguments[1] >= 0 && arguments[1] < arguments[0]
                ? OkStatus()
-               : InvalidArgument("TFRecordExampleDataset: shard ", arguments[1], " of ", arguments[0],
+               : InvalidArgument(op, ": shard ", arguments[1], " of ", arguments[0],
                                  "; wanted an index from 0 to the number of shards less 1");
   }
   if (stage.name == "filter") {
     return arguments[0] >= 0 && arguments[1] >= 0
                ? OkStatus()
-               : InvalidArgument("TFRecordExampleDataset: a filter has ", arguments[0], " keys and ", arguments[1],
+               : InvalidArgument(op, ": a filter has ", arguments[0], " keys and ", arguments[1],
                                  " captured tensors; wanted 0 or more");
   }
   for (const char* name : {"repeat", "take", "skip", "cache"}) {
     if (stage.name == name) return OkStatus();
   }
-  return InvalidArgument("TFRecordExampleDataset: no stage is called '", stage.name,
+  return InvalidArgument(op, ": no stage is called '", stage.name,
                          "'; there are shuffle, repeat, take, skip, shard, cache, filter");
 }
 
@@ -78,8 +78,8 @@ MakeRecordStream AddStage(const RecordStage& stage, int64_t epochs, MakeRecordSt
 TfStatus RecordPipeline::SetStages(const std::vector<std::string>& names, const std::vector<int64_t>& arguments) {
   constexpr size_t kArguments = RecordStage::kArguments;
   if (arguments.size() != kArguments * names.size()) {
-    return InvalidArgument("TFRecordExampleDataset: ", names.size(), " stages have ", arguments.size(),
-                           " arguments; wanted ", kArguments, " for each");
+    return InvalidArgument(op, ": ", names.size(), " stages have ", arguments.size(), " arguments; wanted ", kArguments,
+                           " for each");
   }
   stages.clear();
   for (size_t i = 0; i < names.size(); ++i) {
@@ -88,13 +88,16 @@ TfStatus RecordPipeline::SetStages(const std::vector<std::string>& names, const 
     if (stage.name == kSharedShuffle) {
       stage.seeds = SharedSeeds(stage.arguments[1]);
       if (stage.seeds == nullptr) {
-        return InvalidArgument("TFRecordExampleDataset: the shuffled dataset of which this is a copy is gone");
+        return InvalidArgument(op, ": the shuffled dataset of which this is a copy is gone");
       }
       const SeedSequence& seeds = *stage.seeds;
       stage.name = "shuffle";
       stage.arguments = {stage.arguments[0], seeds.seed(), seeds.seed2(), seeds.reshuffle(), /*copies share*/ 1};
     }
-    TF_RETURN_IF_ERROR(CheckStage(stage));
+    TF_RETURN_IF_ERROR(CheckStage(op, stage));
+    if (stage.name == "filter" && format == FileFormat::kLines) {
+      return InvalidArgument(op, ": lines cannot be filtered; filter them behind the files");
+    }
     if (stage.name == "shuffle" && stage.seeds == nullptr) {
       stage.seeds =
           std::make_shared<SeedSequence>(stage.arguments[1], stage.arguments[2], /*reshuffle=*/stage.arguments[3] != 0);
@@ -116,19 +119,18 @@ void RecordPipeline::GetStages(bool for_copy, std::vector<std::string>* names, s
 }
 
 TfStatus RecordPipeline::Check() const {
-  TF_RETURN_IF_ERROR(CheckCompression(compression));
-  const auto positive = [](const char* name, int64_t value) {
-    return value > 0 ? OkStatus()
-                     : InvalidArgument("TFRecordExampleDataset: ", name, " is ", value, "; wanted at least 1");
+  TF_RETURN_IF_ERROR(CheckCompression(op, compression));
+  const auto positive = [this](const char* name, int64_t value) {
+    return value > 0 ? OkStatus() : InvalidArgument(op, ": ", name, " is ", value, "; wanted at least 1");
   };
   TF_RETURN_IF_ERROR(positive("batch_size", batch.batch_size));
   TF_RETURN_IF_ERROR(positive("cycle_length", interleave.cycle_length));
   TF_RETURN_IF_ERROR(positive("block_length", interleave.block_length));
   if (block_bytes < 0) {
-    return InvalidArgument("TFRecordExampleDataset: buffer_size is ", block_bytes, " bytes; wanted 0 or more");
+    return InvalidArgument(op, ": buffer_size is ", block_bytes, " bytes; wanted 0 or more");
   }
   if (batch.num_shards < 1 || batch.shard < 0 || batch.shard >= batch.num_shards) {
-    return InvalidArgument("TFRecordExampleDataset: shard ", batch.shard, " of ", batch.num_shards,
+    return InvalidArgument(op, ": shard ", batch.shard, " of ", batch.num_shards,
                            " of the batches; wanted an index from 0 to the number of shards less 1");
   }
   return OkStatus();

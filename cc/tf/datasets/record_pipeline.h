@@ -30,6 +30,8 @@ struct RecordStage {
 };
 
 struct RecordPipeline {
+  std::string op;  // Begins the messages of errors.
+  FileFormat format = FileFormat::kTFRecord;
   std::string compression;
   int64_t block_bytes = 0;  // 0: see BlockBytes().
   bool verify_crc = true;

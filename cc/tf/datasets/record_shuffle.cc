@@ -98,8 +98,8 @@ class ShuffleStream final : public RecordStream {
     TF_RETURN_IF_ERROR(reader->ReadTensor(ctx->flr(), name, kEpochStarts, &starts));
     TF_RETURN_IF_ERROR(reader->ReadTensor(ctx->flr(), name, kBuffer, &buffer));
     if (buffer.NumElements() > size_) {
-      return tensorflow::errors::FailedPrecondition("TFRecordExampleDataset: the saved iterator shuffled ",
-                                                    buffer.NumElements(), " records, more than the buffer of ", size_);
+      return tensorflow::errors::FailedPrecondition("shuffle: the saved iterator held ", buffer.NumElements(),
+                                                    " records, more than the buffer of ", size_);
     }
     seeds_->set_drawn(seeds_drawn);
     numbers_ = RandomNumbers(seed_, seed2_);

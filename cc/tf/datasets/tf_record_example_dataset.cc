@@ -1,10 +1,9 @@
 #include "cc/tf/datasets/tf_record_example_dataset.h"
 
+#include <string>
 #include <utility>
 
 #include "cc/tf/datasets/record_filter.h"
-#include "cc/tf/datasets/tf_record_example_iterator.h"
-#include "tensorflow/core/data/name_utils.h"
 #include "tensorflow/core/graph/graph_def_builder.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -14,78 +13,44 @@ using tensorflow::AttrValue;
 using tensorflow::DataType;
 using tensorflow::DataTypeVector;
 using tensorflow::Node;
-using tensorflow::Tensor;
 using tensorflow::data::DatasetBase;
-using tensorflow::data::IteratorBase;
 using tensorflow::data::SerializationContext;
 using TfStatus = tensorflow::Status;
 
 TFRecordExampleDataset::TFRecordExampleDataset(tensorflow::OpKernelContext* ctx, const DatasetBase* files,
-                                               TFRecordExampleOptions options,
-                                               std::shared_ptr<const ElementParser> parser)
-    : DatasetBase(tensorflow::data::DatasetContext(ctx)),
-      files_(files),
-      options_(std::move(options)),
-      parser_(std::move(parser)) {
-  files_->Ref();
-}
-
-TFRecordExampleDataset::~TFRecordExampleDataset() { files_->Unref(); }
-
-std::unique_ptr<IteratorBase> TFRecordExampleDataset::MakeIteratorInternal(const std::string& prefix) const {
-  return MakeTFRecordExampleIterator(this, tensorflow::data::name_utils::IteratorPrefix(kType, prefix));
-}
-
-int64_t TFRecordExampleDataset::CardinalityInternal(tensorflow::data::CardinalityOptions options) const {
-  return options_.pipeline.Cardinality(/*no_files=*/files_->Cardinality(options) == 0);
-}
-
-TfStatus TFRecordExampleDataset::InputDatasets(std::vector<const DatasetBase*>* inputs) const {
-  inputs->push_back(files_);
-  return tensorflow::OkStatus();
-}
-
-TfStatus TFRecordExampleDataset::CheckExternalState() const {
-  for (const RecordStage& stage : options_.pipeline.stages) {
-    if (stage.filter != nullptr) TF_RETURN_IF_ERROR(stage.filter->predicate->CheckExternalState());
-  }
-  return files_->CheckExternalState();
-}
+                                               RecordBatchOptions options, ElementParser::Config features,
+                                               bool single_examples, std::shared_ptr<const ElementParser> parser)
+    : RecordBatchDataset(ctx, "TfBoosterTFRecordExample", files, std::move(options)),
+      features_(std::move(features)),
+      single_examples_(single_examples),
+      parser_(std::move(parser)) {}
 
 TfStatus TFRecordExampleDataset::AsGraphDefInternal(SerializationContext* ctx, DatasetGraphDefBuilder* b,
                                                     Node** output) const {
-  const RecordPipeline& pipeline = options_.pipeline;
-  std::vector<std::string> stages;
-  std::vector<int64_t> stage_arguments;
-  pipeline.GetStages(/*for_copy=*/ctx->is_graph_rewrite(), &stages, &stage_arguments);
-  std::vector<Node*> inputs(10);
-  TF_RETURN_IF_ERROR(b->AddInputDataset(ctx, files_, &inputs[0]));
-  TF_RETURN_IF_ERROR(b->AddScalar(tensorflow::tstring(pipeline.compression), &inputs[1]));
-  TF_RETURN_IF_ERROR(b->AddScalar(pipeline.block_bytes, &inputs[2]));
-  TF_RETURN_IF_ERROR(b->AddScalar(pipeline.interleave.cycle_length, &inputs[3]));
-  TF_RETURN_IF_ERROR(b->AddScalar(pipeline.interleave.block_length, &inputs[4]));
-  TF_RETURN_IF_ERROR(b->AddVector(stage_arguments, &inputs[5]));
-  TF_RETURN_IF_ERROR(b->AddScalar(pipeline.batch.batch_size, &inputs[6]));
-  TF_RETURN_IF_ERROR(b->AddScalar(pipeline.batch.drop_remainder, &inputs[7]));
+  const RecordPipeline& pipeline = options().pipeline;
+  std::vector<Node*> inputs;
+  Attributes attributes;
+  TF_RETURN_IF_ERROR(AddPipeline(ctx, b, &inputs, &attributes));
+  inputs.resize(inputs.size() + 2);
   TF_RETURN_IF_ERROR(b->AddVector(std::vector<int64_t>{pipeline.batch.num_shards, pipeline.batch.shard}, &inputs[8]));
-  TF_RETURN_IF_ERROR(b->AddScalar(options_.num_parallel_calls, &inputs[9]));
+  TF_RETURN_IF_ERROR(b->AddScalar(options().num_parallel_calls, &inputs[9]));
 
   std::vector<std::string> dense_keys, sparse_keys, ragged_keys;
   std::vector<DataType> dense_types, sparse_types, ragged_types, split_types;
   std::vector<tensorflow::PartialTensorShape> dense_shapes;
   std::vector<Node*> defaults;
-  for (const auto& dense : options_.features.dense) {
+  for (const auto& dense : features_.dense) {
     dense_keys.emplace_back(dense.feature_name);
     dense_types.push_back(dense.dtype);
     dense_shapes.push_back(dense.shape);
     defaults.emplace_back();
     TF_RETURN_IF_ERROR(b->AddTensor(dense.default_value, &defaults.back()));
   }
-  for (const auto& sparse : options_.features.sparse) {
+  for (const auto& sparse : features_.sparse) {
     sparse_keys.emplace_back(sparse.feature_name);
     sparse_types.push_back(sparse.dtype);
   }
-  for (const auto& ragged : options_.features.ragged) {
+  for (const auto& ragged : features_.ragged) {
     ragged_keys.emplace_back(ragged.feature_name);
     ragged_types.push_back(ragged.dtype);
     split_types.push_back(ragged.splits_dtype);
@@ -106,24 +71,23 @@ TfStatus TFRecordExampleDataset::AsGraphDefInternal(SerializationContext* ctx, D
   }
   std::vector<std::pair<size_t, Node*>> numbered;
   for (size_t i = 0; i < inputs.size(); ++i) numbered.emplace_back(i, inputs[i]);
-  return b->AddDataset(this, numbered, {{inputs.size(), defaults}, {inputs.size() + 1, filter_arguments}},
-                       {{"stages", b->BuildAttrValue(stages)},
-                        {"filters", b->BuildAttrValue(filters)},
-                        {"filter_keys", b->BuildAttrValue(filter_keys)},
-                        {"Tfilter_arguments", b->BuildAttrValue(filter_types)},
-                        {"verify_crc", b->BuildAttrValue(pipeline.verify_crc)},
-                        {"errors_count", b->BuildAttrValue(pipeline.interleave.errors_count)},
-                        {"batch_errors_count", b->BuildAttrValue(pipeline.batch.errors_count)},
-                        {"deterministic", b->BuildAttrValue(options_.deterministic)},
-                        {"single_examples", b->BuildAttrValue(options_.single_examples)},
-                        {"sparse_keys", b->BuildAttrValue(sparse_keys)},
-                        {"sparse_types", b->BuildAttrValue(sparse_types)},
-                        {"dense_keys", b->BuildAttrValue(dense_keys)},
-                        {"Tdense", b->BuildAttrValue(dense_types)},
-                        {"dense_shapes", b->BuildAttrValue(dense_shapes)},
-                        {"ragged_keys", b->BuildAttrValue(ragged_keys)},
-                        {"ragged_value_types", b->BuildAttrValue(ragged_types)},
-                        {"ragged_split_types", b->BuildAttrValue(split_types)}},
+  const Attributes own = {{"filters", b->BuildAttrValue(filters)},
+                          {"filter_keys", b->BuildAttrValue(filter_keys)},
+                          {"Tfilter_arguments", b->BuildAttrValue(filter_types)},
+                          {"verify_crc", b->BuildAttrValue(pipeline.verify_crc)},
+                          {"batch_errors_count", b->BuildAttrValue(pipeline.batch.errors_count)},
+                          {"deterministic", b->BuildAttrValue(options().deterministic)},
+                          {"single_examples", b->BuildAttrValue(single_examples_)},
+                          {"sparse_keys", b->BuildAttrValue(sparse_keys)},
+                          {"sparse_types", b->BuildAttrValue(sparse_types)},
+                          {"dense_keys", b->BuildAttrValue(dense_keys)},
+                          {"Tdense", b->BuildAttrValue(dense_types)},
+                          {"dense_shapes", b->BuildAttrValue(dense_shapes)},
+                          {"ragged_keys", b->BuildAttrValue(ragged_keys)},
+                          {"ragged_value_types", b->BuildAttrValue(ragged_types)},
+                          {"ragged_split_types", b->BuildAttrValue(split_types)}};
+  attributes.insert(attributes.end(), own.begin(), own.end());
+  return b->AddDataset(this, numbered, {{inputs.size(), defaults}, {inputs.size() + 1, filter_arguments}}, attributes,
                        output);
 }
 

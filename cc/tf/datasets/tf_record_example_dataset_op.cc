@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/tf/datasets/record_batch_dataset_op.h"
 #include "cc/tf/datasets/record_filter.h"
 #include "cc/tf/datasets/tf_record_example_dataset.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -18,7 +19,6 @@ using tensorflow::OpInputList;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Status;
-using tensorflow::tstring;
 using tensorflow::data::CapturedFunction;
 using tensorflow::data::DatasetBase;
 using tensorflow::data::FunctionMetadata;
@@ -26,45 +26,38 @@ using tensorflow::data::ParseScalarArgument;
 using tensorflow::data::ParseVectorArgument;
 using tensorflow::errors::InvalidArgument;
 
-class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
+class TFRecordExampleDatasetOp final : public RecordBatchDatasetOp {
  public:
-  explicit TFRecordExampleDatasetOp(OpKernelConstruction* ctx) : DatasetOpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("stages", &stages_));
+  explicit TFRecordExampleDatasetOp(OpKernelConstruction* ctx)
+      : RecordBatchDatasetOp(ctx, "TFRecordExampleDataset", FileFormat::kTFRecord) {
     OP_REQUIRES_OK(ctx, GetPredicates(ctx));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("verify_crc", &options_.pipeline.verify_crc));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("errors_count", &options_.pipeline.interleave.errors_count));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("batch_errors_count", &options_.pipeline.batch.errors_count));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("deterministic", &options_.deterministic));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("single_examples", &options_.single_examples));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("output_types", &options_.output_types));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("output_shapes", &options_.output_shapes));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("single_examples", &single_examples_));
     OP_REQUIRES_OK(ctx, GetFeatures(ctx));
   }
 
  protected:
   void MakeDataset(OpKernelContext* ctx, DatasetBase** output) override {
-    TFRecordExampleOptions options = options_;
+    RecordBatchOptions options = options_;
+    ElementParser::Config features = features_;
     DatasetBase* files = nullptr;
-    OP_REQUIRES_OK(ctx, tensorflow::data::GetDatasetFromVariantTensor(ctx->input(0), &files));
-    OP_REQUIRES(ctx, files->output_dtypes() == tensorflow::DataTypeVector{tensorflow::DT_STRING},
-                InvalidArgument("TFRecordExampleDataset: files must be a dataset of file names; its elements are ",
-                                tensorflow::DataTypeVectorString(files->output_dtypes())));
-    OP_REQUIRES(ctx, files->output_shapes()[0].IsCompatibleWith(tensorflow::TensorShape()),
-                InvalidArgument("TFRecordExampleDataset: files must be a dataset of scalars; its elements have shape ",
-                                files->output_shapes()[0].DebugString()));
-    OP_REQUIRES_OK(ctx, GetPipeline(ctx, &options.pipeline));
+    OP_REQUIRES_OK(ctx, GetPipeline(ctx, &files, &options.pipeline));
+    OP_REQUIRES_OK(ctx, GetBatchShards(ctx, &options.pipeline));
+    OP_REQUIRES_OK(ctx, options.pipeline.Check());
     OP_REQUIRES_OK(ctx, ParseScalarArgument<int64_t>(ctx, "num_parallel_calls", &options.num_parallel_calls));
     OP_REQUIRES(ctx, options.num_parallel_calls > 0 || options.num_parallel_calls == tensorflow::data::model::kAutotune,
                 InvalidArgument("TFRecordExampleDataset: num_parallel_calls is ", options.num_parallel_calls,
                                 "; wanted at least 1, or tf.data.AUTOTUNE"));
-    OP_REQUIRES_OK(ctx, GetDefaults(ctx, &options.features));
+    OP_REQUIRES_OK(ctx, GetDefaults(ctx, &features));
     std::unique_ptr<const ElementParser> made;
     using Semantics = ExampleBatchParser::Semantics;
-    OP_REQUIRES_OK(ctx, ElementParser::Make(options.features,
-                                            options.single_examples ? Semantics::kSingle : Semantics::kBatch, &made));
+    OP_REQUIRES_OK(ctx,
+                   ElementParser::Make(features, single_examples_ ? Semantics::kSingle : Semantics::kBatch, &made));
     const std::shared_ptr<const ElementParser> parser(std::move(made));
-    OP_REQUIRES_OK(ctx, AddFilters(ctx, parser, &options));
-    *output = new TFRecordExampleDataset(ctx, files, std::move(options), parser);
+    OP_REQUIRES_OK(ctx, AddFilters(ctx, features, parser, &options.pipeline));
+    *output = new TFRecordExampleDataset(ctx, files, std::move(options), std::move(features), single_examples_, parser);
   }
 
  private:
@@ -88,7 +81,7 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
       return InvalidArgument("TFRecordExampleDataset: each feature needs a name, a type and, if dense, a shape");
     }
     TF_RETURN_IF_ERROR(tensorflow::GetDenseShapes(dense_shapes, &variable_length, &strides));
-    auto& features = options_.features;
+    auto& features = features_;
     for (size_t i = 0; i < dense_keys.size(); ++i) {
       features.dense.emplace_back(dense_keys[i], dense_types[i], dense_shapes[i], tensorflow::Tensor(),
                                   variable_length[i], strides[i]);
@@ -118,13 +111,13 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
   }
 
   // Gives the stages that are filters what they ask.
-  Status AddFilters(OpKernelContext* ctx, const std::shared_ptr<const ElementParser>& parser,
-                    TFRecordExampleOptions* options) const {
+  Status AddFilters(OpKernelContext* ctx, const ElementParser::Config& features,
+                    const std::shared_ptr<const ElementParser>& parser, RecordPipeline* pipeline) const {
     OpInputList captured;
     TF_RETURN_IF_ERROR(ctx->input_list("filter_arguments", &captured));
     size_t filter = 0, key = 0;
     int argument = 0;
-    for (RecordStage& stage : options->pipeline.stages) {
+    for (RecordStage& stage : pipeline->stages) {
       if (stage.name != "filter") continue;
       const auto keys = static_cast<size_t>(stage.arguments[0]);
       const auto arguments = static_cast<int>(stage.arguments[1]);
@@ -133,7 +126,7 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
                                filter_keys_.size(), " keys and ", captured.size(),
                                " captured tensors; its stages want more");
       }
-      if (!options->single_examples) {
+      if (!single_examples_) {
         return InvalidArgument("TFRecordExampleDataset: a filter wants records parsed one by one, single_examples");
       }
       auto made = std::make_shared<RecordFilter>();
@@ -142,7 +135,7 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
       std::vector<tensorflow::Tensor> tensors;
       for (int i = 0; i < arguments; ++i) tensors.push_back(captured[argument + i]);
       TF_RETURN_IF_ERROR(CapturedFunction::Create(ctx, predicates_[filter], std::move(tensors), &made->predicate));
-      TF_RETURN_IF_ERROR(made->SetFeatures(options->features, parser));
+      TF_RETURN_IF_ERROR(made->SetFeatures(features, parser));
       stage.filter = std::move(made);
       ++filter;
       key += keys;
@@ -151,17 +144,8 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
     return OkStatus();
   }
 
-  Status GetPipeline(OpKernelContext* ctx, RecordPipeline* pipeline) const {
-    tstring compression;
-    std::vector<int64_t> stage_arguments, batch_shards;
-    TF_RETURN_IF_ERROR(ParseScalarArgument<tstring>(ctx, "compression", &compression));
-    pipeline->compression = std::string(compression);
-    TF_RETURN_IF_ERROR(ParseScalarArgument<int64_t>(ctx, "block_bytes", &pipeline->block_bytes));
-    TF_RETURN_IF_ERROR(ParseScalarArgument<int64_t>(ctx, "cycle_length", &pipeline->interleave.cycle_length));
-    TF_RETURN_IF_ERROR(ParseScalarArgument<int64_t>(ctx, "block_length", &pipeline->interleave.block_length));
-    TF_RETURN_IF_ERROR(ParseVectorArgument<int64_t>(ctx, "stage_arguments", &stage_arguments));
-    TF_RETURN_IF_ERROR(ParseScalarArgument<int64_t>(ctx, "batch_size", &pipeline->batch.batch_size));
-    TF_RETURN_IF_ERROR(ParseScalarArgument<bool>(ctx, "drop_remainder", &pipeline->batch.drop_remainder));
+  static Status GetBatchShards(OpKernelContext* ctx, RecordPipeline* pipeline) {
+    std::vector<int64_t> batch_shards;
     TF_RETURN_IF_ERROR(ParseVectorArgument<int64_t>(ctx, "batch_shards", &batch_shards));
     if (batch_shards.size() != 2) {
       return InvalidArgument("TFRecordExampleDataset: batch_shards has ", batch_shards.size(),
@@ -169,8 +153,7 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
     }
     pipeline->batch.num_shards = batch_shards[0];
     pipeline->batch.shard = batch_shards[1];
-    TF_RETURN_IF_ERROR(pipeline->SetStages(stages_, stage_arguments));
-    return pipeline->Check();
+    return OkStatus();
   }
 
   // As ParseExample checks them: none, or one value for rows of variable length, or a whole row.
@@ -195,9 +178,10 @@ class TFRecordExampleDatasetOp : public tensorflow::data::DatasetOpKernel {
     return OkStatus();
   }
 
-  std::vector<std::string> stages_, filter_keys_;
+  std::vector<std::string> filter_keys_;
   std::vector<std::shared_ptr<FunctionMetadata>> predicates_;
-  TFRecordExampleOptions options_;
+  ElementParser::Config features_;
+  bool single_examples_ = false;
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTFRecordExampleDataset").Device(tensorflow::DEVICE_CPU),

@@ -1,8 +1,8 @@
-// Threads that parse gather their batches themselves, one thread at a time (OrderedLine).
+// Threads that parse, or make other elements, gather their batches themselves, one thread at a time (OrderedLine).
 //
 // State that is saved: the place in the files, and the records of batches that were gathered but not handed out. They
 // are parsed again after a restore, which costs less than storing tensors would.
-#include "cc/tf/datasets/tf_record_example_iterator.h"
+#include "cc/tf/datasets/record_batch_iterator.h"
 
 #include <memory>
 #include <utility>
@@ -35,18 +35,19 @@ using tensorflow::data::SerializationContext;
 namespace model = tensorflow::data::model;
 
 constexpr char kBatches[] = "/batches";
-class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<TFRecordExampleDataset> {
+
+class RecordBatchIterator final : public tensorflow::data::DatasetIterator<RecordBatchDataset> {
  public:
-  explicit TFRecordExampleIterator(const Params& params)
+  explicit RecordBatchIterator(const Params& params)
       : DatasetIterator(params),
         mu_(std::make_shared<mutex>()),
         parallelism_(std::make_shared<model::SharedState>(dataset()->options().num_parallel_calls, mu_,
                                                           std::make_shared<condition_variable>())),
         in_caller_(dataset()->options().num_parallel_calls == 1),
-        bytes_read_(tensorflow::metrics::GetTFDataBytesReadCounter(TFRecordExampleDataset::kType)),
+        bytes_read_(tensorflow::metrics::GetTFDataBytesReadCounter(dataset()->type())),
         line_(dataset()->options().deterministic) {}
 
-  ~TFRecordExampleIterator() override {
+  ~RecordBatchIterator() override {
     line_.Cancel();
     threads_.clear();  // Joins.
     if (deregister_) deregister_();
@@ -68,7 +69,8 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
         ctx->cancellation_manager(), [this] { line_.Cancel(); }, &deregister_));
     read_threads_ = ctx->CreateThreadPool("tf_booster_read_records", ahead.threads);
     read_.open = OpenFilesOf(ctx->env(), pipeline.compression);
-    read_.op = "TFRecordExampleDataset";
+    read_.op = pipeline.op;
+    read_.format = pipeline.format;
     read_.verify_crc = pipeline.verify_crc;
     read_.block_bytes = pipeline.BlockBytes();
     read_.blocks_ahead = ahead.blocks;
@@ -150,7 +152,7 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
   using Line = OrderedLine<Result>;
 
   struct Maker {
-    TFRecordExampleIterator* iterator;
+    RecordBatchIterator* iterator;
     IteratorContext* ctx;
 
     Begun Begin(Result* result) {
@@ -161,7 +163,7 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
     }
     void Finish(Result* result) {
       result->status = iterator->line_.cancelled() ? tensorflow::errors::Cancelled("Iterator was cancelled")
-                                                   : iterator->Parse(result->batch, &result->element);
+                                                   : iterator->MakeElement(result->batch, &result->element);
       if (result->status.ok()) iterator->RecordBufferEnqueue(ctx, result->element);
     }
     // Time in which a thread sleeps is not the dataset's.
@@ -170,16 +172,16 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
   };
 
   void Gather(IteratorContext* ctx, RecordBatch* batch, bool* end) {
-    tensorflow::profiler::TraceMe trace("TfBoosterTFRecordExample::Gather");
+    tensorflow::profiler::TraceMe trace([this] { return dataset()->type() + "::Gather"; });
     batcher_->Next(ctx, batch, end);
     int64_t bytes = 0;
     for (const auto& record : batch->records) bytes += record.size;
     bytes_read_->IncrementBy(bytes);
   }
 
-  Status Parse(const RecordBatch& batch, std::vector<Tensor>* element) const {
-    tensorflow::profiler::TraceMe trace("TfBoosterTFRecordExample::Parse");
-    return dataset()->parser().Parse(batch, element);
+  Status MakeElement(const RecordBatch& batch, std::vector<Tensor>* element) const {
+    tensorflow::profiler::TraceMe trace([this] { return dataset()->type() + "::MakeElement"; });
+    return dataset()->MakeElement(batch, element);
   }
 
   Status GetNextHere(IteratorContext* ctx, std::vector<Tensor>* element, bool* end) {
@@ -189,7 +191,7 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
       Gather(ctx, &batch, end);
     }
     if (*end || !batch.status.ok()) return batch.status;
-    return Parse(batch, element);
+    return MakeElement(batch, element);
   }
 
   // As many threads as may parse at once; tf.data may want more of them later.
@@ -229,9 +231,8 @@ class TFRecordExampleIterator final : public tensorflow::data::DatasetIterator<T
 
 }  // namespace
 
-std::unique_ptr<IteratorBase> MakeTFRecordExampleIterator(const TFRecordExampleDataset* dataset,
-                                                          const std::string& prefix) {
-  return std::make_unique<TFRecordExampleIterator>(TFRecordExampleIterator::Params{dataset, prefix});
+std::unique_ptr<IteratorBase> MakeRecordBatchIterator(const RecordBatchDataset* dataset, const std::string& prefix) {
+  return std::make_unique<RecordBatchIterator>(RecordBatchIterator::Params{dataset, prefix});
 }
 
 }  // namespace tf_booster

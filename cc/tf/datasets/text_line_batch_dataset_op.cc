@@ -1,0 +1,41 @@
+// The kernel: checks the op's arguments and makes the dataset.
+#include <utility>
+
+#include "cc/tf/datasets/record_batch_dataset_op.h"
+#include "cc/tf/datasets/text_line_batch_dataset.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_booster {
+namespace {
+
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::data::DatasetBase;
+
+class TextLineBatchDatasetOp final : public RecordBatchDatasetOp {
+ public:
+  explicit TextLineBatchDatasetOp(OpKernelConstruction* ctx)
+      : RecordBatchDatasetOp(ctx, "TextLineBatchDataset", FileFormat::kLines) {
+    OP_REQUIRES(
+        ctx,
+        options_.output_types == tensorflow::DataTypeVector{tensorflow::DT_STRING} &&
+            options_.output_shapes.size() == 1,
+        tensorflow::errors::InvalidArgument("TextLineBatchDataset: an element is one string tensor; its types are ",
+                                            tensorflow::DataTypeVectorString(options_.output_types)));
+  }
+
+ protected:
+  void MakeDataset(OpKernelContext* ctx, DatasetBase** output) override {
+    RecordBatchOptions options = options_;
+    DatasetBase* files = nullptr;
+    OP_REQUIRES_OK(ctx, GetPipeline(ctx, &files, &options.pipeline));
+    OP_REQUIRES_OK(ctx, options.pipeline.Check());
+    *output = new TextLineBatchDataset(ctx, files, std::move(options));
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTextLineBatchDataset").Device(tensorflow::DEVICE_CPU), TextLineBatchDatasetOp);
+
+}  // namespace
+}  // namespace tf_booster
