@@ -157,6 +157,7 @@ def test_not_compressed_as_said(tmp_path):
 STEPS = {
     "plain": {},
     "in turns": dict(cycle_length=3, block_length=2),
+    "without headers": dict(header_lines=2, cycle_length=2),
     "shuffled": dict(stages=[record_stages.shuffle(9, 3, 4), record_stages.repeat(2, of_shuffle=True)]),
     "picked": dict(stages=[record_stages.shard(2, 1), record_stages.skip(2), record_stages.take(15)]),
     "kept": dict(stages=[record_stages.cache(), record_stages.repeat(2)]),
@@ -220,6 +221,7 @@ def test_static_shapes_and_cardinality(tmp_path):
         (dict(batch_size=0), "batch_size is 0"),
         (dict(cycle_length=0), "cycle_length is 0"),
         (dict(buffer_size=-1), "buffer_size is -1"),
+        (dict(header_lines=-1), "header_lines is -1"),
         (dict(stages=[record_stages.shuffle(0)]), "buffer has 0 records"),
         (dict(stages=[record_stages.Stage("filter", (0, 0, 0))]), "lines cannot be filtered"),
         (dict(stages=[record_stages.Stage("sort", ())]), "no stage is called 'sort'"),

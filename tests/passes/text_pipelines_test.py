@@ -141,6 +141,15 @@ OF_FILES = {
     "compressed in turns": lambda files: tf.data.Dataset.from_tensor_slices(
         [f"{file}.gz" for file in files]
     ).interleave(lambda name: Lines(name, "GZIP"), 2),
+    "without headers": lambda files: tf.data.Dataset.from_tensor_slices(files).flat_map(
+        lambda name: Lines(name).skip(1)
+    ),
+    "without headers, in turns": lambda files: tf.data.Dataset.from_tensor_slices(files).interleave(
+        lambda name: Lines(name).skip(2), 3, 2, num_parallel_calls=2
+    ),
+    "no header": lambda files: tf.data.Dataset.from_tensor_slices(files).interleave(
+        lambda name: Lines(name).skip(0), 2
+    ),
     "shuffled names": lambda files: tf.data.Dataset.list_files(files, seed=3).flat_map(Lines),
 }
 STEPS = {
@@ -172,8 +181,8 @@ def test_files_and_all_steps_are_one_op(odd_files, reader, steps):
 
 LEFT_TO_TENSORFLOW = {
     "from memory": lambda files: tf.data.Dataset.from_tensor_slices(["1", "2"]).map(number).batch(4),
-    "without headers": lambda files: tf.data.Dataset.from_tensor_slices(files)
-    .flat_map(lambda name: Lines(name).skip(1))
+    "all lines are skipped": lambda files: tf.data.Dataset.from_tensor_slices(files)
+    .flat_map(lambda name: Lines(name).skip(-1))
     .map(number)
     .batch(4),
     "a filter of lines": lambda files: Lines(files).filter(lambda line: line != "3").map(number).batch(4),

@@ -19,6 +19,7 @@ class Reading:
     buffer_size: Any = 0  # Bytes that are read at once; 0: chosen by the op.
     cycle_length: Any = 1
     block_length: Any = 1
+    header_lines: int = 0  # At the start of each file of lines, left out.
     verify_crc: bool = True
     errors_count: bool = False  # Whether an error counts as a record of its block.
     stages: Tuple[record_stages.Stage, ...] = ()
@@ -93,7 +94,11 @@ def record_batches_op(files: tf.Tensor, params: Any, reading: Reading, batching:
 def line_batches_op(files: tf.Tensor, reading: Reading, batching: Batching, shape: tf.TensorShape) -> tf.Tensor:
     """Batches of lines, strings of static shape `shape`, as a variant. Of `batching` the size and what becomes of the rest are read."""
     return _native.ops().tf_booster_text_line_batch_dataset(
-        files, **_pipeline(reading, batching), output_types=[tf.string], output_shapes=[shape]
+        files,
+        **_pipeline(reading, batching),
+        header_lines=_int64(reading.header_lines),
+        output_types=[tf.string],
+        output_shapes=[shape],
     )
 
 

@@ -31,7 +31,7 @@ def reading(op: tf.Operation, functions: Dict[str, Any], of_lines: bool = False)
     if len(op.inputs) != inputs:
         raise Refused(f"the function of {op.type} uses tensors from outside")
     readers = _READERS_OF_LINES if of_lines else _READERS
-    found = Reading(compression=_compression(function_of(op, functions), functions, readers))
+    found = _files(function_of(op, functions), functions, readers)
     if op.type == "FlatMapDataset":
         return found
     cycle, block = op.inputs[1], op.inputs[2]
@@ -62,18 +62,27 @@ def _chosen_cycle(op: tf.Operation) -> int:
     return -(-processors // _FILES_A_THREAD) if calls == tf.data.AUTOTUNE else min(int(calls), processors)
 
 
-def _compression(function: DatasetFunction, functions: Dict[str, Any], readers: Sequence[str]) -> str:
-    """How the files are compressed that the function reads by one of `readers`, one for each name."""
+def _files(function: DatasetFunction, functions: Dict[str, Any], readers: Sequence[str]) -> Reading:
+    """How the function reads a file by one of `readers`, one for each name."""
     node = function.result()
     if node is None or len(function.arguments) != 1:
         raise Refused("what it reads is not files of records one by one")
+    header = 0
+    if node.op == "SkipDataset" and readers == _READERS_OF_LINES:
+        count = function.constant(data_inputs(node)[1])
+        if count is None or count < 0:
+            raise Refused("how many lines it skips is not known, or all")
+        header, node = int(count), function.producer(data_inputs(node)[0])
+        if node is None:
+            raise Refused("what it reads is not files of lines one by one")
     inputs = data_inputs(node)
     if node.op == "FlatMapDataset" and len(inputs) == 1:
         names = function.producer(inputs[0])
         if names is not None and names.op == "TensorSliceDataset" and len(data_inputs(names)) == 1:
             reshape = function.producer(data_inputs(names)[0])
             if reshape is not None and reshape.op == "Reshape" and function.is_argument(reshape.input[0], 0):
-                return _compression(function_of(node, functions), functions, readers)
+                found = _files(function_of(node, functions), functions, readers)
+                return dataclasses.replace(found, header_lines=found.header_lines + header)
     if node.op not in readers or not function.is_argument(inputs[0], 0):
         wanted = "files of lines" if readers == _READERS_OF_LINES else "TFRecord files"
         raise Refused(f"what it reads is not {wanted} but {node.op}")
@@ -88,4 +97,4 @@ def _compression(function: DatasetFunction, functions: Dict[str, Any], readers: 
         size = function.constant(inputs[2])
         if size is None or size.item() not in _DEFAULT_BUFFERS:
             raise Refused("its compressed files are read through a buffer of another size than the default")
-    return compression.item().decode()
+    return Reading(compression=compression.item().decode(), header_lines=header)

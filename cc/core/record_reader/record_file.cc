@@ -19,7 +19,11 @@ constexpr size_t kLeastBlockBytes = 128 << 10;  // A read costs 1 us beside its 
 }  // namespace
 
 RecordFile::RecordFile(const ReadOptions* options, std::string name, uint64_t offset)
-    : options_(options), name_(std::move(name)), offset_(offset), load_offset_(offset) {}
+    : options_(options),
+      name_(std::move(name)),
+      offset_(offset),
+      header_records_(offset == 0 ? options->header_records : 0),
+      load_offset_(offset) {}
 
 RecordFile::~RecordFile() {
   std::unique_lock<std::mutex> lock(mutex_);
@@ -191,6 +195,10 @@ Status RecordFile::Next(Record* record, bool* end) {
   while (!ended_) {
     if (block_ != nullptr && next_record_ < block_->records.size()) {
       const RecordBlock::Place& place = block_->records[next_record_++];
+      if (header_records_ > 0) {
+        --header_records_;
+        continue;
+      }
       record->data = block_->buffer.data() + place.start;
       record->size = place.size;
       record->block = &block_;

@@ -36,6 +36,7 @@ struct ReadOptions {
   ReadAhead* ahead = nullptr;                           // Whether those read, or who else.
   const std::atomic<bool>* cancelled = nullptr;         // Ends waits.
   const std::atomic<int64_t>* wanted = nullptr;         // Records that the batch at hand still wants, if known.
+  int64_t header_records = 0;                           // At the start of each file, left out.
   int64_t files_in_turns = 1;                           // Those come from so many.
   std::string op;                                       // Begins the messages of errors.
 };
@@ -86,6 +87,7 @@ class RecordFile {
   // For Next.
   std::shared_ptr<RecordBlock> block_;
   size_t next_record_ = 0;
+  int64_t header_records_;  // Still to be left out.
   bool ended_ = false;
 
   // For the one load at a time.

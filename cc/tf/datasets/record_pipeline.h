@@ -35,6 +35,7 @@ struct RecordPipeline {
   std::string compression;
   int64_t block_bytes = 0;  // 0: see BlockBytes().
   bool verify_crc = true;
+  int64_t header_lines = 0;  // At the start of each file, left out.
   InterleaveOptions interleave;
   std::vector<RecordStage> stages;
   BatchOptions batch;

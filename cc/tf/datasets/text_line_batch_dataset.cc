@@ -31,6 +31,8 @@ TfStatus TextLineBatchDataset::AsGraphDefInternal(SerializationContext* ctx, Dat
   std::vector<Node*> inputs;
   Attributes attributes;
   TF_RETURN_IF_ERROR(AddPipeline(ctx, b, &inputs, &attributes));
+  inputs.emplace_back();
+  TF_RETURN_IF_ERROR(b->AddScalar(options().pipeline.header_lines, &inputs.back()));
   return b->AddDataset(this, inputs, attributes, output);
 }
 

@@ -30,6 +30,11 @@ class TextLineBatchDatasetOp final : public RecordBatchDatasetOp {
     RecordBatchOptions options = options_;
     DatasetBase* files = nullptr;
     OP_REQUIRES_OK(ctx, GetPipeline(ctx, &files, &options.pipeline));
+    int64_t* const header = &options.pipeline.header_lines;
+    OP_REQUIRES_OK(ctx, tensorflow::data::ParseScalarArgument<int64_t>(ctx, "header_lines", header));
+    OP_REQUIRES(
+        ctx, *header >= 0,
+        tensorflow::errors::InvalidArgument("TextLineBatchDataset: header_lines is ", *header, ", less than 0"));
     OP_REQUIRES_OK(ctx, options.pipeline.Check());
     *output = new TextLineBatchDataset(ctx, files, std::move(options));
   }

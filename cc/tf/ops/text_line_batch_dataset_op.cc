@@ -13,6 +13,7 @@ REGISTER_OP("TfBoosterTextLineBatchDataset")
     .Input("stage_arguments: int64")
     .Input("batch_size: int64")
     .Input("drop_remainder: bool")
+    .Input("header_lines: int64")
     .Output("handle: variant")
     .Attr("stages: list(string) = []")
     .Attr("errors_count: bool = false")
@@ -28,7 +29,9 @@ A dataset from files of text to batches of their lines: strings [n]. n is batch_
 A line ends at a newline, which is left out, as is every carriage return in it; the last line of a file needs no newline.
 Files are read ahead in blocks; a batch is made when it is asked for, in the caller's thread.
 
-The inputs, stages and errors_count are those of TfBoosterTFRecordExampleDataset, of lines in place of records. There is no
+header_lines: how many lines at the start of each file are left out.
+
+The other inputs, stages and errors_count are those of TfBoosterTFRecordExampleDataset, of lines in place of records. There is no
 stage filter. A file that cannot be opened or read is an error each time that its next line is asked for, as of
 TextLineDataset.
 )doc");
