@@ -179,6 +179,19 @@ def test_files_and_all_steps_are_one_op(odd_files, reader, steps):
         assert read_by_us(assert_replaced(make)) == [True]
 
 
+@pytest.mark.parametrize("drop, size", [(True, 4), (False, None)])
+def test_the_static_shape_of_batches_of_lines(odd_files, drop, size):
+    for make in (
+        lambda: Lines(odd_files).map(number).batch(4, drop_remainder=drop),
+        lambda: Lines(odd_files).batch(4, drop_remainder=drop).map(number),
+    ):
+        with tf.Graph().as_default() as graph:
+            v1.data.make_initializable_iterator(make())
+            assert InputPipeline().run(GraphView(graph)).modified
+            (made,) = [op for op in graph.get_operations() if op.type == "TfBoosterTextLineBatchDataset"]
+            assert [tf.TensorShape(shape).as_list() for shape in made.get_attr("output_shapes")] == [[size]]
+
+
 LEFT_TO_TENSORFLOW = {
     "from memory": lambda files: tf.data.Dataset.from_tensor_slices(["1", "2"]).map(number).batch(4),
     "all lines are skipped": lambda files: tf.data.Dataset.from_tensor_slices(files)
