@@ -336,6 +336,14 @@ def test_lines_decoded_in_the_function_that_reads_each_file(files, calls):
     assert_refused(lambda: names(files).interleave(shuffled, 2).batch(4), "each file is parsed by itself")
 
 
+def test_fields_that_are_split_again(files):
+    def first_word(line):
+        features = decode(line)
+        return dict(features, words=tf.strings.split(features["work"], "a")[:1])
+
+    assert_replaced(lambda: Lines(files).map(first_word).batch(4))
+
+
 def test_fields_that_are_lines_themselves(files):
     def again(features):
         return dict(features, twice=tf.io.decode_csv(features["label"], [["none"]], field_delim="K")[0])
@@ -410,7 +418,7 @@ def test_refused(files):
 
     def with_a_list(line):
         features = decode(line)
-        features["words"] = tf.strings.split(features["work"], "a")[:1]
+        features["letters"] = tf.strings.bytes_split(features["work"])[:1]
         return features
 
     assert_refused(lambda: Lines(files).map(with_a_list).batch(4), "left for single records")

@@ -1,6 +1,6 @@
 // The fields of a line of comma-separated values, split as tf.io.decode_csv splits them (RFC 4180).
-#ifndef TF_BOOSTER_CC_CORE_CSV_CSV_FIELDS_H_
-#define TF_BOOSTER_CC_CORE_CSV_CSV_FIELDS_H_
+#ifndef TF_BOOSTER_CC_CORE_TEXT_CSV_FIELDS_H_
+#define TF_BOOSTER_CC_CORE_TEXT_CSV_FIELDS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -42,4 +42,4 @@ class CsvFields {
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_CORE_CSV_CSV_FIELDS_H_
+#endif  // TF_BOOSTER_CC_CORE_TEXT_CSV_FIELDS_H_

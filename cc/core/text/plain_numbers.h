@@ -1,7 +1,7 @@
 // Decimal numbers as most files write them, read to the bits that any correct reader gives. What is written in another
 // way (spaces, exponents, many digits) is left to a slower one.
-#ifndef TF_BOOSTER_CC_CORE_CSV_PLAIN_NUMBERS_H_
-#define TF_BOOSTER_CC_CORE_CSV_PLAIN_NUMBERS_H_
+#ifndef TF_BOOSTER_CC_CORE_TEXT_PLAIN_NUMBERS_H_
+#define TF_BOOSTER_CC_CORE_TEXT_PLAIN_NUMBERS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -93,4 +93,4 @@ inline bool ReadPlain(std::string_view text, float* value) {
 
 }  // namespace tf_booster
 
-#endif  // TF_BOOSTER_CC_CORE_CSV_PLAIN_NUMBERS_H_
+#endif  // TF_BOOSTER_CC_CORE_TEXT_PLAIN_NUMBERS_H_
