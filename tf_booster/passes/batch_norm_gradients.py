@@ -14,7 +14,7 @@ import tensorflow as tf
 from tf_booster.passes.batch_norm_layers import MADE, PARTS, Layer, is_free, templates_of
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import readers, same, skip_identity
-from tf_booster.passes.swallowed import is_barrier, is_gradient
+from tf_booster.passes.swallowed import is_barrier
 
 _LARGEST = 300  # Ops that are looked at behind a layer; its gradient has about 60, barriers among them.
 
@@ -22,13 +22,16 @@ _LARGEST = 300  # Ops that are looked at behind a layer; its gradient has about 
 @dataclasses.dataclass
 class Gradient:
     """dy: that of the output. parts: of that of x, each an addend of the AddN `total`; none where nothing is trained before the layer. vectors: by name
-    ("gamma", "beta") the tensors that are their gradients. ops: all that these are made of, with what only keeps gradients together."""
+    ("gamma", "beta") the tensors that are their gradients. core: all that these are made of. ops: of these what is not of the layer, with what links them. unwanted: what is
+    computed of these only because tf.gradients has others wait for it."""
 
     dy: tf.Tensor
     parts: Dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
     total: Optional[tf.Operation] = None
     vectors: Dict[str, List[tf.Tensor]] = dataclasses.field(default_factory=dict)
+    core: Set[tf.Operation] = dataclasses.field(default_factory=set)
     ops: FrozenSet[tf.Operation] = frozenset()
+    unwanted: FrozenSet[tf.Operation] = frozenset()
 
     @property
     def ends(self) -> List[tf.Tensor]:
@@ -84,6 +87,7 @@ class Search:
             if dy.shape.rank is None or dy.shape.as_list() != list(self._layer.kind.shape):
                 continue  # That of the mean is multiplied by the same factor.
             gradient = self._found.setdefault(dy.ref(), Gradient(dy))
+            gradient.core.update(found.ops)
             if name not in PARTS:
                 gradient.vectors.setdefault(name, []).append(op.outputs[0])
             elif gradient.parts.setdefault(name, op.outputs[0]) is not op.outputs[0]:
@@ -105,34 +109,49 @@ class Search:
             if any(sum(term is part for term in terms) != 1 for part in gradient.parts.values()):
                 return "an addend of its input's gradient is not summed once"
             gradient.total = total
-        gradient.vectors["beta"] = self._of_beta(gradient.dy)
-        gradient.ops = self._between(gradient)
-        apart = [op for op in gradient.ops if op.inputs and not self._view.is_plain(op, *MADE)]
-        if apart or len({op.device for op in gradient.ops if op.inputs}) > 1:
+        self._add_beta(gradient)
+        core = {op for op in gradient.core - self._layer.ops if not is_free(op)}
+        self._add_links(gradient, core)
+        if len({op.device for op in core}) > 1 or not all(self._view.is_plain(op, *MADE) for op in core):
             return "its gradient is not on one device, or where the library has no kernels"
         return ""
 
-    def _of_beta(self, dy: tf.Tensor) -> List[tf.Tensor]:
+    def _add_beta(self, gradient: Gradient) -> None:
         """Reads nothing of the layer."""
         template = templates_of(self._layer.kind).get("beta")
-        found, level = [], [dy]
+        level = [gradient.dy]
         for _ in range(5 if template is not None else 0):
             ops = [op for t in level for op in readers(t) if op.type in ("Sum", "Reshape") and op in self._needed]
             level = [op.outputs[0] for op in dict.fromkeys(ops)]
-            matches = [(t, template.match(t)) for t in level if t.op.type == template.end_type]
-            found += [t for t, match in matches if match is not None and same(match.holes["dy"], dy)]
-        return found
+            for tensor in level:
+                found = template.match(tensor) if tensor.op.type == template.end_type else None
+                if found is not None and same(found.holes["dy"], gradient.dy):
+                    gradient.vectors.setdefault("beta", []).append(tensor)
+                    gradient.core.update(found.ops)
 
-    def _between(self, gradient: Gradient) -> FrozenSet[tf.Operation]:
-        """What the ends are made of behind dy and the layer, with what tf.gradients only has others wait for."""
-        before = {*self._layer.ops, gradient.dy.op, *(t.op for t in self._layer.given)}
-        work = [t.op for t in gradient.ends]
-        found = set(work)
+    def _add_links(self, gradient: Gradient, core: Set[tf.Operation]) -> None:
+        """What follows from `core` and leads back into it: Identities, barriers, gradients that nobody wants but barriers wait for."""
+        links: Set[tf.Operation] = set()
+        work = list(core)
         while work:
             op = work.pop()
-            waits = [other for other in op.control_inputs if is_barrier(other) or is_gradient(other)]
-            for other in (*(tensor.op for tensor in op.inputs), *waits):
-                if other not in before and other not in found and not is_free(other):
+            following = [reader for output in op.outputs for reader in output.consumers()]
+            for other in (*following, *self._view.control_outputs(op)):
+                if other not in core and other not in links and self._is_link(other):
+                    links.add(other)
+                    work.append(other)
+        found, work = set(core), list(core)
+        while work:
+            op = work.pop()
+            for other in (*(tensor.op for tensor in op.inputs), *op.control_inputs):
+                if other in links and other not in found:
                     found.add(other)
                     work.append(other)
-        return frozenset(found)
+        gradient.ops = frozenset(found)
+        gradient.unwanted = frozenset(op for op in links if self._is_unwanted(op))
+
+    def _is_link(self, op: tf.Operation) -> bool:
+        return self._is_unwanted(op) or op.type in ("Identity", "Const") or is_barrier(op)
+
+    def _is_unwanted(self, op: tf.Operation) -> bool:
+        return op not in self._needed and op.type in self._types

@@ -146,7 +146,7 @@ def _replace_gradient(view: GraphView, layer: Layer, gradient: Gradient, made: S
     for name, tensors in gradient.vectors.items():
         for old in (copy for tensor in tensors for copy in _copies(tensor, gradient)):
             view.redirect(old, outputs[name], lambda op: op not in gradient.ops)
-    _stand_in(view, found.dx.op, gradient.ops, ends)
+    _stand_in(view, found.dx.op, [*gradient.ops, *gradient.unwanted], ends)
     return found.dx
 
 
