@@ -55,7 +55,7 @@ class BatchNormOpBase : public tensorflow::OpKernel {
     return tensorflow::OkStatus();
   }
 
-  static tensorflow::Status AllocateScratch(tensorflow::OpKernelContext* ctx, int64_t rows, int64_t units,
+  static tensorflow::Status AllocateSums(tensorflow::OpKernelContext* ctx, int64_t rows, int64_t units,
                                             tensorflow::Tensor* scratch) {
     return ctx->allocate_temp(tensorflow::DT_FLOAT, tensorflow::TensorShape({BatchNormScratch(rows, units)}), scratch);
   }
@@ -89,7 +89,7 @@ class BatchNormForwardBase : public BatchNormOpBase {
     OP_REQUIRES_OK(ctx, Allocate(ctx, 1, {in.units}, &out.mean));
     OP_REQUIRES_OK(ctx, Allocate(ctx, 2, {in.units}, &out.variance));
     tensorflow::Tensor scratch;
-    OP_REQUIRES_OK(ctx, AllocateScratch(ctx, in.rows, in.units, &scratch));
+    OP_REQUIRES_OK(ctx, AllocateSums(ctx, in.rows, in.units, &scratch));
     OP_REQUIRES_OK(ctx, Run(ctx, in, out, scratch.flat<float>().data()));
   }
 
@@ -120,7 +120,7 @@ class BatchNormBackwardBase : public BatchNormOpBase {
     OP_REQUIRES_OK(ctx, Allocate(ctx, 1, {in.units}, &out.dgamma));
     OP_REQUIRES_OK(ctx, Allocate(ctx, 2, {in.units}, &out.dbeta));
     tensorflow::Tensor scratch;
-    OP_REQUIRES_OK(ctx, AllocateScratch(ctx, in.rows, in.units, &scratch));
+    OP_REQUIRES_OK(ctx, AllocateSums(ctx, in.rows, in.units, &scratch));
     OP_REQUIRES_OK(ctx, Run(ctx, in, out, scratch.flat<float>().data()));
   }
 
