@@ -182,19 +182,18 @@ def test_gradients_that_are_clipped_together():
     check(build)
 
 
-def test_moments_that_others_read():
-    for keepdims in (True, False):
+@pytest.mark.parametrize("keepdims", [True, False])
+def test_moments_that_others_read(keepdims):
+    def build():
+        x = hidden()
+        moments = tf.nn.moments(x, [0], keepdims=keepdims)
+        y = tf.nn.batch_normalization(x, *moments, vector("beta", 0.0), vector("gamma"), 1e-3)
+        kept = v1.get_variable("kept", [UNITS], initializer=v1.zeros_initializer(), use_resource=True)
+        v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, kept.assign(tf.squeeze(moments[1])))
+        return trained(loss_of(y), moments[0] + 1.0, moments[1] * 2.0)
 
-        def build():
-            x = hidden()
-            moments = tf.nn.moments(x, [0], keepdims=keepdims)
-            y = tf.nn.batch_normalization(x, *moments, vector("beta", 0.0), vector("gamma"), 1e-3)
-            kept = v1.get_variable("kept", [UNITS], initializer=v1.zeros_initializer(), use_resource=True)
-            v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, kept.assign(tf.squeeze(moments[1])))
-            return trained(loss_of(y), moments[0] + 1.0, moments[1] * 2.0)
-
-        counts, _ = check(build)
-        assert counts["SquaredDifference"] == 0
+    counts, _ = check(build)
+    assert counts["SquaredDifference"] == 0
 
 
 def test_a_forward_pass_alone():

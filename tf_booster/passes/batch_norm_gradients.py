@@ -55,7 +55,10 @@ class Search:
             for reader in self._readers(tensor):
                 is_moment = any(tensor is t for t in (*self._layer.mean, *self._layer.variance))
                 if not self._leads_to_gradients(reader) and not is_moment:
-                    return [], f"'{reader.name}' reads '{tensor.op.name}', or a gradient of it that is not the layer's alone"
+                    return (
+                        [],
+                        f"'{reader.name}' reads '{tensor.op.name}', or a gradient of it that is not the layer's alone",
+                    )
         for gradient in self._found.values():
             reason = self._complete(gradient)
             if reason:

@@ -8,7 +8,7 @@ than TensorFlow's, so last bits differ.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, Sequence, Set, Tuple
+from typing import Dict, List, Sequence, Set
 
 import tensorflow as tf
 
@@ -53,7 +53,9 @@ class BatchNormalization(Pass):
                     sums.setdefault(gradient.total, {}).update({**dict.fromkeys(parts), parts[0]: dx})
             count = len(plan.gradients)
             behind = {0: "", 1: ", its gradient by another"}.get(count, f", its gradients by {count} others")
-            result.changes.append(f"'{plan.layer.y.op.name}': batch normalization of {plan.layer.kind.shape[-1]} units by one op{behind}")
+            result.changes.append(
+                f"'{plan.layer.y.op.name}': batch normalization of {plan.layer.kind.shape[-1]} units by one op{behind}"
+            )
         for total, instead in sums.items():
             _replace_sum(view, total, instead)
         result.modified = result.other_bits = bool(plans)

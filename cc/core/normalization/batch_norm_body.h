@@ -48,8 +48,8 @@ TFB_HOST_DEVICE V SumBatchRows(int64_t begin, int64_t end, const Load& load) {
     for (int r = 0; r < kRowsOfGroup; ++r) v[r] = load(row + r);
     TFB_UNROLL
     for (int i = 0; i < V::kSize; ++i) {
-      sum.at[i] += SumOfGroup(v[0].at[i], v[1].at[i], v[2].at[i], v[3].at[i], v[4].at[i], v[5].at[i], v[6].at[i],
-                              v[7].at[i]);
+      sum.at[i] +=
+          SumOfGroup(v[0].at[i], v[1].at[i], v[2].at[i], v[3].at[i], v[4].at[i], v[5].at[i], v[6].at[i], v[7].at[i]);
     }
   }
   for (; row < end; ++row) sum += load(row);

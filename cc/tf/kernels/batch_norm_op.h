@@ -56,7 +56,7 @@ class BatchNormOpBase : public tensorflow::OpKernel {
   }
 
   static tensorflow::Status AllocateSums(tensorflow::OpKernelContext* ctx, int64_t rows, int64_t units,
-                                            tensorflow::Tensor* scratch) {
+                                         tensorflow::Tensor* scratch) {
     return ctx->allocate_temp(tensorflow::DT_FLOAT, tensorflow::TensorShape({BatchNormScratch(rows, units)}), scratch);
   }
 
