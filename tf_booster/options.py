@@ -63,6 +63,7 @@ PASSES = (
     "xla_padding",
     "xla",
     "small_matmuls",
+    "batch_normalization",
     "pair_dots",
     "joined_pair_dots",
     "field_sums",

@@ -282,9 +282,10 @@ def build_model():
     crossed = tf.sparse.cross_hashed([buckets, vocabulary.lookup(dense[1])], 10).values
     sums = tf.square(tf.reduce_sum(others, 1)) - tf.reduce_sum(tf.square(others), 1)  # Of a factorization machine.
     x = tf.concat([*rows, pairs], 1) @ v1.get_variable("w", [4 * len(rows) + 3, 1], use_resource=True)
+    normalized = v1.layers.batch_normalization(x, training=True)
     deep = [v1.get_variable(f"deep_{i}", [9, 4], use_resource=True) for i in range(4)]
     joined = tf.concat([v1.nn.safe_embedding_lookup_sparse(bag, bags, combiner="mean") for bag in deep], 1)
-    loss = tf.add_n([tf.reduce_sum(tf.square(end)) for end in (x, joined, interaction, sums, indicator)])
+    loss = tf.add_n([tf.reduce_sum(tf.square(end)) for end in (x, joined, interaction, sums, indicator, normalized)])
     loss *= tf.cast(tf.reduce_all([tf.reduce_all(tf.math.is_finite(row)) for row in rows[:3]]), tf.float32)
     loss *= tf.cast(tf.add_n([*here, tf.reduce_sum(crossed)]), tf.float32) + tf.reduce_sum(matrix)
     at_times = v1.get_variable("at_times", [4], use_resource=True)

@@ -80,4 +80,7 @@ def inputs_of_keras():
 
 
 def test_a_keras_model_that_was_made_an_estimator(tmp_path, in_order):
-    compare_estimators(keras_estimator, inputs_of_keras, tmp_path, STEPS, EXACT, session_config=in_order)
+    options = {"disable_passes": ["batch_normalization"]}  # Which sums over the batch in another order.
+    compare_estimators(
+        keras_estimator, inputs_of_keras, tmp_path, STEPS, EXACT, session_config=in_order, options=options
+    )

@@ -101,18 +101,20 @@ def _calls(node: Any, functions: AbstractSet[str]) -> bool:
 
 
 def executed(view: GraphView, names: Iterable[str]) -> List[int]:
-    """Numbers, in view.index(), of all that runs when the ops `names` are fetched, each after what is before it.
+    """Numbers, in view.index(), of all that runs when the ops `names` are fetched, each after what is before it."""
+    index = view.index()
+    return in_order([index.number[op] for op in roots_of(view, names)], index.before)
 
-    Where a fused op stands for one of `names`, that runs in its place.
-    """
+
+def roots_of(view: GraphView, names: Iterable[str]) -> List[tf.Operation]:
+    """The ops that run when the ops `names` are fetched: the fused op in the place of one that it stands for."""
     index = view.index()
     replaced: Dict[str, tf.Operation] = {}
     for op_type in index.types():
         if op_type.startswith("TfBooster"):
             for op in index.of_types([op_type]):
                 replaced.update((name, op) for name in originals(op))
-    roots = [replaced.get(name) or view.graph.get_operation_by_name(name) for name in names]
-    return in_order([index.number[op] for op in roots], index.before)
+    return [replaced.get(name) or view.graph.get_operation_by_name(name) for name in names]
 
 
 def executed_ops(view: GraphView) -> Set[tf.Operation]:

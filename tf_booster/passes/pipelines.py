@@ -29,19 +29,20 @@
 20. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
 21. xla: because it marks what the others leave of the dense part.
 22. small_matmuls: of the dense part what XLA does not compile.
-23. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-24. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+23. batch_normalization: the same of batch normalization; shares nothing with the passes behind it.
+24. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+25. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-25. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-26. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
-27. columns: what is joined and split between the ops that the passes before made.
-28. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-29. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-30. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-31. input_pipeline: the datasets of the graph, which no other pass looks at.
-32. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-33. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-34. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+26. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+27. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
+28. columns: what is joined and split between the ops that the passes before made.
+29. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+30. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+31. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+32. input_pipeline: the datasets of the graph, which no other pass looks at.
+33. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+34. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+35. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ from tf_booster.options import Options
 from tf_booster.parallel import ranks
 from tf_booster.parallel.collectives import count_by_kind
 from tf_booster.passes.base import Pass, PassResult, RewriteError, nothing_found
+from tf_booster.passes.batch_normalization import BatchNormalization
 from tf_booster.passes.bucketized_columns import BucketizedColumns
 from tf_booster.passes.clipped_rows import ClippedRows
 from tf_booster.passes.columns import Columns
@@ -149,6 +151,7 @@ def passes(options: Options) -> List[Pass]:
         (options.xla == "padded", XlaPadding()),
         (options.xla != "off", Xla()),
         (True, SmallMatMuls()),
+        (True, BatchNormalization()),
         (True, PairDots()),
         (True, JoinedPairDots()),
         (True, FieldSums()),

@@ -34,11 +34,47 @@ class Template:
     """
 
     def __init__(self, holes: Dict[str, Tuple[tf.DType, Sequence[Optional[int]]]], build: Callable[..., tf.Tensor]):
-        self._graph = tf.Graph()
-        with self._graph.as_default():
-            made = {name: tf.compat.v1.placeholder(dtype, shape) for name, (dtype, shape) in holes.items()}
-            self._end = skip_identity(build(**made))
-        self._names = {placeholder.ref(): name for name, placeholder in made.items()}
+        graph, names, ends = _built(holes, lambda **made: {"": build(**made)})
+        self._set(graph, names, ends[""])
+
+    @classmethod
+    def several(
+        cls,
+        holes: Dict[str, Tuple[tf.DType, Sequence[Optional[int]]]],
+        build: Callable[..., Dict[str, tf.Tensor]],
+    ) -> Dict[str, Template]:
+        """Of several tensors that `build` gives by name, as those of one gradient: building it takes longer than to look for it.
+
+        Each has the holes that it is computed from.
+        """
+        graph, names, ends = _built(holes, build)
+        found = {}
+        for name, end in ends.items():
+            found[name] = cls.__new__(cls)
+            found[name]._set(graph, names, end)  # pylint: disable=protected-access
+        return found
+
+    def _set(self, graph: tf.Graph, names: Dict[object, str], end: tf.Tensor) -> None:
+        self._graph = graph
+        self._end = skip_identity(end)
+        self._names: Dict[object, str] = {}
+        self._types: Set[str] = set()
+        work, seen = [self._end], {self._end.op}
+        while work:
+            tensor = work.pop()
+            if tensor.ref() in names:
+                self._names[tensor.ref()] = names[tensor.ref()]
+                continue
+            self._types.add(tensor.op.type)
+            for before in tensor.op.inputs:
+                if before.op not in seen:
+                    seen.add(before.op)
+                    work.append(before)
+
+    @property
+    def types(self) -> FrozenSet[str]:
+        """The types of its ops."""
+        return frozenset(self._types)
 
     @property
     def end_type(self) -> str:
@@ -72,6 +108,16 @@ class Template:
         if holes.keys() != set(self._names.values()):
             return None
         return Match(holes, tuple(ops), frozenset(before))
+
+
+def _built(
+    holes: Dict[str, Tuple[tf.DType, Sequence[Optional[int]]]], build: Callable[..., Dict[str, tf.Tensor]]
+) -> Tuple[tf.Graph, Dict[object, str], Dict[str, tf.Tensor]]:
+    graph = tf.Graph()
+    with graph.as_default():
+        made = {name: tf.compat.v1.placeholder(dtype, shape) for name, (dtype, shape) in holes.items()}
+        ends = build(**made)
+    return graph, {placeholder.ref(): name for name, placeholder in made.items()}, ends
 
 
 def _alike(ours: tf.Operation, theirs: tf.Operation) -> bool:
