@@ -205,6 +205,22 @@ def test_sums_over_fields(columns):
     check(build, 0)
 
 
+@pytest.mark.parametrize("units", [16, 7])
+def test_batch_normalization(units):
+    """The CPU's bits."""
+    batch, upstream, gamma, beta = floats(300, units), floats(300, units), floats(units), floats(units)
+
+    def build():
+        x, scale = tf.constant(batch), [tf.constant(gamma)]
+        made = ops.tf_booster_batch_norm(x=x, gamma=scale, beta=[tf.constant(beta)], epsilon=1e-3)
+        gradient = ops.tf_booster_batch_norm_grad(
+            dy=tf.constant(upstream), x=x, mean=made.mean, variance=made.variance, gamma=scale, epsilon=1e-3
+        )
+        return [*made, *gradient]
+
+    check(build, 0)
+
+
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_sparse_updates(index):
     shapes = [(100, 16), (5, 3), (20000, 1), (1, 33)]

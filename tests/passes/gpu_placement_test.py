@@ -6,6 +6,7 @@ import tensorflow as tf
 from tf_booster import _compat
 from tf_booster.options import Options
 from tf_booster.passes import pipelines
+from tf_booster.passes.batch_normalization import BatchNormalization
 from tf_booster.passes.columns import Columns
 from tf_booster.passes.field_sums import FieldSums
 from tf_booster.passes.gather_matmul import GatherMatMul
@@ -158,6 +159,26 @@ def test_digits_are_hashed_on_the_host_and_strings_prepared_there(gpu):
     (op,) = prepared(graph)
     # Both lookups are of the same words, which are prepared once.
     assert not result.skipped and op.get_attr("hash_buckets") == [9] and op.get_attr("T") == tf.string
+
+
+def test_batch_normalization_where_both_ops_have_a_kernel(gpu):
+    def fused(device):
+        with tf.Graph().as_default() as graph:
+            with tf.device(device):
+                x = tf.sin(v1.get_variable("w", [8, 5], use_resource=True))
+                y = v1.layers.batch_normalization(x, training=True)
+                train = v1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(tf.sin(y)))
+            v1.add_to_collection(v1.GraphKeys.TRAIN_OP, train)
+            result = BatchNormalization().run(GraphView(graph))
+            return {op.type for op in graph.get_operations() if op.type.startswith("TfBooster")}, result.skipped
+
+    both = {"TfBoosterBatchNorm", "TfBoosterBatchNormGrad"}
+    assert fused("/cpu:0") == (both, [])
+    for name in sorted(both):
+        found, ((_, reason),) = fused(None)
+        assert found == set() and "where the library has no kernels" in reason
+        gpu[name] = {}
+    assert fused(None) == (both, [])
 
 
 def test_sums_over_fields_where_both_ops_have_a_kernel(gpu):

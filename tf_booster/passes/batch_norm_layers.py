@@ -138,8 +138,8 @@ def _checked(view: GraphView, layer: Layer) -> Tuple[Optional[Layer], str]:
     # The moments will need gamma and beta, too: a run that updates moving averages alone must not miss a feed for that.
     index, sources = view.index(), Sources(view.graph)
     vectors = [vector.op for vector in (layer.gamma, layer.beta) if vector is not None]
-    more = index.upstream(vectors) - index.upstream([layer.x.op])
-    if any(sources.is_source(index.ops[number]) for number in more):
+    before = [number for number in index.upstream(vectors) if sources.is_source(index.ops[number])]
+    if before and not index.upstream([layer.x.op]).issuperset(before):
         return None, "gamma or beta is not from Variables alone"
     return layer, ""
 
