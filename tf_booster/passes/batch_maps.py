@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Sequence
 
 import tensorflow as tf
 
-from tf_booster.passes import parsed_functions, row_functions
+from tf_booster.passes import parsed_functions, record_tensors, row_functions
 from tf_booster.passes.dataset_functions import Refused
 from tf_booster.passes.dataset_steps import batched_shapes, element, static
 from tf_booster.passes.record_predicates import RecordFunction
@@ -26,7 +26,7 @@ class BatchMap:
 def maps_of_batches(
     batch: tf.Operation, maps: Sequence[RecordFunction], first: Sequence[Any], is_light: bool
 ) -> List[BatchMap]:
-    """The maps of what `batch` will give, which has stood behind `maps`. first: what row_functions calls an element of the first.
+    """The maps of what `batch` will give, which has stood behind `maps`. first: what is known of an element of the first.
 
     Raises:
       Refused: a function is not known to compute each record by itself.
@@ -37,7 +37,7 @@ def maps_of_batches(
         values = first if function is maps[0] else [row_of(shape) for shape in element(op.inputs[0].op)]
         try:
             definition = row_functions.batched(function.definition, [*values, *function.outside])
-        except row_functions.NotByRow as error:
+        except record_tensors.NotByRow as error:
             raise left_for_single(op, error) from error
         parsed_functions.forward(definition)
         shapes = batched_shapes(op if function is not maps[-1] else batch)
@@ -45,9 +45,9 @@ def maps_of_batches(
     return made
 
 
-def row_of(shape: Optional[tf.TensorShape]) -> row_functions.Row:
-    """What row_functions calls a tensor of that shape in a record; None: a variant."""
-    return row_functions.Row(None if shape is None else static(shape))
+def row_of(shape: Optional[tf.TensorShape]) -> record_tensors.Row:
+    """What is known of a tensor of that shape in a record; None: a variant."""
+    return record_tensors.Row(None if shape is None else static(shape))
 
 
 def left_for_single(op: tf.Operation, error: Exception) -> Refused:

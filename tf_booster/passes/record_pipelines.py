@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tf_booster.data import record_stages
 from tf_booster.data.record_batches import Batching, Reading
-from tf_booster.passes import file_readers, live_datasets, parsed_functions, record_steps, row_functions
+from tf_booster.passes import file_readers, live_datasets, parsed_functions, record_steps, record_tensors, row_functions
 from tf_booster.passes.batch_maps import BatchMap, left_for_single, maps_of_batches, row_of
 from tf_booster.passes.composed_functions import composed
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
@@ -129,12 +129,12 @@ def _features(params: Any, longer: bool) -> Dict[str, Any]:
     """What is known of each parsed feature of a record, by key, sorted. longer: whether rows may be of different lengths."""
     if params.ragged_keys:
         raise Refused(f"feature '{params.ragged_keys[0]}' is ragged; single rows of different lengths make no batch")
-    found: Dict[str, Any] = {key: row_functions.Row(None) for key in params.sparse_keys}
+    found: Dict[str, Any] = {key: record_tensors.Row(None) for key in params.sparse_keys}
     for key, shape in zip(params.dense_keys, params.dense_shapes):
         if shape.is_fully_defined():
             found[key] = row_of(shape)
         elif longer:
-            found[key] = row_functions.Longer(key, tuple(shape.as_list()[1:]))
+            found[key] = record_tensors.Longer(key, tuple(shape.as_list()[1:]))
         else:
             raise Refused(f"rows of feature '{key}' have no fixed length; parse batches of records, which pads them")
     return dict(sorted(found.items()))
@@ -150,25 +150,25 @@ def _map_of_padded_batches(
     definition = composed([m.definition for m in maps], [len(m.definition.signature.input_arg) for m in maps])
     arguments = [argument.name for argument in definition.signature.input_arg]
     kinds = [
-        dataclasses.replace(kind, source=name) if isinstance(kind, row_functions.Longer) else kind
+        dataclasses.replace(kind, source=name) if isinstance(kind, record_tensors.Longer) else kind
         for name, kind in zip(arguments, features.values())
     ]
     try:
         made, pads = row_functions.padded(definition, [*kinds, *last.outside], paddings)
-    except row_functions.NotByRow as error:
+    except record_tensors.NotByRow as error:
         raise left_for_single(last.op, error) from error
     parsed_functions.forward(made)
     by_key = {key: pads[name] for name, key in zip(arguments, features) if name in pads}
     return BatchMap(last.op, made, batched_shapes(batch), is_light=True), by_key
 
 
-def _paddings(batch: tf.Operation) -> List[row_functions.Padding]:
+def _paddings(batch: tf.Operation) -> List[record_tensors.Padding]:
     components = (len(batch.inputs) - 3) // 2
     values = [tf.get_static_value(tensor) for tensor in batch.inputs[2:-1]]
     if any(value is None for value in values):
         raise Refused(f"the shapes or values of '{batch.name}' are not known")
     shapes = [tuple(shape.tolist()) for shape in values[:components]]
-    return [row_functions.Padding(shape, np.asarray(value)) for shape, value in zip(shapes, values[components:])]
+    return [record_tensors.Padding(shape, np.asarray(value)) for shape, value in zip(shapes, values[components:])]
 
 
 def _padded_by(params: Any, pads: Dict[str, np.ndarray]) -> Any:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.data.record_stages import Predicate
-from tf_booster.passes import row_functions
+from tf_booster.passes import record_tensors, row_functions
 from tf_booster.passes.composed_functions import composed, drop_unused_arguments
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
 from tf_booster.passes.dataset_steps import captured, static
@@ -32,13 +32,13 @@ class RecordFunction:
     op: tf.Operation  # The dataset.
     definition: Any
     captured: Sequence[tf.Tensor]
-    outside: Sequence[row_functions.Outside]  # The same for row_functions.
+    outside: Sequence[record_tensors.Outside]  # What is known of it.
 
 
 def record_function(op: tf.Operation, functions: Dict[str, Any]) -> RecordFunction:
     """The function of a map or filter of single records."""
     tensors = captured(op)
-    outside = [row_functions.Outside(static(tensor.shape)) for tensor in tensors]
+    outside = [record_tensors.Outside(static(tensor.shape)) for tensor in tensors]
     return RecordFunction(op, function_of(op, functions).definition, tensors, outside)
 
 
@@ -64,7 +64,7 @@ def predicate_of(features: Dict[str, Any], maps: Sequence[RecordFunction], keeps
     kinds: List[Any] = [*(features[key] for key in keys), *(outside[i] for i in places)]
     try:
         return Predicate(row_functions.batched(made, kinds), keys, tensors, by_row=True)
-    except row_functions.NotByRow:
+    except record_tensors.NotByRow:
         # It is one function with the maps now, and is not told shapes.
         why = changed_by_grappler(made)
         if why is not None:

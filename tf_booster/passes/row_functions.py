@@ -8,7 +8,7 @@ served, by ops of our own.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Sequence, Set, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -17,8 +17,10 @@ from tf_booster import _compat
 from tf_booster.passes import line_pieces, ragged_line
 from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, prune
 from tf_booster.passes.float_arithmetic import changed_by_grappler
+from tf_booster.passes.function_constants import MASKS, folded, index_of
 from tf_booster.passes.line_pieces import SPLITS, LinePieces, NotOfLines, Pieces, SplitPart
 from tf_booster.passes.ragged_line import OfRow
+from tf_booster.passes.record_tensors import Even, Longer, NotByRow, Outside, Padding, Row, SparsePart
 
 _ANY = ("LogicalNot", "Neg", "Abs", "Square", "Floor", "Ceil", "Rint", "IsNan", "IsInf", "IsFinite",
         "ZerosLike", "OnesLike", "StringToNumber", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToHashBucket",
@@ -43,61 +45,6 @@ _OWN_DECODE_CSV = "TfBoosterDecodeCsv"
 
 _OF_TRUTHS = ("All", "Any")
 _REDUCTIONS = (*_OF_TRUTHS, "Max", "Min", "Sum", "Prod")  # The others of integers.
-_MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-
-
-class NotByRow(Exception):
-    """Why a function of single records cannot be one of batches."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """A tensor that the record decides. shape: without the batch; None: the variant of a SparseTensor."""
-
-    shape: Optional[Tuple[int, ...]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Even:
-    """Rows that have one shape in a batch, or there is none: batching them is an error. None in `shape`: what that decides."""
-
-    shape: Tuple[Optional[int], ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Longer:
-    """Rows of different lengths along their first dimension, which a batch pads: those of an argument, or of the node `source`.
-
-    shape: without the batch and that dimension. cast: whether a Cast came behind, which pads as well, with what it makes of the padding.
-    """
-
-    source: str
-    shape: Tuple[int, ...] = ()
-    cast: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Padding:
-    """What padded_batch makes of a component. shape: -1 for as much as the longest row wants."""
-
-    shape: Tuple[int, ...]
-    value: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True)
-class Outside:
-    """A tensor that is the same for all records."""
-
-    shape: Optional[Tuple[int, ...]]
-    value: Optional[np.ndarray] = None
-
-
-@dataclasses.dataclass(frozen=True)
-class SparsePart:
-    """ "indices", "values" or "shape" of the SparseTensor in a variant; values may have been computed, each by itself."""
-
-    variant: str
-    part: str
 
 
 def batched(definition: Any, arguments: Sequence[Any]) -> Any:
@@ -214,7 +161,7 @@ class _Batching:
                 return found
             inputs = [self._made(*both) for both in zip(names, found)]
         if all(isinstance(i, Outside) for i in inputs):
-            value = _folded(node, [i.value for i in inputs])
+            value = folded(node, [i.value for i in inputs])
             return Outside(None if value is None else value.shape, value)
         special = {
             "ConcatV2": self._concat,
@@ -278,7 +225,7 @@ class _Batching:
         first = inputs[0]
         known = [i.value if isinstance(i, Outside) and i.value is not None else i for i in inputs]
         bounds = known[1:] if node.op == "StridedSlice" and all(isinstance(i, np.ndarray) for i in known[1:]) else []
-        followed = ragged_line.followed(node, known, _index(node, bounds) if bounds else None)
+        followed = ragged_line.followed(node, known, index_of(node, bounds) if bounds else None)
         if followed is not None:
             return Outside(followed.shape, followed) if isinstance(followed, np.ndarray) else followed
         if node.op == "Reshape":
@@ -292,7 +239,7 @@ class _Batching:
         elif node.op == "StringToNumber" and isinstance(first, Pieces):
             return line_pieces.to_numbers(first, tf.as_dtype(node.attr["out_type"].type))
         elif node.op == "StridedSlice" and isinstance(first, Pieces) and first.size is None:
-            return line_pieces.sliced(first, _index(node, [_constant(node, i) for i in inputs[1:]]))
+            return line_pieces.sliced(first, index_of(node, [_constant(node, i) for i in inputs[1:]]))
         elif node.op == "Split" and isinstance(inputs[1], Pieces) and inputs[1].range.part == (0, 1):
             if int(_constant(node, first)) in (1, -1):
                 part = (_output(tensor), node.attr["num_split"].i)
@@ -419,12 +366,12 @@ class _Batching:
         shape = _row_shape(node, inputs[0])
         bounds = [_constant(node, i) for i in inputs[1:]]
         try:
-            result = np.zeros(shape, np.bool_)[tuple(_index(node, bounds))].shape
+            result = np.zeros(shape, np.bool_)[tuple(index_of(node, bounds))].shape
         except IndexError:
             raise NotByRow(f"its StridedSlice ('{node.name}') does not fit") from None
         for i, (bound, first) in enumerate(zip(bounds, (0, 0, 1))):
             self._set_constant(node, 1 + i, np.asarray([first, *bound.tolist()], bound.dtype))
-        for name in _MASKS:
+        for name in MASKS:
             node.attr[name].i = node.attr[name].i << 1 | (name in ("begin_mask", "end_mask"))
         return Row(tuple(result))
 
@@ -450,34 +397,6 @@ def decode_by_own_op(node: Any, single: bool) -> None:
     """Has a DecodeCSV of a function be our op for it. single: it decoded lines one by one, and errors are to be those."""
     node.op = _OWN_DECODE_CSV
     node.attr["single"].b = single
-
-
-def _index(node: Any, bounds: Sequence[np.ndarray]) -> List[Any]:
-    """What a StridedSlice takes, as Python would have it between brackets. bounds: where its slices begin, end, and their strides."""
-    found: List[Any] = []
-    for i, (begin, end, stride) in enumerate(zip(*(bound.tolist() for bound in bounds))):
-        is_set = {name: bool(node.attr[name].i >> i & 1) for name in _MASKS}
-        if is_set["ellipsis_mask"]:
-            found.append(Ellipsis)
-        elif is_set["new_axis_mask"]:
-            found.append(None)
-        elif is_set["shrink_axis_mask"]:
-            found.append(begin)
-        else:
-            bounds_of_one = [None if is_set[f"{name}_mask"] else at for name, at in (("begin", begin), ("end", end))]
-            found.append(slice(*bounds_of_one, None if stride == 1 else stride))
-    return found
-
-
-def _folded(node: Any, inputs: Sequence[Optional[np.ndarray]]) -> Optional[np.ndarray]:
-    """The value of an op of constants; None where it is not known."""
-    if any(value is None for value in inputs):
-        return None
-    if node.op == "Cast":
-        return inputs[0].astype(tf.as_dtype(node.attr["DstT"].type).as_numpy_dtype)
-    if node.op == "Pack":
-        return np.stack(inputs, node.attr["axis"].i)
-    return np.asarray(inputs[0][tuple(_index(node, inputs[1:]))]) if node.op == "StridedSlice" else None
 
 
 def _output(tensor: str) -> int:

@@ -1,0 +1,62 @@
+"""What is known of the tensors of a function of single records, of which row_functions makes one of batches."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional, Tuple
+
+import numpy as np
+
+
+class NotByRow(Exception):
+    """Why a function of single records cannot be one of batches."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A tensor that the record decides. shape: without the batch; None: the variant of a SparseTensor."""
+
+    shape: Optional[Tuple[int, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Even:
+    """Rows that have one shape in a batch, or there is none: batching them is an error. None in `shape`: what that decides."""
+
+    shape: Tuple[Optional[int], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Longer:
+    """Rows of different lengths along their first dimension, which a batch pads: those of an argument, or of the node `source`.
+
+    shape: without the batch and that dimension. cast: whether a Cast came behind, which pads as well, with what it makes of the padding.
+    """
+
+    source: str
+    shape: Tuple[int, ...] = ()
+    cast: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Padding:
+    """What padded_batch makes of a component. shape: -1 for as much as the longest row wants."""
+
+    shape: Tuple[int, ...]
+    value: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Outside:
+    """A tensor that is the same for all records."""
+
+    shape: Optional[Tuple[int, ...]]
+    value: Optional[np.ndarray] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SparsePart:
+    """ "indices", "values" or "shape" of the SparseTensor in a variant; values may have been computed, each by itself."""
+
+    variant: str
+    part: str
