@@ -162,6 +162,15 @@ def test_a_step_that_fails_loses_its_own_batch_at_most():
     assert seen in ([0, 1, 3, 4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7])
 
 
+def test_the_interpreter_ends_when_sessions_are_closed(monkeypatch):
+    """Later than close() waits for that. A thread that came back from TensorFlow while the interpreter ends would abort the process."""
+    monkeypatch.setattr(driver, "_PATIENCE_SECONDS", 0.05)
+    closing = worker.in_background(lambda: time.sleep(1.0))
+    driver._closing.append(closing)
+    driver._finish_ahead()
+    assert closing.wait(0.0)
+
+
 def test_closing_does_not_wait_for_an_input_that_hangs(monkeypatch):
     monkeypatch.setattr(driver, "_PATIENCE_SECONDS", 0.05)
     free = threading.Event()
@@ -337,12 +346,14 @@ def test_running_the_embedding_graph_by_hand_is_refused():
 
 
 def exported(folder):
-    """The MetaGraph that a training session wrote beside its checkpoint, and the names of the input's step and of the train op."""
+    """The MetaGraph that a training session wrote beside its checkpoint, the names of the input's step and of the train op, and its graph, with which
+    the Python function of its Dataset lives."""
     with Steps(4, make_iterator=v1.data.make_initializable_iterator) as steps:
         v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, steps.iterator.initializer)
         with steps.session(checkpoint_dir=str(folder), save_checkpoint_steps=1) as session:
             run(session, steps)
-        return str(folder / "model.ckpt-0.meta"), [steps.features["step"].name, steps.train.name]
+        names = [steps.features["step"].name, steps.train.name]
+        return str(folder / "model.ckpt-0.meta"), names, steps.train.graph
 
 
 def begun(session):
@@ -352,7 +363,7 @@ def begun(session):
 
 def test_an_imported_graph_is_driven(tmp_path):
     """Its batches come from the Python function of the Dataset, which lives in this process."""
-    path, fetches = exported(tmp_path)
+    path, fetches, _living = exported(tmp_path)
     with booster("off"), tf.Graph().as_default():
         v1.train.import_meta_graph(path)
         with begun(v1.Session()) as session:
@@ -362,7 +373,7 @@ def test_an_imported_graph_is_driven(tmp_path):
 
 
 def test_an_imported_graph_without_tf_booster_raises(tmp_path, monkeypatch):
-    path, fetches = exported(tmp_path)
+    path, fetches, _living = exported(tmp_path)
     for (
         name,
         original,

@@ -31,6 +31,7 @@ from tf_booster.report import report_of
 
 # An input function of Python code cannot be interrupted; whoever closes a session does not wait for it for ever.
 _PATIENCE_SECONDS = 10.0
+_LONGEST_CLOSE_SECONDS = 70.0  # tf.data's thread that tunes the input sleeps for up to 60.
 # How many runs of the embedding graph are begun before the step that they are for: with the second one its thread has work when
 # it ends the first, and does not wait for two threads to wake up. Rows that are read ahead would be two updates old.
 _DEPTH = {EXACT: 2, ASYNC: 1}
@@ -353,5 +354,7 @@ def _finish_ahead() -> None:
     until = time.monotonic() + _PATIENCE_SECONDS
     for driver in list(_open_drivers):
         driver.finish_ahead(until)
+    # A thread that comes back from TensorFlow while the interpreter ends is ended by Python amid C++, and the process aborts.
+    until = time.monotonic() + _LONGEST_CLOSE_SECONDS
     for closing in list(_closing):
         closing.wait(max(0.0, until - time.monotonic()))
