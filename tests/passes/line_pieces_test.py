@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pipeline_pairs import assert_refused, assert_replaced, assert_same, num_replaced, outcome, try_more
 
 import tf_booster
+from tf_booster import _compat
 from tf_booster.passes import ragged_line
 from tf_booster.passes.ragged_line import OfRow
 
@@ -72,7 +73,7 @@ def test_one_op_makes_all_of_a_line(libsvm):
     with tf.Graph().as_default() as graph:
         v1.data.make_initializable_iterator(Lines(libsvm).map(decode_libsvm).batch(4))
         assert tf_booster.rewrite_graph(graph).modified
-        (function,) = [f for f in graph.as_graph_def().library.function if "of_batch" in f.signature.name]
+        (function,) = [f for f in _compat.function_definitions(graph) if "of_batch" in f.signature.name]
         assert [node.op for node in function.node_def if node.op != "Identity"] == ["TfBoosterSplitLines"]
 
 
