@@ -1,31 +1,21 @@
 // The card's sums over fields and their gradient, run by the host, and, compiled by nvcc, on a card: the CPU's bits.
 #include "cc/core/products/field_sums_body.h"
 
-#include <cstring>
 #include <vector>
 
 #include "cc/core/base/test.h"
 #include "cc/core/base/thread_for.h"
-#include "cc/core/gpu/card_or_host.h"
+#include "cc/core/gpu/float_arrays.h"
 #include "cc/core/gpu/host_queue.h"
-#include "cc/core/hash_table/hash.h"
 #include "cc/core/products/field_sums_gpu.h"
 
 namespace tf_booster {
 namespace {
 
 using gpu::Array;
-constexpr float kGuard = -12345.0f;
-
-// Of different sizes, so that sums depend on the order. The array begins `shift` floats before them.
-Array<float> Numbers(int64_t n, uint64_t seed, int64_t shift) {
-  Array<float> numbers(n + shift);
-  for (int64_t i = 0; i < n; ++i) {
-    const uint64_t bits = Mix64(seed * 1000003 + static_cast<uint64_t>(i));
-    numbers[shift + i] = (static_cast<float>(bits % 2001) / 1000 - 1) * static_cast<float>(1 << (bits >> 32) % 8);
-  }
-  return numbers;
-}
+using gpu::kGuard;
+using gpu::Numbers;
+using gpu::Same;
 
 struct Case {
   int64_t rows, fields, width, first, count, before, behind, shift;
@@ -40,10 +30,6 @@ struct Written {
         copy(c.rows * c.fields * (c.first + c.count) + 1, kGuard) {}
   Array<float> sums, squares, joined, copy;
 };
-
-bool Same(const Array<float>& a, const Array<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 void CompareSums(const Case& c) {
   const Array<float> x = Numbers(c.rows * c.fields * c.width, 1, c.shift);
