@@ -6,6 +6,7 @@ import ast
 import collections
 import pathlib
 import re
+import subprocess
 from typing import Iterator, List, Set
 
 import pytest
@@ -216,6 +217,15 @@ def _all_texts() -> Iterator[pathlib.Path]:
             if path.is_file() and path.suffix not in (".so", ".new", ".pyc", ".png", ".tfrecord", ".gz"):
                 yield path
     yield from (ROOT / name for name in TOP_FILES if (ROOT / name).exists())
+
+
+def test_nothing_else_lies_at_the_top():
+    if not (ROOT / ".git").exists():
+        pytest.skip("no checkout")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    top = {name.partition("/")[0] for name in listed.split("\0") if name}
+    settings = {name for name in top if name.startswith(".")} | {"MANIFEST.in"}
+    assert top - settings - set(FOLDERS) - set(TOP_FILES) == set()
 
 
 def test_no_machine_paths_and_nothing_left_for_later():

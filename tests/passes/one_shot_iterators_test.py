@@ -36,8 +36,8 @@ def test_what_it_gives(files, reads):
     assert_replaced(lambda: records().batch(4).map(parse).map(lambda f: f["pair"]), one_shot=True)
 
 
-def test_refusals_name_iterator_and_dataset(files):
-    make = lambda: Records(files).map(parse_one).cache("a file").batch(4)
+def test_refusals_name_iterator_and_dataset(files, tmp_path):
+    make = lambda: Records(files).map(parse_one).cache(str(tmp_path / "cache")).batch(4)
     _, _, _, result, _ = outcome(make, True, one_shot=True)
     ((name, reason),) = result.skipped
     assert not result.modified and name == "OneShotIterator: MapDataset" and "CacheDataset" in reason

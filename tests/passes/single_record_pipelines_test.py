@@ -160,7 +160,7 @@ def test_broken_records_have_the_error_of_single_ones(tmp_path, files):
     assert messages[0].split("\n")[0].split("}}")[-1].strip() in messages[1]
 
 
-def test_refusals(files):
+def test_refusals(files, tmp_path):
     def refused(function, reason):
         assert_refused(lambda: Records(files).map(function).batch(4), reason)
 
@@ -192,7 +192,7 @@ def test_refusals(files):
 
     refused(scaled, "shapes at its Mul")
     assert_refused(lambda: Records(files).map(parse).take(1), "batch records first")
-    assert_refused(lambda: Records(files).map(parse).cache("/tmp/cache").batch(4), "CacheDataset")
+    assert_refused(lambda: Records(files).map(parse).cache(str(tmp_path / "cache")).batch(4), "CacheDataset")
     assert_refused(
         lambda: Records(files).map(parse).batch(4).apply(tf.data.experimental.ignore_errors()), "broken record"
     )
