@@ -112,6 +112,22 @@ def write_files(folder: str, counts: Any) -> List[str]:
     return made
 
 
+def write_lines(folder: str, counts: Any) -> None:
+    """Files of the records' values between commas, below a header."""
+    data, at = records(), 0
+    for file, count in enumerate(counts):
+        with open(os.path.join(folder, f"{file}.csv"), "w") as lines:
+            lines.write("i,x,x,x,x,y\n")
+            for i in range(at, at + count):
+                lines.write(",".join([str(i), *(f"{x:.9g}" for x in data["x"][i]), f"{int(data['y'][i])}\n"]))
+        at += count
+
+
+def decode(line: Any) -> Any:
+    i, *x, y = tf.io.decode_csv(line, [np.array([0], np.int64), *[[0.0]] * 4, [0.0]])
+    return {"i": i, "x": tf.stack(x, -1)}, y
+
+
 def parse(serialized: Any) -> Any:
     of = tf.io.FixedLenFeature
     features = tf.io.parse_example(serialized, {"i": of([], tf.int64), "x": of([4], tf.float32), "y": of([], tf.int64)})
@@ -120,10 +136,14 @@ def parse(serialized: Any) -> Any:
 
 # By name: the input function of a rank, and the joined batches of one process, as numbers of records.
 def inputs(folder: str) -> Dict[str, Callable[[], Any]]:
-    files = sorted(glob.glob(os.path.join(folder, "*.tfrecord")))
+    files, texts = (sorted(glob.glob(os.path.join(folder, kind))) for kind in ("*.tfrecord", "*.csv"))
     return {
         "records": lambda: slices().batch(BATCH).map(split).prefetch(1),
         "files": lambda: tf.data.TFRecordDataset(files).batch(BATCH).map(parse),
+        "lines": lambda: tf.data.Dataset.from_tensor_slices(texts)
+        .interleave(lambda file: tf.data.TextLineDataset(file).skip(1), cycle_length=1)
+        .map(decode)
+        .batch(BATCH),
         "empty rank": lambda: slices().filter(lambda r: tf.equal(r["i"] % 2, 1)).batch(BATCH).map(split).repeat(2),
         "whole batches": lambda: slices().batch(BATCH).take(5).map(split),
         "tensors": lambda: v1.data.make_one_shot_iterator(slices().batch(BATCH).map(split)).get_next(),
@@ -133,6 +153,7 @@ def inputs(folder: str) -> Dict[str, Callable[[], Any]]:
 JOINED = {
     "records": [range(i, min(i + 2 * BATCH, RECORDS)) for i in range(0, RECORDS, 2 * BATCH)],
     "files": [[0, 1, 2, 10, 11, 12], [3, 4, 5, 13], [6, 7, 8], [9]],
+    "lines": [[0, 1, 2, 10, 11, 12], [3, 4, 5, 13], [6, 7, 8], [9]],
     "empty rank": [range(i, min(i + 6, RECORDS), 2) for i in range(1, RECORDS, 6)] * 2,
     "whole batches": [range(6), range(6, 12), range(12, 15)],
     "tensors": [range(i, min(i + 2 * BATCH, RECORDS)) for i in range(0, RECORDS, 2 * BATCH)],
@@ -161,7 +182,9 @@ def train_and_predict(rank, size, folder):
         trained = estimator(os.path.join(folder, name))
         trained.train(input_fn)
         found[name] = weights(trained)
-        found[name, "training"] = tf_booster.report().to_dict()["collectives_per_step"]
+        said = tf_booster.report().to_dict()
+        found[name, "training"] = said["collectives_per_step"]
+        found[name, "one op"] = "TextLineBatchDataset" in str(tf_booster.report())
         found[name, "evaluated"] = trained.evaluate(input_fn)
         found[name, "evaluation"] = tf_booster.report().to_dict()["collectives_per_step"]
         found[name, "predicted"] = [float(p["i"]) for p in trained.predict(input_fn)]
@@ -188,6 +211,7 @@ def train_and_predict(rank, size, folder):
 def run(tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("run"))
     write_files(folder, (10, 4))
+    write_lines(folder, (10, 4))
     return folder, launch.values(train_and_predict, SIZE, folder=folder, seconds=300)
 
 
@@ -226,9 +250,12 @@ def mean_loss(plain: tf.estimator.Estimator, name: str) -> float:
 @pytest.mark.parametrize("name", JOINED)
 def test_predictions_come_once_and_in_order_on_rank_0(run, name):
     _, (first, second) = run
-    one = {"files": range(14), "empty rank": [*range(1, RECORDS, 2)] * 2, "whole batches": range(15)}.get(
-        name, range(RECORDS)
-    )
+    one = {
+        "files": range(14),
+        "lines": range(14),
+        "empty rank": [*range(1, RECORDS, 2)] * 2,
+        "whole batches": range(15),
+    }.get(name, range(RECORDS))
     assert first[name, "predicted"] == list(one)
     assert second[name, "predicted"] == []
 
@@ -255,10 +282,16 @@ def test_batch_norm_survives_a_rank_that_has_run_dry(run):
 
 def test_what_was_divided_is_said(run):
     for values in run[1]:
-        (records_,), (files,), (empty,), (whole,), (tensors,) = values["passes"].values()
+        (records_,), (files,), (lines,), (empty,), (whole,), (tensors,) = values["passes"].values()
         assert "iterator 'OneShotIterator': each rank reads one of 2 records of" in tensors
         assert "one of 2 records of" in records_ and "one of 2 files of" in files
+        assert "one of 2 files of" in lines
         assert "one of 2 records of" in empty and "one of 2 batches of" in whole
+
+
+def test_lines_of_a_rank_are_read_by_one_op(run):
+    for values in run[1]:
+        assert {name for name in JOINED if values[name, "one op"]} == {"lines"}
 
 
 def test_rows_and_the_end_cost_training_no_collective(run):
