@@ -44,7 +44,7 @@ class Search:
 
     def __init__(self, view: GraphView, layer: Layer, needed: Set[tf.Operation]):
         self._view, self._layer, self._needed = view, layer, needed
-        self._templates = {name: t for name, t in templates_of(layer.kind).items() if name not in ("y", "beta")}
+        self._templates = {name: t for name, t in templates_of(layer.kind).items() if name != "y"}
         self._types = frozenset().union(*(template.types for template in self._templates.values()))
         self._seen: Dict[tf.Operation, bool] = {}
         self._found: Dict[object, Gradient] = {}
@@ -92,7 +92,7 @@ class Search:
             gradient = self._found.setdefault(dy.ref(), Gradient(dy))
             gradient.core.update(found.ops)
             if name not in PARTS:
-                gradient.vectors.setdefault(name, []).append(op.outputs[0])
+                _add_vector(gradient, name, op.outputs[0])
             elif gradient.parts.setdefault(name, op.outputs[0]) is not op.outputs[0]:
                 return False
             return True
@@ -120,8 +120,8 @@ class Search:
         return ""
 
     def _add_beta(self, gradient: Gradient) -> None:
-        """Reads nothing of the layer."""
-        template = templates_of(self._layer.kind).get("beta")
+        """Reads nothing of the layer, or shapes alone."""
+        template = self._templates.get("beta")
         level = [gradient.dy]
         for _ in range(5 if template is not None else 0):
             ops = [op for t in level for op in readers(t) if op.type in ("Sum", "Reshape") and op in self._needed]
@@ -129,7 +129,7 @@ class Search:
             for tensor in level:
                 found = template.match(tensor) if tensor.op.type == template.end_type else None
                 if found is not None and same(found.holes["dy"], gradient.dy):
-                    gradient.vectors.setdefault("beta", []).append(tensor)
+                    _add_vector(gradient, "beta", tensor)
                     gradient.core.update(found.ops)
 
     def _add_links(self, gradient: Gradient, core: Set[tf.Operation]) -> None:
@@ -158,3 +158,9 @@ class Search:
 
     def _is_unwanted(self, op: tf.Operation) -> bool:
         return op not in self._needed and op.type in self._types
+
+
+def _add_vector(gradient: Gradient, name: str, tensor: tf.Tensor) -> None:
+    tensors = gradient.vectors.setdefault(name, [])
+    if not any(tensor is t for t in tensors):
+        tensors.append(tensor)
