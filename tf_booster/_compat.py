@@ -744,17 +744,20 @@ _READERS = (
     _readers.TFRecordDatasetV1,
     _readers.TextLineDatasetV2,
     _readers.TextLineDatasetV1,
+    tf.data.experimental.CsvDataset,
+    tf.compat.v1.data.experimental.CsvDataset,
 )
 
 
 def reads_records(dataset: Any) -> bool:
-    """Whether `dataset` is a TFRecordDataset or TextLineDataset, or makes datasets of its elements that may be, as interleave does."""
+    """Whether `dataset` is a TFRecordDataset, TextLineDataset or CsvDataset, or makes datasets of its elements that may be, as interleave does."""
     if isinstance(dataset, _READERS):
         return True
     function = getattr(getattr(dataset, "_map_func", None), "function", None)
     graph = getattr(function, "graph", None)
     return graph is not None and any(
-        op.type.startswith(("TFRecordDataset", "TextLineDataset", "FlatMapDataset")) for op in graph.get_operations()
+        op.type.startswith(("TFRecordDataset", "TextLineDataset", "FlatMapDataset", "CSVDataset"))
+        for op in graph.get_operations()
     )
 
 

@@ -160,7 +160,8 @@ def test_an_input_that_is_not_trained():
     counts, result = check(lambda: trained(loss_of(layer(given()))))
     assert not [kind for kind in ("Rsqrt", "SquaredDifference") if counts[kind]]
     # The gradient of beta is a sum; TensorFlow before 2.15 has it read shapes where the batch has no static one.
-    check(lambda: trained(loss_of(layer(given(batch=ROWS), scale=False))), gradients=0)
+    # That loss is a tenth of the terms that it is a sum of, of both signs.
+    check(lambda: trained(loss_of(layer(given(batch=ROWS), scale=False))), gradients=0, bound=3e-5)
 
 
 def test_a_regularizer_of_gamma():

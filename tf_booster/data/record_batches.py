@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _compat, _native
 from tf_booster.data import record_stages
+
+
+@dataclasses.dataclass(frozen=True)
+class CsvRecords:
+    """That files hold records of comma-separated values, as CsvDataset reads them: newlines may stand in fields in quotes."""
+
+    delimiter: str = ","
+    quotes: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +28,7 @@ class Reading:
     cycle_length: Any = 1
     block_length: Any = 1
     header_lines: int = 0  # At the start of each file of lines, left out.
+    csv: Optional[CsvRecords] = None  # None: lines, or TFRecords.
     verify_crc: bool = True
     errors_count: bool = False  # Whether an error counts as a record of its block.
     stages: Tuple[record_stages.Stage, ...] = ()
@@ -97,6 +106,8 @@ def line_batches_op(files: tf.Tensor, reading: Reading, batching: Batching, shap
         files,
         **_pipeline(reading, batching),
         header_lines=_int64(reading.header_lines),
+        csv_delimiter=b"" if reading.csv is None else reading.csv.delimiter.encode("latin-1"),
+        csv_quotes=reading.csv is None or reading.csv.quotes,
         output_types=[tf.string],
         output_shapes=[shape],
     )

@@ -9,13 +9,15 @@ from typing import Any, Dict, Sequence
 import numpy as np
 import tensorflow as tf
 
-from tf_booster.data.record_batches import Reading
+from tf_booster.data.record_batches import CsvRecords, Reading
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
 from tf_booster.passes.inlined_functions import function_of
 
 _READERS = ("TFRecordDataset", "TFRecordDatasetV2")
 _READERS_OF_LINES = ("TextLineDataset",)
 _DEFAULT_BUFFERS = (0, 256 << 10)  # Of TextLineDataset: the op's and Python's.
+# Attributes of a TextLineDataset that stands for one of records of comma-separated values.
+_DELIMITER, _QUOTES, _HEADER = "_tf_booster_csv_delimiter", "_tf_booster_csv_quotes", "_tf_booster_csv_header"
 _INTERLEAVES = {"InterleaveDataset": 3, "ParallelInterleaveDatasetV3": 4, "ParallelInterleaveDatasetV4": 6}  # Inputs.
 _NUM_PARALLEL_CALLS = {"ParallelInterleaveDatasetV3": 3, "ParallelInterleaveDatasetV4": 5}  # Their places.
 # What num_parallel_reads and tf.data.experimental.parallel_interleave make.
@@ -97,4 +99,13 @@ def _files(function: DatasetFunction, functions: Dict[str, Any], readers: Sequen
         size = function.constant(inputs[2])
         if size is None or size.item() not in _DEFAULT_BUFFERS:
             raise Refused("its compressed files are read through a buffer of another size than the default")
+    if _DELIMITER in node.attr:
+        csv = CsvRecords(node.attr[_DELIMITER].s.decode("latin-1"), node.attr[_QUOTES].b)
+        return Reading(header_lines=int(node.attr[_HEADER].b), csv=csv)
     return Reading(compression=compression.item().decode(), header_lines=header)
+
+
+def mark_as_csv(node: Any, delimiter: str, quotes: bool, header: bool) -> None:
+    """Has the node of a TextLineDataset stand for records of comma-separated values, the first of which may be left out."""
+    node.attr[_DELIMITER].s = delimiter.encode("latin-1")
+    node.attr[_QUOTES].b, node.attr[_HEADER].b = quotes, header

@@ -1,19 +1,21 @@
 """Puts TFRecordExampleDataset under existing input pipelines: TFRecordDataset → (shuffle, repeat, …) → batch → map(parse), or
 map(parse) → (shuffle, repeat, …) → batch. Of lines that decode_csv decodes, or that are split, it makes batches before, in place of behind:
-TextLineBatchDataset does, where it can stand for all from the files to the batch.
+TextLineBatchDataset does, where it can stand for all from the files to the batch; of the records of a CsvDataset, too.
 
 Only where elements, their order and errors stay the same. What the maps' functions do behind the parse stays in maps.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Union
+import functools
+from typing import Any, Callable, Dict, List, Sequence, Union
 
 import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.data.record_batches import line_batches_op, record_batches_op
 from tf_booster.passes import (
+    csv_files,
     file_readers,
     live_datasets,
     made_datasets,
@@ -39,11 +41,11 @@ class InputPipeline(Pass):
     name = "input_pipeline"
     seeks = (
         "records of tf.train.Example that a map parses (TFRecordDataset and tf.io.parse_example), "
-        "or lines that it decodes (tf.io.decode_csv) or splits (tf.strings.split); other inputs are left as they are"
+        "or lines that it decodes (tf.io.decode_csv) or splits (tf.strings.split), or a CsvDataset; other inputs are left as they are"
     )
 
     def requires(self, view: GraphView) -> bool:
-        return bool(_maps(view) or one_shot_iterators.iterators(view) or _parses_inside(view))
+        return bool(_maps(view) or one_shot_iterators.iterators(view) or _parses_inside(view) or _csv_files(view))
 
     def run(self, view: GraphView) -> PassResult:
         result = replace_pipelines(view, self.name)
@@ -70,7 +72,14 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
             result.skipped.append((op.name, str(refusal)))
     for op in _parses_inside(view):
         try:
-            found += _match_inside(view, op)
+            found += _match_inside(view, op, maps_of_files.moved_behind, _match)
+        except Refused as refusal:
+            result.skipped.append((op.name, str(refusal)))
+    for op in _csv_files(view):
+        try:
+            found += _match_inside(
+                view, op, csv_files.moved_behind, functools.partial(text_pipelines.match, of_csv=True)
+            )
         except Refused as refusal:
             result.skipped.append((op.name, str(refusal)))
     by_end: Dict[tf.Operation, Union[RecordPipeline, TextPipeline]] = {}
@@ -113,15 +122,28 @@ def _parses_inside(view: GraphView) -> List[tf.Operation]:
     return [op for op in found if runs(op, [PARSE, DECODE_CSV, *SPLITS], functions)]
 
 
-def _match_inside(view: GraphView, op: tf.Operation) -> List[Union[RecordPipeline, TextPipeline]]:
-    """The pipelines that parse or decode in the function of `op`, which then is another dataset with maps behind it. Raises Refused."""
+def _csv_files(view: GraphView) -> List[tf.Operation]:
+    """What reads a CsvDataset, or is one."""
+    return [op for op in csv_files.readers(view, _functions(view)) if live_datasets.is_read(op)]
+
+
+def _match_inside(
+    view: GraphView,
+    op: tf.Operation,
+    moved_behind: Callable[..., List[tf.Operation]],
+    match: Callable[..., Sequence[Any]],
+) -> List[Union[RecordPipeline, TextPipeline]]:
+    """The pipelines that parse or decode in `op`, which then is another dataset with maps behind it. Raises Refused.
+
+    moved_behind: makes those. match: finds the pipelines of a map.
+    """
     with view.inserting(op.device), tf.name_scope("tf_booster/input_pipeline/"):
-        maps = maps_of_files.moved_behind(view, op, _functions(view))
+        maps = moved_behind(view, op, _functions(view))
     functions = _functions(view)
     old, new = op.outputs[0], maps[-1].outputs[0]
     view.redirect(old, new, lambda reader: True)
     try:
-        return [pipeline for map_op in maps for pipeline in _match(map_op, functions)]
+        return [pipeline for map_op in maps for pipeline in match(map_op, functions)]
     except Refused:
         view.redirect(new, old, lambda reader: True)
         raise

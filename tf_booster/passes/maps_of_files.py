@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -25,19 +25,42 @@ def moved_behind(view: GraphView, op: tf.Operation, functions: Dict[str, Any]) -
     if not maps or not _gives_records(records):
         raise Refused("each file is parsed by itself; interleave records, then batch and parse them")
     definition = _without_maps(functions[name], records.name)
-    reader = op.node_def
+    behind = []
+    for node in maps:
+        behind.append(tf.compat.v1.NodeDef(op="MapDataset"))
+        for key in set(_KEPT) & set(node.attr):
+            behind[-1].attr[key].CopyFrom(node.attr[key])
+    return put_in_place(view, op.node_def, op.inputs, definition, behind, [])
+
+
+def put_in_place(
+    view: GraphView,
+    reader: Any,
+    inputs: Sequence[tf.Tensor],
+    records: Any,
+    maps: Sequence[Any],
+    functions: Sequence[Any],
+) -> List[tf.Operation]:
+    """Adds the NodeDefs `maps`, each of the one before, and the first of `reader`, and gives the new maps.
+
+    Args:
+      reader: the NodeDef of an interleave or flat_map.
+      inputs: what it reads.
+      records: the FunctionDef that it gets: from a file's name to a dataset of scalar strings.
+      functions: FunctionDefs of the maps that are not in the graph.
+    """
     reader.name = "records"
-    reader.attr["f"].func.name = definition.signature.name
+    reader.attr["f"].func.name = records.signature.name
     reader.attr["output_types"].list.type[:] = [tf.string.as_datatype_enum]
     del reader.attr["output_shapes"].list.shape[:]
     reader.attr["output_shapes"].list.shape.add()
-    reader.input[:] = [f"input_{i}" for i in range(len(op.inputs))]
+    reader.input[:] = [f"input_{i}" for i in range(len(inputs))]
     nodes = [reader]
     for i, node in enumerate(maps):
-        nodes.append(tf.compat.v1.NodeDef(name=f"map_{i}", op="MapDataset", input=[nodes[-1].name]))
-        for key in set(_KEPT) & set(node.attr):
-            nodes[-1].attr[key].CopyFrom(node.attr[key])
-    return view.add_nodes(nodes, [definition], op.inputs, "maps_of_files")[1:]
+        node.name = f"map_{i}"
+        node.input[:] = [nodes[-1].name]
+        nodes.append(node)
+    return view.add_nodes(nodes, [records, *functions], inputs, "maps_of_files")[1:]
 
 
 def _maps(definition: Any) -> Tuple[List[Any], Any]:

@@ -73,8 +73,11 @@ class TextPipeline:
         return f"{self.lines.describe()}; {decoded}" if isinstance(self.lines, LinesOfFiles) else decoded
 
 
-def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[TextPipeline]:
-    """The pipelines that decode lines in `map_op`: one for each batch of what it gives one by one. Raises Refused."""
+def match(map_op: tf.Operation, functions: Dict[str, Any], of_csv: bool = False) -> List[TextPipeline]:
+    """The pipelines that decode lines in `map_op`: one for each batch of what it gives one by one. Raises Refused.
+
+    of_csv: what `map_op` decodes is what TextLineBatchDataset alone can read.
+    """
     if map_op.type == MAP_AND_BATCH:
         raise Refused("map_and_batch decodes its lines one by one; write map(…).batch(…)")
     values = element(map_op.inputs[0].op) if live_datasets.is_dataset(map_op.inputs[0].op) else []
@@ -83,7 +86,7 @@ def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[TextPipeline]
     if any(shape.rank != 0 for shape in values):
         function = function_of(map_op, functions)
         return [_decoded_batches(map_op, function, functions)] if function.of_type(row_functions.DECODE_CSV) else []
-    return [_batched(map_op, batch, functions) for batch in live_datasets.batches_of(map_op, tuple(BATCHES))]
+    return [_batched(map_op, batch, functions, of_csv) for batch in live_datasets.batches_of(map_op, tuple(BATCHES))]
 
 
 def _decoded_batches(map_op: tf.Operation, function: DatasetFunction, functions: Dict[str, Any]) -> TextPipeline:
@@ -104,7 +107,7 @@ def _decoded_batches(map_op: tf.Operation, function: DatasetFunction, functions:
     return TextPipeline(map_op, lines, steps, [BatchMap(map_op, definition)])
 
 
-def _batched(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any]) -> TextPipeline:
+def _batched(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any], of_csv: bool) -> TextPipeline:
     live_datasets.check_above(batch, single_records=True)
     steps, maps = [], []  # type: List[Union[tf.Operation, LineFilter]], List[RecordFunction]
     for op in _between(map_op, batch):
@@ -122,6 +125,8 @@ def _batched(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any
         lines = _of_files(batch, records, [op for op in records.steps if op not in decoding])
         return TextPipeline(batch, lines, records.options, made)
     except Refused:  # TensorFlow goes on reading.
+        if of_csv:
+            raise
         return TextPipeline(batch, map_op.inputs[0], [*steps, batch], made)
 
 

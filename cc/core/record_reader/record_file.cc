@@ -96,8 +96,14 @@ size_t RecordFile::BlockBytes() const {
 }
 
 RecordFrame RecordFile::NextFrame(char* data, size_t available) const {
-  return options_->format == FileFormat::kLines ? NextLine(data, available)
-                                                : NextRecord(data, available, options_->verify_crc);
+  switch (options_->format) {
+    case FileFormat::kLines:
+      return NextLine(data, available);
+    case FileFormat::kCsv:
+      return NextCsvRecord(data, available, options_->csv);
+    default:
+      return NextRecord(data, available, options_->verify_crc);
+  }
 }
 
 void RecordFile::Add(RecordBlock* block, const RecordFrame& frame, size_t* at) {
@@ -108,7 +114,9 @@ void RecordFile::Add(RecordBlock* block, const RecordFrame& frame, size_t* at) {
 
 Status RecordFile::AddLast(RecordBlock* block, size_t at, size_t used) {
   if (options_->format == FileFormat::kTFRecord) return EndOfRecords(load_offset_, used - at);
-  const RecordFrame frame = LastLine(block->buffer.data() + at, used - at);
+  char* const rest = block->buffer.data() + at;
+  const RecordFrame frame = options_->format == FileFormat::kLines ? LastLine(rest, used - at)
+                                                                   : LastCsvRecord(rest, used - at, options_->csv);
   if (frame.kind == RecordFrame::kRecord) Add(block, frame, &at);
   return Status();
 }
@@ -211,6 +219,10 @@ Status RecordFile::Next(Record* record, bool* end) {
       ended_ = status.ok() || options_->format == FileFormat::kTFRecord;
       if (ended_) block_.reset();
       if (!status.ok()) return status;
+      if (header_records_ > 0 && options_->format == FileFormat::kCsv) {
+        header_records_ = 0;  // Said once, as TensorFlow does.
+        return InFile({StatusCode::kInvalidArgument, "the file has no header"});
+      }
     } else {
       TFB_RETURN_IF_ERROR(WaitForBlock());
     }

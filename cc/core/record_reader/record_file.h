@@ -1,5 +1,5 @@
-// The records of one file, TFRecords or lines, read ahead where that pays (see ReadAhead); whoever finds none ready
-// while nobody reads, reads himself.
+// The records of one file, TFRecords, lines or comma-separated values, read ahead where that pays (see ReadAhead);
+// whoever finds none ready while nobody reads, reads himself.
 #ifndef TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_FILE_H_
 #define TF_BOOSTER_CC_CORE_RECORD_READER_RECORD_FILE_H_
 
@@ -13,6 +13,7 @@
 #include <string>
 
 #include "cc/core/record_reader/byte_source.h"
+#include "cc/core/record_reader/csv_framing.h"
 #include "cc/core/record_reader/read_ahead.h"
 #include "cc/core/record_reader/record.h"
 #include "cc/core/record_reader/record_block.h"
@@ -20,14 +21,16 @@
 
 namespace tf_booster {
 
-// What the bytes of a file are: records in TFRecord's framing, or lines of text.
-enum class FileFormat { kTFRecord, kLines };
+// What the bytes of a file are: records in TFRecord's framing, lines of text, or records of comma-separated values,
+// which may have more lines than one.
+enum class FileFormat { kTFRecord, kLines, kCsv };
 
 // What all files of an iterator have in common.
 struct ReadOptions {
   OpenByteSource open;
   FileFormat format = FileFormat::kTFRecord;
   bool verify_crc = true;  // Of TFRecords.
+  CsvFraming csv;          // Of kCsv.
   size_t block_bytes = 1 << 20;
   size_t blocks_ahead = 4;  // Of each file, at most.
   size_t files_ahead = 1;   // Opened before their turn.
@@ -36,9 +39,9 @@ struct ReadOptions {
   ReadAhead* ahead = nullptr;                           // Whether those read, or who else.
   const std::atomic<bool>* cancelled = nullptr;         // Ends waits.
   const std::atomic<int64_t>* wanted = nullptr;         // Records that the batch at hand still wants, if known.
-  int64_t header_records = 0;                           // At the start of each file, left out.
-  int64_t files_in_turns = 1;                           // Those come from so many.
-  std::string op;                                       // Begins the messages of errors.
+  int64_t header_records = 0;  // At the start of each file, left out. One of kCsv must be there.
+  int64_t files_in_turns = 1;  // Those come from so many.
+  std::string op;              // Begins the messages of errors.
 };
 
 class RecordFile {
@@ -54,7 +57,7 @@ class RecordFile {
   // The next record. It lies in the file's present block: `record->block` is valid until the next call. `*end`: there
   // is none. Errors are what TensorFlow's TFRecordDataset, or TextLineDataset, answers: a file that cannot be opened
   // fails at each call, for each call tries again; any other error ends a file of records, and is given again and again
-  // for one of lines.
+  // for one of lines or comma-separated values.
   Status Next(Record* record, bool* end);
 
   // Whether Next has ended: it said so, or gave the error that ends the file.

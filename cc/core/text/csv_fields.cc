@@ -29,7 +29,9 @@ struct Marks {
 }  // namespace
 
 bool CsvFields::IsWanted(size_t number) const {
-  return format_.columns.empty() || format_.columns[fields_.size()] == static_cast<int64_t>(number);
+  const auto& columns = format_.columns;
+  return columns.empty() ||
+         (fields_.size() < columns.size() && columns[fields_.size()] == static_cast<int64_t>(number));
 }
 
 const char* CsvFields::Split(std::string_view line) { return SplitPlain(line) ? nullptr : SplitAny(line); }
@@ -40,13 +42,10 @@ bool CsvFields::SplitPlain(std::string_view line) {
   if (line.empty()) return true;
   if (IsLineEnd(format_.delimiter) || format_.delimiter == '"') return false;
   const Marks marks(format_.delimiter, format_.quotes);
-  const auto& columns = format_.columns;
   const char* const data = line.data();
   size_t begin = 0, number = 0;
   const auto add = [&](size_t end) {
-    if (columns.empty() || (fields_.size() < columns.size() && IsWanted(number))) {
-      fields_.emplace_back(data + begin, end - begin);
-    }
+    if (IsWanted(number)) fields_.emplace_back(data + begin, end - begin);
     begin = end + 1;
     ++number;
   };
@@ -94,7 +93,7 @@ const char* CsvFields::SplitAny(std::string_view line) {
     }
     if (IsWanted(number++)) {
       fields_.push_back(field);
-      if (fields_.size() == columns.size()) return nullptr;
+      if (fields_.size() == columns.size() && !format_.whole) return nullptr;
     }
   }
   if (!line.empty() && line.back() == format_.delimiter && IsWanted(number)) fields_.emplace_back();

@@ -15,6 +15,7 @@ struct CsvFormat {
   char delimiter = ',';
   bool quotes = true;            // Whether a field may stand in '"', and hold delimiters and '""' then.
   std::vector<int64_t> columns;  // The numbers of the wanted fields, ascending; empty: all.
+  bool whole = false;            // Whether what follows the last wanted field must be well-formed, too.
 };
 
 // For one thread. Used for line after line, so that it allocates once.
@@ -22,7 +23,8 @@ class CsvFields {
  public:
   explicit CsvFields(CsvFormat format) : format_(std::move(format)) {}
 
-  // Finds the wanted fields of a line: as many of them as it has. Behind the last one that is wanted nothing is read.
+  // Finds the wanted fields of a line: as many of them as it has. Behind the last one that is wanted nothing is
+  // read, but if the format asks for the whole line.
   // Returns null, or what is wrong with the line, in TensorFlow's words.
   const char* Split(std::string_view line);
 

@@ -39,12 +39,14 @@ Found Expected(const CsvFormat& format, const std::string& line) {
   const Found open{"Quoted field has to end with quote followed by delim or end", {}};
   Found found;
   std::vector<std::string> all;
-  const auto take = [&](const std::string& field) {  // Whether that was the last one that is wanted.
+  const auto take = [&](const std::string& field) {  // Whether what follows is not looked at.
     const auto& columns = format.columns;
-    const bool wanted = columns.empty() || columns[found.fields.size()] == static_cast<int64_t>(all.size());
+    const bool all_found = !columns.empty() && found.fields.size() == columns.size();
+    const bool wanted =
+        columns.empty() || (!all_found && columns[found.fields.size()] == static_cast<int64_t>(all.size()));
     all.push_back(field);
     if (wanted) found.fields.push_back(field);
-    return !columns.empty() && found.fields.size() == columns.size();
+    return !format.whole && !columns.empty() && found.fields.size() == columns.size();
   };
   size_t i = 0;
   while (i < line.size()) {
@@ -103,6 +105,11 @@ TEST(RefusesWhatIsNotClosed) {
   EXPECT_TRUE(!SplitBy({}, "\"a\"b,c").wrong.empty());
   EXPECT_TRUE(!SplitBy({}, "a\"b").wrong.empty());
   EXPECT_TRUE(!SplitBy({}, "a\r\n").wrong.empty());
+  CsvFormat first{',', true, {0}};
+  EXPECT_TRUE(SplitBy(first, "\"a\",b\"c") == (Found{"", {"a"}}));
+  first.whole = true;
+  EXPECT_TRUE(!SplitBy(first, "\"a\",b\"c").wrong.empty());
+  EXPECT_TRUE(SplitBy(first, "\"a\",bc,") == (Found{"", {"a"}}));
 }
 
 TEST(ViewsOfSeveralEscapedFieldsStay) {
@@ -133,6 +140,7 @@ TEST(RandomLines) {
     CsvFormat format;
     format.delimiter = ",;\"a\n"[random() % 20 < 16 ? 0 : random() % 5];
     format.quotes = random() % 4 > 0;
+    format.whole = random() % 2 == 0;
     for (int64_t column = 0; random() % 3 == 0; ++column) format.columns.push_back(column += random() % 3);
     CsvFields split(format);
     for (int lines = 0; lines < 3; ++lines) {

@@ -72,6 +72,7 @@ class RecordBatchIterator final : public tensorflow::data::DatasetIterator<Recor
     read_.op = pipeline.op;
     read_.format = pipeline.format;
     read_.verify_crc = pipeline.verify_crc;
+    read_.csv = pipeline.csv;
     read_.header_records = pipeline.header_lines;
     read_.block_bytes = pipeline.BlockBytes();
     read_.blocks_ahead = ahead.blocks;

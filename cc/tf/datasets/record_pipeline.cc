@@ -95,7 +95,7 @@ TfStatus RecordPipeline::SetStages(const std::vector<std::string>& names, const 
       stage.arguments = {stage.arguments[0], seeds.seed(), seeds.seed2(), seeds.reshuffle(), /*copies share*/ 1};
     }
     TF_RETURN_IF_ERROR(CheckStage(op, stage));
-    if (stage.name == "filter" && format == FileFormat::kLines) {
+    if (stage.name == "filter" && format != FileFormat::kTFRecord) {
       return InvalidArgument(op, ": lines cannot be filtered; filter them behind the files");
     }
     if (stage.name == "shuffle" && stage.seeds == nullptr) {

@@ -1,5 +1,6 @@
 #include "cc/tf/datasets/text_line_batch_dataset.h"
 
+#include <string>
 #include <utility>
 
 #include "tensorflow/core/framework/tensor.h"
@@ -32,7 +33,11 @@ TfStatus TextLineBatchDataset::AsGraphDefInternal(SerializationContext* ctx, Dat
   Attributes attributes;
   TF_RETURN_IF_ERROR(AddPipeline(ctx, b, &inputs, &attributes));
   inputs.emplace_back();
-  TF_RETURN_IF_ERROR(b->AddScalar(options().pipeline.header_lines, &inputs.back()));
+  const RecordPipeline& pipeline = options().pipeline;
+  TF_RETURN_IF_ERROR(b->AddScalar(pipeline.header_lines, &inputs.back()));
+  const bool csv = pipeline.format == FileFormat::kCsv;
+  attributes.emplace_back("csv_delimiter", b->BuildAttrValue(std::string(csv ? 1 : 0, pipeline.csv.delimiter)));
+  attributes.emplace_back("csv_quotes", b->BuildAttrValue(pipeline.csv.quotes));
   return b->AddDataset(this, inputs, attributes, output);
 }
 

@@ -1,4 +1,5 @@
 // The kernel: checks the op's arguments and makes the dataset.
+#include <string>
 #include <utility>
 
 #include "cc/tf/datasets/record_batch_dataset_op.h"
@@ -23,6 +24,15 @@ class TextLineBatchDatasetOp final : public RecordBatchDatasetOp {
             options_.output_shapes.size() == 1,
         tensorflow::errors::InvalidArgument("TextLineBatchDataset: an element is one string tensor; its types are ",
                                             tensorflow::DataTypeVectorString(options_.output_types)));
+    std::string delimiter;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("csv_delimiter", &delimiter));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("csv_quotes", &options_.pipeline.csv.quotes));
+    if (delimiter.empty()) return;
+    OP_REQUIRES(ctx, delimiter.size() == 1,
+                tensorflow::errors::InvalidArgument("TextLineBatchDataset: csv_delimiter is '", delimiter,
+                                                    "'; wanted one character, or none for lines"));
+    options_.pipeline.format = FileFormat::kCsv;
+    options_.pipeline.csv.delimiter = delimiter[0];
   }
 
  protected:

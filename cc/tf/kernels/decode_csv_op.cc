@@ -79,6 +79,7 @@ class DecodeCsvOp final : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("use_quote_delim", &format_.quotes));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("na_value", &na_value_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("select_cols", &format_.columns));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("whole", &format_.whole));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("single", &single_));
     const auto& columns = format_.columns;
     OP_REQUIRES(ctx, columns.empty() || static_cast<int>(columns.size()) == num_outputs(),

@@ -33,6 +33,7 @@ REGISTER_OP("TfBoosterDecodeCsv")
     .Attr("na_value: string = ''")
     .Attr("select_cols: list(int) = []")
     .Attr("single: bool = false")
+    .Attr("whole: bool = false")
     .SetShapeFn(DecodeCsvShapes)
     .Doc(R"doc(
 What DecodeCSV gives for the same inputs and attributes, and its errors.
@@ -43,6 +44,7 @@ output: a tensor in the shape of `records` for each wanted field.
 field_delim: one character.
 select_cols: the numbers of the wanted fields, ascending; without any all fields are.
 single: each line was a tensor of its own, and errors say so: it is record 0.
+whole: what follows the last wanted field of a line must be well-formed, too, as CsvDataset wants it.
 )doc");
 
 }  // namespace tensorflow
