@@ -1,7 +1,7 @@
 """Existing input pipelines as TensorFlow runs them, with our parse kernel, and rewritten: files to shuffled, parsed batches of 1024.
 
 `batches` is batch → map(parse_example); `one by one` is map(parse_single_example) → shuffle → repeat → batch under a one-shot
-iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten records of that before the shuffle. `lines` are Criteo's, 40 fields each, of which map(decode_csv) makes tensors, one by one and in batches; `libsvm` are lines of 39 ids with
+iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten records of that before the shuffle. `lines` are Criteo's, 40 fields each, of which map(decode_csv) makes tensors, one by one and in batches, or `make_csv_dataset`; `libsvm` are lines of 39 ids with
 their values, split one by one. Each contestant is a graph with an endless iterator; a run takes 24 batches, of which a few may have been
 made ahead in another's turn.
 """
@@ -49,7 +49,11 @@ def run(threads: int) -> Iterator[Result]:
                 yield _result(f"{shape}, {kind}", name, threads, _beside(make, threads, kernel_alone))
         path = os.path.join(folder, "lines")
         _write_lines(path)
-        for shape, pipeline in (("lines", _lines), ("batches of lines", _batches_of_lines)):
+        for shape, pipeline in (
+            ("lines", _lines),
+            ("batches of lines", _batches_of_lines),
+            ("make_csv_dataset", _made_by_tf_data),
+        ):
             make = functools.partial(pipeline, path, threads)
             yield _result(shape, "40 fields", threads, _beside(make, threads, {}))
         path = os.path.join(folder, "libsvm")
@@ -98,8 +102,19 @@ def _batches_of_lines(path: str, threads: int) -> tf.data.Dataset:
     return tf.data.TextLineDataset(path).shuffle(SHUFFLE, seed=1).repeat().batch(BATCH).map(_decode, _calls(threads))
 
 
+def _made_by_tf_data(path: str, threads: int) -> tf.data.Dataset:
+    del threads  # It chooses.
+    names = [f"f{i}" for i in range(len(_DEFAULTS))]
+    return tf.data.experimental.make_csv_dataset(
+        path, BATCH, names, _DEFAULTS, header=False, label_name="f0", shuffle_buffer_size=SHUFFLE, shuffle_seed=1
+    )
+
+
+_DEFAULTS = [[0]] + 13 * [[0]] + 26 * [[""]]
+
+
 def _decode(line: tf.Tensor) -> Any:
-    fields = tf.io.decode_csv(line, [[0]] + 13 * [[0]] + 26 * [[""]])
+    fields = tf.io.decode_csv(line, _DEFAULTS)
     return {f"f{i}": field for i, field in enumerate(fields[1:])}, fields[0]
 
 
