@@ -6,6 +6,7 @@ tf.data.experimental.make_csv_dataset has it in an interleave: every field of a 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
@@ -42,13 +43,11 @@ def readers(view: GraphView, functions: Dict[str, Any]) -> List[tf.Operation]:
 
 def moved_behind(view: GraphView, op: tf.Operation, functions: Dict[str, Any]) -> List[tf.Operation]:
     """A new map, in a list, that gives what `op`, one of readers(), gives. Raises Refused."""
-    name = op.get_attr("f").name if op.type not in _CSV else op.name.replace("/", "_")
     if op.type in _CSV:
-        decoding = _decoding(op.node_def, [tf.get_static_value(tensor) for tensor in op.inputs])
+        decoding = _decoding(op.node_def, [None, *(tf.get_static_value(tensor) for tensor in op.inputs[1:])])
     else:
         decoding = _decoding_in_function(op, functions)
-    records = _records_function(f"{name}_records", decoding)
-    decode = _decode_function(f"{name}_decode", decoding)
+    records, decode = _records_function(decoding), _decode_function(decoding)
     map_of = tf.compat.v1.NodeDef(op="MapDataset")
     map_of.attr["f"].func.name = decode.signature.name
     map_of.attr["Targuments"].list.SetInParent()
@@ -117,20 +116,20 @@ def _text(value: np.ndarray) -> bytes:
     return text if isinstance(text, bytes) else text.encode()
 
 
-def _records_function(name: str, decoding: _Decoding) -> Any:
+def _records_function(decoding: _Decoding) -> Any:
     """From a file's name to a dataset of its records, for file_readers alone: TensorFlow would read lines by it."""
-    definition = _function(name, ["file"], [tf.string], ["handle"], [tf.variant])
+    definition = _function("file", ["handle"], [tf.variant])
     node = definition.node_def.add(name="records", op="TextLineDataset")
     node.input[:] = ["file", _constant(definition, "compression", b""), _constant(definition, "size", np.int64(0))]
     file_readers.mark_as_csv(node, decoding.delimiter, decoding.quotes, header=decoding.header)
     definition.ret["handle"] = "records:handle:0"
-    return definition
+    return _named(definition, "records")
 
 
-def _decode_function(name: str, decoding: _Decoding) -> Any:
+def _decode_function(decoding: _Decoding) -> Any:
     """From a record to its fields."""
     fields = [f"field_{i}" for i in range(len(decoding.dtypes))]
-    definition = _function(name, ["record"], [tf.string], fields, decoding.dtypes)
+    definition = _function("record", fields, decoding.dtypes)
     node = definition.node_def.add(name="decode", op="TfBoosterDecodeCsv")
     defaults = [
         _constant(definition, f"default_{i}", value.astype(dtype.as_numpy_dtype))
@@ -145,18 +144,22 @@ def _decode_function(name: str, decoding: _Decoding) -> Any:
     node.attr["single"].b = node.attr["whole"].b = True
     for i, field in enumerate(fields):
         definition.ret[field] = f"decode:output:{i}"
+    return _named(definition, "decode")
+
+
+def _function(argument: str, results: Sequence[str], dtypes: Sequence[tf.DType]) -> Any:
+    """The FunctionDef, without nodes, that makes `results` of a string."""
+    definition = tf.compat.v1.GraphDef().library.function.add()
+    definition.signature.input_arg.add(name=argument, type=tf.string.as_datatype_enum)
+    for result, dtype in zip(results, dtypes):
+        definition.signature.output_arg.add(name=result, type=dtype.as_datatype_enum)
     return definition
 
 
-def _function(
-    name: str, arguments: Sequence[str], types: Sequence[tf.DType], results: Sequence[str], made: Sequence[tf.DType]
-) -> Any:
-    definition = tf.compat.v1.GraphDef().library.function.add()
-    definition.signature.name = name
-    for argument, dtype in zip(arguments, types):
-        definition.signature.input_arg.add(name=argument, type=dtype.as_datatype_enum)
-    for result, dtype in zip(results, made):
-        definition.signature.output_arg.add(name=result, type=dtype.as_datatype_enum)
+def _named(definition: Any, what: str) -> Any:
+    """With a name that no other function has: a graph may have several such datasets."""
+    digest = hashlib.sha1(definition.SerializeToString(deterministic=True)).hexdigest()
+    definition.signature.name = f"tf_booster_csv_{what}_{digest[:16]}"
     return definition
 
 

@@ -41,8 +41,11 @@ def num_readers(op: tf.Operation) -> int:
     return sum(not is_dataset(reader) or is_read(reader) for reader in op.outputs[0].consumers())
 
 
-def batches_of(map_op: tf.Operation, types: Tuple[str, ...]) -> List[tf.Operation]:
-    """The batches, ops of `types`, that are read and made of what `map_op` gives one by one. Raises Refused for none."""
+def batches_of(map_op: tf.Operation, types: Tuple[str, ...], alone: bool = False) -> List[tf.Operation]:
+    """The batches, ops of `types`, that are read and made of what `map_op` gives one by one. Raises Refused for none.
+
+    alone: and where something else is made of it beside them.
+    """
     found: List[tf.Operation] = []
     others: List[tf.Operation] = []
     stack, seen = [map_op], {map_op}
@@ -57,7 +60,7 @@ def batches_of(map_op: tf.Operation, types: Tuple[str, ...]) -> List[tf.Operatio
                 stack.append(reader)
             else:
                 others.append(reader)
-    if found:
+    if found and not (alone and others):
         return found
     names = ", ".join(f"{op.type} ('{op.name}')" for op in others)
     raise Refused(

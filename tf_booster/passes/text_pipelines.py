@@ -86,7 +86,8 @@ def match(map_op: tf.Operation, functions: Dict[str, Any], of_csv: bool = False)
     if any(shape.rank != 0 for shape in values):
         function = function_of(map_op, functions)
         return [_decoded_batches(map_op, function, functions)] if function.of_type(row_functions.DECODE_CSV) else []
-    return [_batched(map_op, batch, functions, of_csv) for batch in live_datasets.batches_of(map_op, tuple(BATCHES))]
+    batches = live_datasets.batches_of(map_op, tuple(BATCHES), alone=of_csv)
+    return [_batched(map_op, batch, functions, of_csv) for batch in batches]
 
 
 def _decoded_batches(map_op: tf.Operation, function: DatasetFunction, functions: Dict[str, Any]) -> TextPipeline:
