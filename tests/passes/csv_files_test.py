@@ -149,6 +149,37 @@ def test_texts_at_random(tmp_path, seed):
     )
 
 
+def test_several_datasets_of_one_graph(files):
+    def run(make, rewritten):
+        with tf.Graph().as_default(), v1.Session() as session:
+            v1.set_random_seed(3)
+            elements = [v1.data.make_one_shot_iterator(dataset).get_next()[3] for dataset in make()]
+            said = str(tf_booster.rewrite_graph()) if rewritten else ""
+            return [session.run(element).tolist() for element in elements for _ in range(2)], said.count("are one op")
+
+    def batches_of_one():
+        one = Csv(files, DEFAULTS, header=True).shuffle(9, seed=1)
+        return one.batch(2), one.batch(3)
+
+    def others():
+        return Csv(files, [[""]] * 5, header=True).batch(2), Csv(files, DEFAULTS, header=True).batch(2)
+
+    for make in (batches_of_one, others):
+        (ours, replaced), (theirs, _) = run(make, True), run(make, False)
+        assert ours == theirs and replaced == 2
+
+
+def test_records_that_are_read_beside_batches_are_tensorflows(files):
+    """What the batches would be made of is nothing that TensorFlow can read."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        one = Csv(files, DEFAULTS, header=True)
+        iterators = [v1.data.make_initializable_iterator(dataset) for dataset in (one.batch(2), one.take(3))]
+        batch, single = (iterator.get_next()[3] for iterator in iterators)
+        assert "not to a batch" in str(tf_booster.rewrite_graph())
+        session.run([iterator.initializer for iterator in iterators])
+        assert session.run(batch)[0] == session.run(single)
+
+
 @pytest.mark.parametrize(
     "make", [lambda files: made(files)(), lambda files: Csv(files, DEFAULTS, header=True).batch(4)]
 )
