@@ -90,6 +90,21 @@ def test_one_layer():
     assert averages(check_same(lambda x, ids: trained(tower(x, widths=(4,))))) == [2]
 
 
+@pytest.mark.parametrize("by_tensor", [False, True])
+def test_layers_of_images(by_tensor):
+    """TensorFlow's own fused kernel gives moments there. Where a tensor says whether a layer trains, its rate is computed, and 0 if not."""
+
+    def build(x, ids):
+        training = v1.placeholder_with_default(True, []) if by_tensor else True
+        images = tf.reshape(x, [-1, 2, 2, 1])
+        for i in range(2):
+            images = v1.layers.batch_normalization(images, training=training, name=f"images_{i}")
+            images = tf.concat([images, 2.0 * images], 3)
+        return trained(tf.reduce_mean(tf.square(images - 0.5)))
+
+    assert averages(check_same(build)) == ([2, 2] if by_tensor else [4])
+
+
 def test_momenta_divide():
     def named(x, name=None, **kwargs):
         return layer(x, **kwargs)
