@@ -186,14 +186,20 @@ def test_a_read_behind_several_updates_sees_them():
     assert averages(fused) == [2]
 
 
-def test_what_the_chain_waited_for():
-    """An assertion before the read of one of them."""
+@pytest.mark.parametrize("rate_alone", [False, True])
+def test_what_the_chain_waited_for(rate_alone):
+    """An assertion before one of them: before its read, or before the constant alone that it is multiplied by."""
 
     def build(x, ids):
         values = [tf.reduce_mean(x, 0), tf.reduce_max(x, 0)]
         _, first = average("first", values[0])
+        kept = variable("second", np.zeros(4), trainable=False)
+        difference = kept.read_value() - values[1]
         with tf.control_dependencies([tf.debugging.assert_less(tf.reduce_max(x), 1e3)]):
-            _, second = average("second", values[1])
+            if not rate_alone:
+                difference = kept.read_value() - values[1]
+            second = tf.raw_ops.AssignSubVariableOp(resource=kept.handle, value=difference * np.float32(1.0 - 0.9))
+        assert bool(second.inputs[1].op.inputs[1].op.control_inputs) and not second.control_inputs
         return tf.reduce_sum(values[0]), tf.group(first, second)
 
     fused = Program(build, True)
@@ -344,6 +350,13 @@ def test_other_forms_are_left():
         return tf.reduce_mean(x), tf.group(update, minimize(sgd(), tf.reduce_mean(tf.square(x @ variable("k", np.ones([4, 1]))))))  # fmt: skip
 
     assert "kept" not in left(backwards)
+
+    def of_another(x, ids):
+        kept, other = (variable(name, np.ones(4), trainable=False) for name in ("kept", "other"))
+        update = kept.assign_sub((other.read_value() - tf.reduce_mean(x, 0)) * 0.1)
+        return tf.reduce_mean(x), tf.group(update, average("third", tf.reduce_mean(x, 0))[1])
+
+    assert averages(check_same(of_another)) == [1]
 
 
 def test_integers_and_control_flow_and_reference_variables_have_reasons():
