@@ -27,6 +27,7 @@ NAMES = (
     "end_to_end",
     "graph_passes",
     "variable_updates",
+    "batch_normalization",
     "table_fusion",
     "table_exchange",
     "embedding_pipeline",

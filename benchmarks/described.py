@@ -59,6 +59,10 @@ BENCHMARKS: Dict[str, Description] = {
     "variable_updates": Description(
         "Updates of Variables", "The updates of a step alone: small Variables, large ones, and tables.", what="Variables"
     ),
+    "batch_normalization": Description(
+        "Batch normalization", "Layers that train, side by side: forward, backward and their moving averages.",
+        what="rows", dim="units", distribution="layers",
+    ),
     "table_fusion": Description(
         "Fused tables", "A training step of 38 tables, fused to two and each by itself.", what="step"
     ),

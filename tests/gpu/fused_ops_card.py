@@ -58,6 +58,7 @@ def test_dense_updates(packed):
     grads = [floats(*shape) for shape in shapes]
     grad = [np.concatenate([g.ravel() for g in grads])] if packed else grads
     check(updated(ops.tf_booster_multi_apply_adam, shapes, ["m", "v"], {"grad": grad}, **ADAM))
+    check(updated(ops.tf_booster_multi_apply_moving_average, shapes, [], {"grad": grad}, rate=0.1), tolerance=0)
     ftrl = {"lr": 0.1, "l1": 0.01, "l2": 0.01, "lr_power": -0.5}
     check(updated(ops.tf_booster_multi_apply_ftrl, shapes, ["accum", "linear"], {"grad": grad}, **ftrl))
 

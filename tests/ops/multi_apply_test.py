@@ -1,9 +1,9 @@
-"""TfBoosterMultiApply… against TensorFlow's ResourceApply…, bit for bit."""
+"""TfBoosterMultiApply… against TensorFlow's ResourceApply…, or the ops of a moving average, bit for bit."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from optimizer_cases import OPTIMIZERS, cases_of, initializers_of, values_of, variables
+from optimizer_cases import AVERAGE, OPTIMIZERS, cases_of, initializers_of, values_of, variables
 
 from tf_booster import _native
 
@@ -51,6 +51,10 @@ class Twins:
 
     @staticmethod
     def _plain(name, variables, grad, scalars, flags):
+        if name == AVERAGE:
+            handle, dtype = variables["var"].handle, grad.dtype
+            step = (tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype) - grad) * scalars["rate"]
+            return tf.raw_ops.AssignSubVariableOp(resource=handle, value=step)
         names = {"lr": "alpha"} if name in ("GradientDescent", "ProximalGradientDescent") else {}
         grads = {"delta" if names else "grad": grad}
         op = getattr(tf.raw_ops, "ResourceApply" + name)
@@ -78,7 +82,7 @@ def snake(name):
     return {"Adam": "adam", "AdaMax": "ada_max", "RMSProp": "rms_prop", "CenteredRMSProp": "centered_rms_prop",
             "FtrlV2": "ftrl_v2", "AdagradV2": "adagrad_v2", "KerasMomentum": "keras_momentum",
             "GradientDescent": "gradient_descent", "ProximalGradientDescent": "proximal_gradient_descent",
-            "ProximalAdagrad": "proximal_adagrad", "AdamWithAmsgrad": "adam_with_amsgrad"}.get(name, name.lower())  # fmt: skip
+            AVERAGE: "moving_average", "ProximalAdagrad": "proximal_adagrad", "AdamWithAmsgrad": "adam_with_amsgrad"}.get(name, name.lower())  # fmt: skip
 
 
 def two_threads():

@@ -45,6 +45,10 @@ OPTIMIZERS = {
         [{}],
     ),
 }
+# No optimizer, but an op like theirs, which TensorFlow has not.
+AVERAGE = "MovingAverage"
+OPTIMIZERS[AVERAGE] = ({}, {"rate": 0.1}, [{}])
+
 # Those with a sparse op of TensorFlow's to compare with.
 SPARSE = (
     "Momentum",

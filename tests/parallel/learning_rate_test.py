@@ -11,6 +11,7 @@ from tf_booster.parallel import raw_gradients
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.learning_rate import LearningRate
+from tf_booster.passes.variable_updates import VariableUpdates
 
 v1 = tf.compat.v1
 
@@ -88,3 +89,15 @@ def test_a_warmup_without_a_global_step_is_refused():
             LearningRate(2, 5).run(view)
         assert LearningRate(2).run(view).modified
         assert not LearningRate(2).requires(view)
+
+
+def test_moving_averages_have_no_rate_to_multiply():
+    with tf.Graph().as_default() as graph:
+        x, kept = (v1.get_variable(name, [2], use_resource=True, trainable=name == "x") for name in ("x", "kept"))
+        (mark,) = raw_gradients.mark_helper(lambda ys, xs: [tf.ones([2])])([], [x])
+        with tf.control_dependencies([kept.assign_sub((kept - tf.ones([2])) * 0.1)]):
+            v1.train.GradientDescentOptimizer(0.1).apply_gradients([(mark, x)])
+        view = GraphView(graph)
+        assert VariableUpdates().run(view).modified
+        result = LearningRate(2).run(view)
+        assert len(result.changes) == 1 and "of 1 updates" in result.changes[0] and not result.skipped

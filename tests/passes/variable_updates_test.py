@@ -214,7 +214,7 @@ def test_reads_after_the_update_see_it():
             shadow = average.apply(v1.trainable_variables())
         return loss + tf.add_n([tf.reduce_sum(a) for a in after]), tf.group(train, shadow)
 
-    assert check_same(build).fused() == ["ApplyMomentum"]
+    assert check_same(build).fused() == ["ApplyMomentum", "ApplyMovingAverage"]
 
 
 def test_update_ops_of_batch_norm_run_before():

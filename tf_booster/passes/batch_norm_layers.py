@@ -18,6 +18,7 @@ from tf_booster.passes.templates import Template
 MADE = ("TfBoosterBatchNorm", "TfBoosterBatchNormGrad")
 PARTS = ("scaled", "by_variance", "by_mean")  # The addends of the gradient of x.
 _CHOICES = ("Merge", "If", "StatelessIf", "Select", "SelectV2", "Switch")
+_ANY_UNITS = 1000003  # In templates, which take 40 ms each; a number that nothing else has.
 _OF_OUTPUT = ("Mul", "Sub", "AddV2", "Neg")  # Between the inverse deviation and the output.
 
 
@@ -147,6 +148,15 @@ def _checked(view: GraphView, layer: Layer) -> Tuple[Optional[Layer], str]:
 @functools.lru_cache(maxsize=64)
 def templates_of(kind: Kind) -> Dict[str, Template]:
     """By name what the installed TensorFlow makes of such a layer: "y"; of its gradient the addends PARTS of that of x, "gamma" and "beta"."""
+    units = kind.shape[-1]
+    if units == 1:  # Which could be broadcast.
+        return _built(kind)
+    others = _built(dataclasses.replace(kind, shape=(*kind.shape[:-1], _ANY_UNITS)))
+    return {name: template.where({_ANY_UNITS: units}) for name, template in others.items()}
+
+
+@functools.lru_cache(maxsize=64)
+def _built(kind: Kind) -> Dict[str, Template]:
     units = kind.shape[-1:]
     holes = {"x": (tf.float32, kind.shape), "dy": (tf.float32, kind.shape)}
     holes.update({name: (tf.float32, units) for name, on in _vectors(kind) if on})

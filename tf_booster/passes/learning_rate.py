@@ -15,6 +15,7 @@ from tf_booster.parallel.raw_gradients import raw_gradients
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.fetches import UPDATE, restores, updating_calls
 from tf_booster.passes.graph_view import GraphView, removed_variables, update_input
+from tf_booster.passes.moving_average_matching import MOVING_AVERAGE
 
 _JUDGED = ("tf_booster", "judged_rates")
 _ARGUMENTS = ("lr", "alpha")  # Gradient descent calls its rate alpha, and so does what is left of Adam's for rows.
@@ -97,9 +98,9 @@ def _updates(view: GraphView) -> List[tf.Operation]:
     gone = set(removed_variables(view.graph))
     index, initial = view.index(), view.upstream_of_initializers()
     found = []
-    for op_type in [t for t in index.types() if UPDATE.fullmatch(t)]:
+    for op_type in [t for t in index.types() if UPDATE.fullmatch(t) and t != MOVING_AVERAGE]:
+        is_apply = "Apply" in op_type
         for op in index.of_types([op_type]):
-            is_apply = "Apply" in op_type
             if op.name in left or index.number[op] in initial or not op.inputs or op.inputs[0].op.name in gone:
                 continue
             if is_apply or (op.inputs[0].op in trained and not restores(op) and not _is_received(op)):

@@ -6,13 +6,21 @@ for what may be any tensor; a part of another graph matches if it is the same op
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from typing import Callable, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
+import weakref
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from tf_booster.passes.matching import skip_identity
+
+_LARGEST_CONSTANT = 256  # Elements; computations that templates are of have shapes and axes.
+
+_facts: weakref.WeakKeyDictionary = (
+    weakref.WeakKeyDictionary()
+)  # Operation -> its attributes. One is compared with many templates.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +65,7 @@ class Template:
     def _set(self, graph: tf.Graph, names: Dict[object, str], end: tf.Tensor) -> None:
         self._graph = graph
         self._end = skip_identity(end)
+        self._sizes: Mapping[int, int] = {}
         self._names: Dict[object, str] = {}
         self._types: Set[str] = set()
         work, seen = [self._end], {self._end.op}
@@ -70,6 +79,13 @@ class Template:
                 if before.op not in seen:
                     seen.add(before.op)
                     work.append(before)
+
+    def where(self, sizes: Mapping[int, int]) -> Template:
+        """The same template with other sizes in the places of these, in all integers of its constants: what it is built of takes long, and is the same for all sizes
+        that TensorFlow's code does not tell from each other."""
+        found = copy.copy(self)
+        found._sizes = dict(sizes)  # pylint: disable=protected-access
+        return found
 
     @property
     def types(self) -> FrozenSet[str]:
@@ -101,7 +117,7 @@ class Template:
                 continue
             if theirs.op in ops and ours.value_index == theirs.value_index:
                 continue
-            if ours.value_index != theirs.value_index or not _alike(ours.op, theirs.op):
+            if ours.value_index != theirs.value_index or not _alike(ours.op, theirs.op, self._sizes):
                 return None
             ops[theirs.op] = None
             work.extend(zip(ours.op.inputs, theirs.op.inputs))
@@ -120,10 +136,36 @@ def _built(
     return graph, {placeholder.ref(): name for name, placeholder in made.items()}, ends
 
 
-def _alike(ours: tf.Operation, theirs: tf.Operation) -> bool:
+def _alike(ours: tf.Operation, theirs: tf.Operation, sizes: Mapping[int, int]) -> bool:
     if ours.type != theirs.type or len(ours.inputs) != len(theirs.inputs):
         return False
-    if ours.type == "Const":
-        a, b = (tf.make_ndarray(op.get_attr("value")) for op in (ours, theirs))
-        return a.dtype == b.dtype and a.shape == b.shape and bool(np.array_equal(a, b))
-    return all(ours.get_attr(attr.name) == theirs.get_attr(attr.name) for attr in ours.op_def.attr)
+    if ours.type != "Const":
+        return _attributes(ours) == _attributes(theirs)
+    a, b = _attributes(ours), _attributes(theirs)
+    if a is None or b is None or a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    for size, instead in sizes.items() if a.dtype.kind == "i" else ():
+        a = np.where(a == size, instead, a)
+    return bool(np.array_equal(a, b))
+
+
+def _attributes(op: tf.Operation) -> Any:
+    """What compares equal for ops of one type that have the same attributes. Of a constant its array; None if that is large."""
+    if op not in _facts:
+        attributes = op.node_def.attr
+        if op.type == "Const":
+            value = attributes["value"].tensor
+            small = tf.TensorShape(value.tensor_shape).num_elements() <= _LARGEST_CONSTANT
+            _facts[op] = tf.make_ndarray(value) if small else None
+        else:
+            _facts[op] = tuple(attributes[name].SerializeToString() for name in _names_of(op))
+    return _facts[op]
+
+
+_names: Dict[str, Tuple[str, ...]] = {}  # By the type of an op.
+
+
+def _names_of(op: tf.Operation) -> Tuple[str, ...]:
+    if op.type not in _names:
+        _names[op.type] = tuple(attr.name for attr in op.op_def.attr)
+    return _names[op.type]

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.merging import Unit, merge_groups
+from tf_booster.passes.moving_average_matching import MOVING_AVERAGE, unfit_average
 from tf_booster.passes.scalar_keys import ScalarKeys
 from tf_booster.passes.variable_update_matching import VariableUpdate, handles, unfit
 
@@ -29,7 +30,7 @@ def plan_updates(view: GraphView, updates: Sequence[VariableUpdate]) -> UpdatePl
     waiting: Dict[int, FrozenSet[tf.Operation]] = {}
     units = []
     for update in updates:
-        reason = unfit(update) or _misplaced(view, update)
+        reason = unfit(update) or _unfit_average(update) or _misplaced(view, update)
         waiters = _waiters(update)
         if reason is None and not waiters:
             reason = "no op waits on its update, so a fetch may want it alone"
@@ -50,6 +51,10 @@ def plan_updates(view: GraphView, updates: Sequence[VariableUpdate]) -> UpdatePl
         elif members:
             plan.apart.append((members[0], _why_alone(members[0], likes[group[0].key[0]], waiting[id(members[0])])))
     return plan
+
+
+def _unfit_average(update: VariableUpdate) -> Optional[str]:
+    return unfit_average(update) if update.fused_type == MOVING_AVERAGE else None
 
 
 def _likeness(update: VariableUpdate, keys: ScalarKeys) -> Hashable:

@@ -10,6 +10,7 @@ from tf_booster import log
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, removed_variables
 from tf_booster.passes.matching import RESOURCE_VARIABLES
+from tf_booster.passes.moving_average_matching import REFERENCE_END, is_of_reference, match_moving_average
 from tf_booster.passes.partitioned_updates import Partitions, with_whole_gradient
 from tf_booster.passes.sparse_update_matching import (
     APPLY_TYPES,
@@ -35,7 +36,7 @@ _ONE_OP = (*DENSE_TYPES, *APPLY_TYPES)
 
 
 class VariableUpdates(Pass):
-    """Joins the updates of Variables that have optimizer, dtype and hyperparameters in common.
+    """Joins the updates of Variables that have optimizer, dtype and hyperparameters in common, and moving averages of one rate.
 
     The Variables stay what they are, with their names, buffers, Savers and checkpoints; only the ops that write them change.
 
@@ -45,7 +46,7 @@ class VariableUpdates(Pass):
     """
 
     name = "variable_updates"
-    seeks = "updates of several Variables by one optimizer"
+    seeks = "updates of several Variables by one optimizer, or moving averages"
 
     def __init__(self, fuse_sparse: bool = False, lazy_adam: bool = False):
         self._fuse_sparse, self._lazy_adam = fuse_sparse, lazy_adam
@@ -68,10 +69,11 @@ class VariableUpdates(Pass):
         updates = [update for update in found if update is not None]
         plan = plan_updates(view, updates)
         references, assigns = view.ops(*REFERENCE_TYPES), stepping_assigns(view)
-        for op in [*candidates, *references, *assigns]:
+        averages = [op for op in view.ops(REFERENCE_END) if is_of_reference(op)]
+        for op in [*candidates, *references, *averages, *assigns]:
             view.add_to_collection(_JUDGED, op.name)
         result.variables = self._fuse(view, plan, result)
-        result.variables += [_reference(op) for op in references]
+        result.variables += [_reference(op) for op in (*references, *averages)]
         if references:
             log.once(
                 f"{len(references)} trained Variables are reference Variables, as disable_v2_behavior() makes them, whose lookups and updates stay "
@@ -85,6 +87,9 @@ class VariableUpdates(Pass):
     def _match(self, op: tf.Operation, known: Partitions) -> Optional[VariableUpdate]:
         if op.type in DENSE_TYPES:
             return match_dense(op)
+        average = match_moving_average(op)
+        if average is not None:
+            return average
         update = match_sparse_apply(op) if op.type in APPLY_TYPES else match_sparse_chain(op, self._lazy_adam)
         if update is None:
             return None
@@ -127,7 +132,7 @@ def _reference(op: tf.Operation) -> Dict[str, Any]:
     return {
         "name": op.inputs[0].op.name,
         "shape": op.inputs[0].shape.as_list() if op.inputs[0].shape.rank is not None else None,
-        "optimizer": op.type.split("Apply")[1],
+        "optimizer": "MovingAverage" if op.type == REFERENCE_END else op.type.split("Apply")[1],
         "fused_into": None,
         "reason": f"it is a reference Variable; {RESOURCE_VARIABLES} can be fused",
     }

@@ -205,6 +205,18 @@ struct AdaMax {
   }
 };
 
+// v[0] follows `grad`, the new value: TensorFlow's v -= (v - value) * rate, which is three ops there.
+template <class T>
+struct MovingAverage {
+  using Type = T;
+  static constexpr int kSlots = 0;
+  static constexpr int kScalars = 1;
+  T rate;
+  TFB_HOST_DEVICE MovingAverage(const T* s, bool) : rate(s[0]) {}
+
+  TFB_HOST_DEVICE void Step(T grad, T* v) const { v[0] -= (v[0] - grad) * rate; }
+};
+
 }  // namespace element
 
 // The steps of the dense ops that TensorFlow's GPU build has, too.
@@ -212,7 +224,7 @@ struct AdaMax {
 #define TFB_DENSE_STEPS(X) \
   X(GradientDescent) X(ProximalGradientDescent) X(Momentum) X(KerasMomentum) X(Adagrad) X(AdagradV2) \
   X(ProximalAdagrad) X(Adadelta) X(Adam) X(AdamWithAmsgrad) X(AdaMax) X(Ftrl) X(FtrlV2) X(RMSProp) \
-  X(CenteredRMSProp)
+  X(CenteredRMSProp) X(MovingAverage)
 // clang-format on
 
 }  // namespace tf_booster

@@ -368,6 +368,24 @@ struct CenteredRMSProp {
   }
 };
 
+// What AssignSub(var, (var - value) * rate) does, the value in the gradient's place: a moving average of decay 1 -
+// rate.
+template <class T>
+struct MovingAverage {
+  static constexpr const char* kName = "MovingAverage";
+  static constexpr int kSlots = 0;
+  static constexpr const char* kFlag = nullptr;
+  static ScalarNames Names() { return {"rate"}; }
+  MovingAverage(const T* s, bool) : rate(s[0]) {}
+  T rate;
+
+  void Step(T* const* p, const T* g, int64_t n) const {
+    Block<T> var(p[0], n);
+    ConstBlock<T> value(g, n);
+    var -= (var - value) * rate;
+  }
+};
+
 }  // namespace dense
 }  // namespace tf_booster
 

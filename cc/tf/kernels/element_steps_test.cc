@@ -158,6 +158,7 @@ void CompareAllDense() {
   COMPARE_DENSE(FtrlV2, any);
   COMPARE_DENSE(RMSProp, positive);
   COMPARE_DENSE(CenteredRMSProp, positive);
+  COMPARE_DENSE(MovingAverage, any);
 }
 
 template <class T>

@@ -97,6 +97,7 @@ REGISTER(Ftrl, .HostMemory("accum").HostMemory("linear"));
 REGISTER(FtrlV2, .HostMemory("accum").HostMemory("linear"));
 REGISTER(RMSProp, .HostMemory("ms").HostMemory("mom"));
 REGISTER(CenteredRMSProp, .HostMemory("mg").HostMemory("ms").HostMemory("mom"));
+REGISTER(MovingAverage, );
 #undef REGISTER
 #undef REGISTER_WIDE
 #undef REGISTER_TYPE

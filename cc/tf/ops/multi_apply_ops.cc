@@ -139,6 +139,17 @@ MULTI_APPLY_OP("CenteredRMSProp")
     .Input("epsilon: T")
     .Input("grad: M * T");
 
+// No optimizer's: moving averages, as batch normalization and tf.train.ExponentialMovingAverage keep them, go the same
+// way. grad: what they average, in var's shapes. rate: 1 - decay.
+MULTI_APPLY_OP("MovingAverage").Input("rate: T").Input("grad: M * T").Doc(R"doc(
+Many moving averages in one op: var -= (var - grad) * rate, each operation rounded as TensorFlow's Sub, Mul and
+AssignSubVariableOp do.
+
+var: resource Variables, locked together.
+rate: 1 - decay, a scalar.
+grad: the new values, a tensor of each Variable's shape, or one 1-D tensor that holds all of them.
+)doc");
+
 #undef MULTI_APPLY_OP
 
 }  // namespace tensorflow
