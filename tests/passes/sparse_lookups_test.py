@@ -144,6 +144,30 @@ def test_ids_of_rank_three_and_of_rows_out_of_order():
     assert outcome.values[0].shape == (2, 3, 4)
 
 
+def test_ids_that_the_program_reshaped_itself():
+    """As TF-Ranking does: lists of documents with some tokens each become documents with some tokens each."""
+    indices = np.array([[0, 0, 0], [0, 0, 2], [0, 2, 1], [1, 0, 0], [1, 1, 0], [1, 1, 2]], np.int64)
+
+    def lists():
+        ids = sparse_tensor(indices, np.array([4, 1, 4, -1, 3, 0]), [2, 3, 4])
+        documents = tf.shape(ids)[:1] * tf.shape(ids)[1:2]
+        ids = tf.sparse.reshape(ids, tf.concat([tf.cast(documents, tf.int64), tf.shape(ids, tf.int64)[2:]], 0))
+        return minimized([safe(variable("a", 6, 4), ids), safe(variable("b", 6, 3), ids, combiner="sum")])
+
+    def rank_unknown():
+        ids = sparse_input([[1], [2, 3]])
+        dense_shape = v1.placeholder_with_default(np.array([2, 2]), [None])
+        places = v1.placeholder_with_default(np.array([[0, 0], [1, 0], [1, 1]]), [None, None])
+        return minimized([safe(variable("v", 20, 4), tf.SparseTensor(places, ids.values, dense_shape))])
+
+    for program, lookups in ((lists, 2), (rank_unknown, 1)):
+        outcome = check_same(program)
+        assert lookups_of(outcome).skipped == []
+        assert [op.get_attr("N") for op in outcome.graph.get_operations() if op.type == "TfBoosterPoolLookups"] == [
+            lookups
+        ]
+
+
 def test_default_id_keeps_its_embedding():
     def program():
         ids = sparse_input([[1], [], [2, 2], []])
@@ -342,15 +366,6 @@ def test_what_is_not_understood_is_left_with_a_reason():
 
     (reason,) = refusals_of(half)
     assert "float16" in reason
-
-    def rank_unknown():
-        ids = sparse_input([[1], [2, 3]])
-        dense_shape = v1.placeholder_with_default(np.array([2, 2]), [None])
-        indices = v1.placeholder_with_default(np.array([[0, 0], [1, 0], [1, 1]]), [None, None])
-        return [tf.reduce_sum(safe(variable("v", 20, 4), tf.SparseTensor(indices, ids.values, dense_shape)))]
-
-    (reason,) = refusals_of(rank_unknown)
-    assert "static rank" in reason
 
 
 def test_inputs_that_are_fed_apart_stay_apart():

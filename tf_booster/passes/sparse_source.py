@@ -36,7 +36,10 @@ class Sparse:
 
 
 def undo_flattening(sparse: Sparse) -> Tuple[Sparse, int]:
-    """The ids before they were given two dimensions, and how many leading dimensions became rows."""
+    """The ids before they were given two dimensions, and how many leading dimensions became rows.
+
+    A reshape that is another, as of lists of documents to documents, stays in the graph, and the ids are what it gives.
+    """
     leading = 1
     for _ in range(2):
         indices = skip_identity(sparse.indices)
@@ -44,16 +47,14 @@ def undo_flattening(sparse: Sparse) -> Tuple[Sparse, int]:
         if reshape.type != "SparseReshape" or indices.value_index != 0:
             break
         shape = skip_identity(sparse.shape)
-        if shape.op is not reshape or shape.value_index != 1:
-            raise NotUnderstood(f"the shape '{shape.name}' is not that of op '{reshape.name}'")
+        if shape.op is not reshape or shape.value_index != 1 or leading != 1:
+            break
         rank = reshape.inputs[1].shape.as_list()[0] if reshape.inputs[1].shape.rank == 1 else None
         if rank is None:
             rank = reshape.inputs[0].shape.as_list()[1] if reshape.inputs[0].shape.rank == 2 else None
         rows = _rows_kept(reshape, rank)
-        if rows is None or leading != 1:
-            raise NotUnderstood(
-                f"op '{reshape.name}' gives the ids a shape that is not understood, or they have no static rank"
-            )
+        if rows is None:
+            break  # The program's own: what it gives are ids like others.
         leading = rows
         sparse = Sparse(reshape.inputs[0], sparse.values, reshape.inputs[1])
         if rank != 2:
