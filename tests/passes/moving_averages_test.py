@@ -86,6 +86,18 @@ def test_layers_behind_dropout():
     assert averages(check_same(build)) == [6]
 
 
+def test_other_updates_wait_for_them():
+    """In `control_dependencies(UPDATE_OPS)` all that minimize makes does, constants of sparse updates among it."""
+
+    def build(x, ids):
+        tables = [variable(f"table_{i}", np.ones([9, 3 + i])) for i in range(2)]
+        rows = tf.concat([tf.nn.embedding_lookup(table, ids % 9) for table in tables], 1)
+        return trained(tower(x) + tf.reduce_mean(tf.square(rows)), v1.train.AdamOptimizer(0.1))
+
+    fused = check_same(build)
+    assert averages(fused) == [6] and "SparseApplyAdam" in fused.fused()
+
+
 def test_one_layer():
     assert averages(check_same(lambda x, ids: trained(tower(x, widths=(4,))))) == [2]
 

@@ -14,17 +14,19 @@ from tf_booster.passes.shape_tricks import source_of
 from tf_booster.passes.variable_update_matching import Part, VariableUpdate
 
 
-def fuse(view: GraphView, updates: Sequence[VariableUpdate]) -> tf.Operation:
+def fuse(view: GraphView, updates: Sequence[VariableUpdate], instead: Dict[tf.Operation, tf.Operation]) -> tf.Operation:
     """Makes the fused op of `updates`. What waited on one of them waits on it, and it waits for what any of them waited for.
 
     TensorFlow's own ops stay: a user who fetches one by name gets what it always did. Nothing else leads to them.
+
+    instead: for ops of updates that were replaced before, the fused op: a moving average is what other updates may wait for. Is added to.
     """
     updates = _parts_together(updates)
     first = updates[0]
     replaced = [op for update in updates for op in update.ops]
     inside = set(replaced)
     waits = dict.fromkeys(c for op in replaced for c in op.control_inputs if c not in inside)
-    waits.update(dict.fromkeys(c for update in updates for c in update.waits))
+    waits.update(dict.fromkeys(instead.get(c, c) for update in updates for c in update.waits))
     make = getattr(_native.ops(), _python_name(first.fused_type))
     with view.inserting(first.anchor.device):
         scalars = {
@@ -50,6 +52,7 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate]) -> tf.Operation:
         )
     view.note_originals(new, replaced)
     view.redirect_control(replaced, new)
+    instead.update(dict.fromkeys(replaced, new))
     return new
 
 

@@ -97,8 +97,9 @@ class VariableUpdates(Pass):
 
     def _fuse(self, view: GraphView, plan: UpdatePlan, result: PassResult) -> List[Dict[str, Any]]:
         entries = []
+        instead: Dict[tf.Operation, tf.Operation] = {}
         for group in plan.groups:
-            new = fuse(view, group)
+            new = fuse(view, group, instead)
             entries += [{**describe(update), "fused_into": new.name} for update in group]
             result.changes.append(_change(new, group))
             result.modified = True
