@@ -809,6 +809,11 @@ def dataset_in_place_of(dataset: Any, variant: tf.Tensor) -> Any:
     return _dataset_ops.UnaryUnchangedStructureDataset(dataset, variant)
 
 
+def new_function_definition() -> Any:
+    """An empty FunctionDef."""
+    return _function_pb2.FunctionDef()
+
+
 def add_functions(graph_def: Any, definitions: Sequence[Any]) -> None:
     """Adds FunctionDefs to those that a GraphDef brings along.
 

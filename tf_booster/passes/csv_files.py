@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
+from tf_booster import _compat
 from tf_booster.passes import file_readers
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
 from tf_booster.passes.dataset_steps import captured
@@ -149,7 +150,7 @@ def _decode_function(decoding: _Decoding) -> Any:
 
 def _function(argument: str, results: Sequence[str], dtypes: Sequence[tf.DType]) -> Any:
     """The FunctionDef, without nodes, that makes `results` of a string."""
-    definition = tf.compat.v1.GraphDef().library.function.add()
+    definition = _compat.new_function_definition()
     definition.signature.input_arg.add(name=argument, type=tf.string.as_datatype_enum)
     for result, dtype in zip(results, dtypes):
         definition.signature.output_arg.add(name=result, type=dtype.as_datatype_enum)
