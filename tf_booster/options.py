@@ -67,6 +67,7 @@ PASSES = (
     "pair_dots",
     "joined_pair_dots",
     "field_sums",
+    "known_shapes",
     "same_shapes",
     "columns",
     "joined_layers",

@@ -21,6 +21,7 @@ EDITING = {
     "bucketized_columns",
     "confusion_matrices",
     "finite_checks",
+    "known_shapes",
     "same_shapes",
     "columns",
     "sparse_features",

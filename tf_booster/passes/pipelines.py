@@ -34,15 +34,16 @@
 25. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
 26. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-27. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
-28. columns: what is joined and split between the ops that the passes before made.
-29. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-30. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-31. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-32. input_pipeline: the datasets of the graph, which no other pass looks at.
-33. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-34. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-35. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+27. known_shapes: after all passes that know TensorFlow's own chains; before same_shapes, which then sees more.
+28. same_shapes: before columns, which then joins what was reshaped.
+29. columns: what is joined and split between the ops that the passes before made.
+30. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+31. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+32. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+33. input_pipeline: the datasets of the graph, which no other pass looks at.
+34. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+35. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+36. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ from tf_booster.passes.input_pipeline import InputPipeline
 from tf_booster.passes.joined_layers import JoinedLayers
 from tf_booster.passes.joined_lookups import JoinedLookups
 from tf_booster.passes.joined_pair_dots import JoinedPairDots
+from tf_booster.passes.known_shapes import KnownShapes
 from tf_booster.passes.learning_rate import LearningRate
 from tf_booster.passes.order_free_unique import OrderFreeUnique
 from tf_booster.passes.pair_dots import PairDots
@@ -155,6 +157,7 @@ def passes(options: Options) -> List[Pass]:
         (True, PairDots()),
         (True, JoinedPairDots()),
         (True, FieldSums()),
+        (True, KnownShapes()),
         (True, SameShapes()),
         (True, Columns()),
         (True, JoinedLayers()),

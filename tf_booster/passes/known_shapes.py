@@ -1,0 +1,150 @@
+"""The pass that computes no shapes of which only one dimension is unknown.
+
+tf.tensordot, and with it every dense layer of a sequence, computes by some ten small ops, from the shape of what it gets, to what it
+reshapes that before its product and behind it. So do gradients, which also ask whether something was broadcast and has to be
+summed. With [-1, columns] for a shape a Reshape finds the one dimension itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Collection, Dict, List, Optional, Set, Tuple
+
+import tensorflow as tf
+
+from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.dimensions import Dimensions, product
+from tf_booster.passes.fetches import executed, fetches_of
+from tf_booster.passes.graph_index import reached
+from tf_booster.passes.graph_view import GraphView
+
+_Integers = Tuple[int, ...]
+_READ = ("VarHandleOp", "ReadVariableOp")  # Stateful ops that change nothing.
+_ENDS = ("Rank", "Shape", "ShapeN", "Size")  # Of what they read no more than the shape counts.
+
+
+class KnownShapes(Pass):
+    """Gives Reshapes constant shapes, and sums in gradients constant axes, where these follow from what is known of all others."""
+
+    name = "known_shapes"
+    seeks = "shapes that are computed and need not be"
+
+    def requires(self, view: GraphView) -> bool:
+        """Whether a Reshape has a shape that is no constant, or a sum such axes."""
+        return any(op.inputs[1].op.type != "Const" for op in view.ops("Reshape", "Sum"))
+
+    def run(self, view: GraphView) -> PassResult:
+        """Leaves those whose shape might not fit, which then fail as before, and those for whose shape something runs that acts or waits."""
+        result = PassResult(self.name)
+        found = _found(view)
+        none = [op for op, known in found.items() if op.type == "Sum" and not known and not _waits(op)]
+        self._make_constant(view, {op: known for op, known in found.items() if op not in none})
+        view.redirect_all([(op.outputs[0], _before(op, none)) for op in none])
+        view.supersede(none)
+        counts = (
+            (sum(1 for op in found if op.type == "Reshape"), "reshape{} to constant shapes"),
+            (sum(1 for op in found if op.type == "Sum") - len(none), "sum{} along constant axes"),
+            (len(none), "sum{} along no axis"),
+        )
+        result.changes += [f"{count} {what.format('s' * (count > 1))}" for count, what in counts if count]
+        result.modified = bool(found)
+        return result
+
+    def ensures(self, view: GraphView) -> None:
+        """None is left that it would change."""
+        for op in _found(view):
+            raise RewriteError(f"What op '{op.name}' has to know of shapes is still computed.")
+
+    @staticmethod
+    def _make_constant(view: GraphView, wanted: Dict[tf.Operation, _Integers]) -> None:
+        made: Dict[Any, tf.Tensor] = {}
+        for op, known in wanted.items():
+            kind = known, op.inputs[1].dtype, op.device, tuple(_waits(op))
+            if kind not in made:
+                with view.inserting(op.device, kind[-1]):
+                    made[kind] = tf.constant(known, op.inputs[1].dtype, name="tf_booster/shape")
+            view.redirect(op.inputs[1], made[kind], lambda reader, op=op: reader is op)
+            if op.type == "Reshape":
+                op.outputs[0].set_shape([size if size >= 0 else None for size in known])
+
+
+def _found(view: GraphView) -> Dict[tf.Operation, _Integers]:
+    """The ops to change, each with what its second input will be."""
+    index = view.index()
+    live = executed(view, fetches_of(view).names)
+    ops = [index.ops[number] for number in live]
+    wanted = [op for op in ops if op.type in _FOR and op.inputs[1].op.type != "Const" and view.is_plain(op)]
+    if not wanted:
+        return {}
+    dimensions = Dimensions(ops)
+    known = {op: _FOR[op.type](dimensions, op) for op in wanted}
+    return _without_losses(view, set(live), {op: integers for op, integers in known.items() if integers is not None})
+
+
+def _shape(dimensions: Dimensions, op: tf.Operation) -> Optional[_Integers]:
+    """The shape that a Reshape is given, with -1 for what is not known; None where that could be another."""
+    before, after = dimensions.of(op.inputs[0]), dimensions.of(op.outputs[0])
+    if before is None or dimensions.elements(op.inputs[1]) is None or product(before) != product(after):
+        return None
+    unknown = sum(1 for _, symbols in after if symbols)
+    # Where a dimension is 0, nothing follows from the number of elements.
+    if unknown > 1 or any(size <= 0 for size, _ in after):
+        return None
+    return tuple(-1 if symbols else size for size, symbols in after)
+
+
+def _axes(dimensions: Dimensions, op: tf.Operation) -> Optional[_Integers]:
+    """The axes of a sum in a gradient; None where they are not known."""
+    known = dimensions.integers(op.inputs[1]) if op.inputs[1].op.type == "BroadcastGradientArgs" else None
+    return None if known is None or op.control_inputs or not op.outputs[0].consumers() else tuple(known)
+
+
+_FOR = {"Reshape": _shape, "Sum": _axes}
+
+
+def _waits(op: tf.Operation) -> List[tf.Operation]:
+    """What the ops that compute the second input of `op` wait for beside what they read."""
+    return [other for before in _computing(op) for other in before.control_inputs]
+
+
+def _computing(op: tf.Operation) -> Dict[tf.Operation, None]:
+    """The ops that compute the second input of `op` from shapes and constants."""
+    work = [op.inputs[1].op]
+    found = dict.fromkeys(work)
+    while work:
+        before = work.pop()
+        new = {tensor.op: None for tensor in before.inputs if before.type not in _ENDS and tensor.op not in found}
+        found.update(new)
+        work += new
+    return found
+
+
+def _without_losses(
+    view: GraphView, live: Set[int], found: Dict[tf.Operation, _Integers]
+) -> Dict[tf.Operation, _Integers]:
+    """Those of `found` without whose shapes all that acts, or waits for something, still runs: it may be the shape of a checked tensor."""
+    index = view.index()
+    ends = [index.number[view.graph.get_operation_by_name(name)] for name in fetches_of(view).names]
+    while found:
+        before, computing = list(index.before), set()
+        for op in found:
+            number, shape = index.number[op], index.number[op.inputs[1].op]
+            waits = [index.number[other] for other in _waits(op)]
+            before[number] = (*(other for other in before[number] if other != shape), *waits)
+            computing |= {index.number[other] for other in _computing(op)}
+        lost = live - reached(ends, before) - computing
+        acting = {number for number in lost if _acts(index.ops[number])}
+        if not acting:
+            break
+        found = {op: known for op, known in found.items() if not acting & index.upstream([op.inputs[1].op])}
+    return found
+
+
+def _acts(op: tf.Operation) -> bool:
+    return bool(op.control_inputs) or (op.op_def.is_stateful and op.type not in _READ)
+
+
+def _before(op: tf.Operation, gone: Collection[tf.Operation]) -> tf.Tensor:
+    while op in gone:
+        tensor = op.inputs[0]
+        op = tensor.op
+    return tensor
