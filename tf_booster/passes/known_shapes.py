@@ -7,7 +7,7 @@ summed. With [-1, columns] for a shape a Reshape finds the one dimension itself.
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import tensorflow as tf
 
@@ -16,6 +16,7 @@ from tf_booster.passes.dimensions import Dimensions, product
 from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.graph_index import reached
 from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.shape_tricks import first_input
 
 _Integers = Tuple[int, ...]
 _READ = ("VarHandleOp", "ReadVariableOp")  # Stateful ops that change nothing.
@@ -36,10 +37,10 @@ class KnownShapes(Pass):
         """Leaves those whose shape might not fit, which then fail as before, and those for whose shape something runs that acts or waits."""
         result = PassResult(self.name)
         found = _found(view)
-        none = [op for op, known in found.items() if op.type == "Sum" and not known and not _waits(op)]
+        none = {op: None for op, known in found.items() if op.type == "Sum" and not known and not _waits(op)}
         self._make_constant(view, {op: known for op, known in found.items() if op not in none})
-        view.redirect_all([(op.outputs[0], _before(op, none)) for op in none])
-        view.supersede(none)
+        view.redirect_all([(op.outputs[0], first_input(op, none)) for op in none])
+        view.supersede(list(none))
         counts = (
             (sum(1 for op in found if op.type == "Reshape"), "reshape{} to constant shapes"),
             (sum(1 for op in found if op.type == "Sum") - len(none), "sum{} along constant axes"),
@@ -141,10 +142,3 @@ def _without_losses(
 
 def _acts(op: tf.Operation) -> bool:
     return bool(op.control_inputs) or (op.op_def.is_stateful and op.type not in _READ)
-
-
-def _before(op: tf.Operation, gone: Collection[tf.Operation]) -> tf.Tensor:
-    while op in gone:
-        tensor = op.inputs[0]
-        op = tensor.op
-    return tensor

@@ -6,14 +6,14 @@ and Reshape of each of a hundred columns cost more than the numbers.
 
 from __future__ import annotations
 
-from typing import Container, Dict
+from typing import Dict
 
 import tensorflow as tf
 
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.shape_tricks import keeps_shape, waits
+from tf_booster.passes.shape_tricks import first_input, keeps_shape, waits
 
 
 class SameShapes(Pass):
@@ -31,7 +31,7 @@ class SameShapes(Pass):
         result = PassResult(self.name)
         found = _found(view)
         if found:
-            view.redirect_all([(op.outputs[0], _before(op, found)) for op in found])
+            view.redirect_all([(op.outputs[0], first_input(op, found)) for op in found])
             view.supersede(list(found))
             result.changes.append(f"{len(found)} reshape{'s' * (len(found) > 1)} to the shape that was there")
             result.modified = True
@@ -54,10 +54,3 @@ def _changes_nothing(view: GraphView, op: tf.Operation) -> bool:
         return False
     # One that knows more than its input also checks it.
     return tensor.shape.as_list() == reshaped.shape.as_list() and not waits(op.inputs[1])
-
-
-def _before(op: tf.Operation, gone: Container[tf.Operation]) -> tf.Tensor:
-    while op in gone:
-        tensor = op.inputs[0]
-        op = tensor.op
-    return tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List
+from typing import Container, List
 
 import numpy as np
 import tensorflow as tf
@@ -47,6 +47,14 @@ def waits(shape: tf.Tensor) -> bool:
             seen |= before
             work += before
     return False
+
+
+def first_input(op: tf.Operation, gone: Container[tf.Operation]) -> tf.Tensor:
+    """What `op`, one of `gone`, gets first; where that is by another of them, what that gets."""
+    while op in gone:
+        tensor = op.inputs[0]
+        op = tensor.op
+    return tensor
 
 
 def source_of(tensor: tf.Tensor) -> tf.Tensor:
