@@ -69,6 +69,7 @@ PASSES = (
     "field_sums",
     "same_shapes",
     "columns",
+    "joined_gathers",
     "joined_layers",
     "joined_lookups",
     "direct_lookups",

@@ -36,13 +36,14 @@
 26. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
 27. same_shapes: after all passes that know TensorFlow's own chains; before columns, which then joins what was reshaped.
 28. columns: what is joined and split between the ops that the passes before made.
-29. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-30. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-31. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-32. input_pipeline: the datasets of the graph, which no other pass looks at.
-33. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-34. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-35. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+29. joined_gathers: joins that columns made, of what is gathered; behind it, because gradients of these joins read no shapes of their parts any more.
+30. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+31. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+32. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+33. input_pipeline: the datasets of the graph, which no other pass looks at.
+34. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+35. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+36. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ from tf_booster.passes.hash_tables import HashTables
 from tf_booster.passes.indicator_columns import IndicatorColumns
 from tf_booster.passes.input_over_ranks import InputOverRanks
 from tf_booster.passes.input_pipeline import InputPipeline
+from tf_booster.passes.joined_gathers import JoinedGathers
 from tf_booster.passes.joined_layers import JoinedLayers
 from tf_booster.passes.joined_lookups import JoinedLookups
 from tf_booster.passes.joined_pair_dots import JoinedPairDots
@@ -157,6 +159,7 @@ def passes(options: Options) -> List[Pass]:
         (True, FieldSums()),
         (True, SameShapes()),
         (True, Columns()),
+        (True, JoinedGathers()),
         (True, JoinedLayers()),
         (True, JoinedLookups()),
         (True, DirectLookups()),
