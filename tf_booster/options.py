@@ -70,6 +70,7 @@ PASSES = (
     "known_shapes",
     "same_shapes",
     "columns",
+    "joined_gathers",
     "joined_layers",
     "joined_lookups",
     "direct_lookups",

@@ -5,7 +5,7 @@ import collections
 import numpy as np
 import pytest
 import tensorflow as tf
-from lookup_pair import check_same, run
+from lookup_pair import check_same, check_waits, run
 
 from tf_booster.options import Options
 from tf_booster.passes import pipelines
@@ -147,3 +147,18 @@ def test_a_second_run_changes_nothing():
         assert graph.get_operations() == ops
         made = next(op for op in ops if op.type == "TfBoosterConcatColumns")
         assert GraphView(graph).originals(made) == ["concat"]
+
+
+@pytest.mark.parametrize("made", ["TfBoosterConcatColumns", "TfBoosterSplitColumns"])
+def test_what_the_constants_of_a_join_or_a_split_wait_for(made):
+    """tf.control_dependencies has an op wait by its constants, where it has some: the axis, and the sizes of a split."""
+    is_join = made == "TfBoosterConcatColumns"
+
+    def inputs():
+        width = 3 if is_join else 20
+        return [v1.placeholder_with_default(np.ones((ROWS, width), np.float32), [None, width]) for _ in range(5)]
+
+    def build(given):
+        return [tf.concat(given, 1)] if is_join else tf.split(given[0], [3, 5, 4, 6, 2], 1)
+
+    check_waits(inputs, lambda given: [-end for end in build(given)], [Columns()], made)

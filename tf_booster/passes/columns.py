@@ -7,7 +7,7 @@ op, too.
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -15,6 +15,7 @@ from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import integer_value, skip_identity
+from tf_booster.passes.shape_tricks import waited_for
 
 FEWEST = 4  # Parts. Fewer are copied by TensorFlow as fast.
 WIDEST = 64  # Columns of a part on the CPU, on average; the call to copy a wider one costs nothing beside the copying.
@@ -38,11 +39,11 @@ class Columns(Pass):
         joins, splits, slices = _joins(view), _splits(view), _slices(view)
         stacks, unstacks = _stacks(view), _unstacks(view)
         for op in joins:
-            with view.inserting(op.device, op.control_inputs):
+            with view.inserting(op.device, _waits(op, op.inputs[-1:])):
                 new = _native.ops().tf_booster_concat_columns(values=op.inputs[:-1], name="tf_booster/concat")
             _replace(view, [op], [(op.outputs[0], new)])
         for op in splits:
-            with view.inserting(op.device, op.control_inputs):
+            with view.inserting(op.device, _waits(op, op.inputs[1:])):
                 widths = _widths_of(op.inputs[1])
                 sizes = op.inputs[1]
                 if widths is not None:
@@ -52,7 +53,7 @@ class Columns(Pass):
                 )
             _replace(view, [op], list(zip(op.outputs, parts)))
         for ops, widths in slices:
-            with view.inserting(ops[0].device, list(dict.fromkeys(c for op in ops for c in op.control_inputs))):
+            with view.inserting(ops[0].device, list(dict.fromkeys(c for op in ops for c in _waits(op, op.inputs[1:])))):
                 sizes = tf.constant(widths, tf.int64, name="tf_booster/split/sizes")
                 parts = _native.ops().tf_booster_split_columns(
                     value=ops[0].inputs[0], size_splits=sizes, num_split=len(ops), name="tf_booster/split"
@@ -235,6 +236,11 @@ def _is_live(op: tf.Operation) -> bool:
 def _is_ours(view: GraphView, op: tf.Operation) -> bool:
     dtype = op.outputs[0].dtype
     return dtype in _DTYPES and view.is_plain(op) and all(view.can_stand_for(op, made, T=dtype) for made in _MADE)
+
+
+def _waits(op: tf.Operation, sizes: Sequence[tf.Tensor]) -> List[tf.Operation]:
+    """What `op` waits for, and what `sizes` do, inputs that are read no more."""
+    return list(dict.fromkeys([*op.control_inputs, *waited_for(sizes)]))
 
 
 def _replace(view: GraphView, old: List[tf.Operation], moves: List[Tuple[tf.Tensor, tf.Tensor]]) -> None:

@@ -17,6 +17,7 @@ from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.graph_index import reached
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.shape_tricks import first_input
+from tf_booster.passes.swallowed import waits_of
 
 _Integers = Tuple[int, ...]
 _READ = ("VarHandleOp", "ReadVariableOp")  # Stateful ops that change nothing.
@@ -104,7 +105,7 @@ _FOR = {"Reshape": _shape, "Sum": _axes}
 
 def _waits(op: tf.Operation) -> List[tf.Operation]:
     """What the ops that compute the second input of `op` wait for beside what they read."""
-    return [other for before in _computing(op) for other in before.control_inputs]
+    return [other for before in _computing(op) for other in waits_of(before)]
 
 
 def _computing(op: tf.Operation) -> Dict[tf.Operation, None]:

@@ -37,13 +37,14 @@
 27. known_shapes: after all passes that know TensorFlow's own chains; before same_shapes, which then sees more.
 28. same_shapes: before columns, which then joins what was reshaped.
 29. columns: what is joined and split between the ops that the passes before made.
-30. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-31. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-32. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-33. input_pipeline: the datasets of the graph, which no other pass looks at.
-34. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-35. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-36. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+30. joined_gathers: joins that columns made, of what is gathered; behind it, because gradients of these joins read no shapes of their parts any more.
+31. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+32. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+33. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+34. input_pipeline: the datasets of the graph, which no other pass looks at.
+35. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+36. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+37. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ from tf_booster.passes.hash_tables import HashTables
 from tf_booster.passes.indicator_columns import IndicatorColumns
 from tf_booster.passes.input_over_ranks import InputOverRanks
 from tf_booster.passes.input_pipeline import InputPipeline
+from tf_booster.passes.joined_gathers import JoinedGathers
 from tf_booster.passes.joined_layers import JoinedLayers
 from tf_booster.passes.joined_lookups import JoinedLookups
 from tf_booster.passes.joined_pair_dots import JoinedPairDots
@@ -160,6 +162,7 @@ def passes(options: Options) -> List[Pass]:
         (True, KnownShapes()),
         (True, SameShapes()),
         (True, Columns()),
+        (True, JoinedGathers()),
         (True, JoinedLayers()),
         (True, JoinedLookups()),
         (True, DirectLookups()),

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Container, List
+from typing import Container, Iterable, List
 
 import numpy as np
 import tensorflow as tf
 
 from tf_booster.passes.matching import same, skip_identity
 from tf_booster.passes.static_integers import static_integers
+from tf_booster.passes.swallowed import waits_of
 
 # What shapes are made of. Of the ends nothing before is looked at.
 _ENDS = ("Const", "Shape", "ShapeN", "Size")
-_SHAPE_OPS = ("Cast", "ConcatV2", "GatherV2", "Identity", "Maximum", "Mul", "Pack", "Prod", "Slice", "StridedSlice")
+SHAPE_OPS = (
+    "Cast",
+    "ConcatV2",
+    "GatherV2",
+    "Identity",
+    "Maximum",
+    "Mul",
+    "Pack",
+    "Prod",
+    "Slice",
+    "StridedSlice",
+    "Unpack",
+)
+_OF_SIZES = ("ConcatOffset", "FloorMod", "Squeeze")  # What gradients of joins make of axes and shapes beside.
 
 
 def keeps_shape(reshape: tf.Operation) -> bool:
@@ -40,9 +54,9 @@ def waits(shape: tf.Tensor) -> bool:
     work, seen = [shape.op], {shape.op}
     while work:
         op = work.pop()
-        if op.control_inputs or op.type not in (*_ENDS, *_SHAPE_OPS):
+        if op.control_inputs or op.type not in (*_ENDS, *SHAPE_OPS):
             return True
-        if op.type in _SHAPE_OPS:
+        if op.type in SHAPE_OPS:
             before = {tensor.op for tensor in op.inputs} - seen
             seen |= before
             work += before
@@ -55,6 +69,20 @@ def first_input(op: tf.Operation, gone: Container[tf.Operation]) -> tf.Tensor:
         tensor = op.inputs[0]
         op = tensor.op
     return tensor
+
+
+def waited_for(sizes: Iterable[tf.Tensor]) -> List[tf.Operation]:
+    """What these sizes, shapes and axes wait for beside what they are made of: under tf.control_dependencies their constants may be all that does."""
+    work = list(dict.fromkeys(tensor.op for tensor in sizes))
+    seen, found = set(work), []
+    while work:
+        op = work.pop()
+        found += waits_of(op)
+        if op.type in (*SHAPE_OPS, *_OF_SIZES):
+            before = {tensor.op for tensor in op.inputs} - seen
+            seen |= before
+            work += before
+    return list(dict.fromkeys(found))
 
 
 def source_of(tensor: tf.Tensor) -> tf.Tensor:
