@@ -91,7 +91,7 @@ def test_the_same_ops_go(model, optimizer):
     assert 3.0 in [float(value) for value in mine.values if value.shape == ()], "the update has not run once a step"
     without = run(lambda: program(model, make, waits=False), passes())
     more = mine.running() - without.running()
-    assert sum(more.values()) <= 12, more
+    assert sum(more.values()) <= 13, more
     assert not [name for name in mine.running() if name.startswith(("SparseSegment", "DynamicPartition"))]
 
 

@@ -7,7 +7,7 @@ summed. With [-1, columns] for a shape a Reshape finds the one dimension itself.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 import tensorflow as tf
 
@@ -24,6 +24,13 @@ _READ = ("VarHandleOp", "ReadVariableOp")  # Stateful ops that change nothing.
 _ENDS = ("Rank", "Shape", "ShapeN", "Size")  # Of what they read no more than the shape counts.
 
 
+class _Known(NamedTuple):
+    """A shape, with -1 for what is not known, or axes. waits: ops that it waits for."""
+
+    integers: _Integers
+    waits: Tuple[tf.Operation, ...]
+
+
 class KnownShapes(Pass):
     """Gives Reshapes constant shapes, and sums in gradients constant axes, where these follow from what is known of all others."""
 
@@ -38,7 +45,7 @@ class KnownShapes(Pass):
         """Leaves those whose shape might not fit, which then fail as before, and those for whose shape something runs that acts or waits."""
         result = PassResult(self.name)
         found = _found(view)
-        none = {op: None for op, known in found.items() if op.type == "Sum" and not known and not _waits(op)}
+        none = {op: None for op, known in found.items() if op.type == "Sum" and known == _Known((), ())}
         self._make_constant(view, {op: known for op, known in found.items() if op not in none})
         view.redirect_all([(op.outputs[0], first_input(op, none)) for op in none])
         view.supersede(list(none))
@@ -57,19 +64,19 @@ class KnownShapes(Pass):
             raise RewriteError(f"What op '{op.name}' has to know of shapes is still computed.")
 
     @staticmethod
-    def _make_constant(view: GraphView, wanted: Dict[tf.Operation, _Integers]) -> None:
+    def _make_constant(view: GraphView, wanted: Dict[tf.Operation, _Known]) -> None:
         made: Dict[Any, tf.Tensor] = {}
         for op, known in wanted.items():
-            kind = known, op.inputs[1].dtype, op.device, tuple(_waits(op))
+            kind = known, op.inputs[1].dtype, op.device
             if kind not in made:
-                with view.inserting(op.device, kind[-1]):
-                    made[kind] = tf.constant(known, op.inputs[1].dtype, name="tf_booster/shape")
+                with view.inserting(op.device, known.waits):
+                    made[kind] = tf.constant(known.integers, op.inputs[1].dtype, name="tf_booster/shape")
             view.redirect(op.inputs[1], made[kind], lambda reader, op=op: reader is op)
             if op.type == "Reshape":
-                op.outputs[0].set_shape([size if size >= 0 else None for size in known])
+                op.outputs[0].set_shape([size if size >= 0 else None for size in known.integers])
 
 
-def _found(view: GraphView) -> Dict[tf.Operation, _Integers]:
+def _found(view: GraphView) -> Dict[tf.Operation, _Known]:
     """The ops to change, each with what its second input will be."""
     index = view.index()
     live = executed(view, fetches_of(view).names)
@@ -79,7 +86,9 @@ def _found(view: GraphView) -> Dict[tf.Operation, _Integers]:
         return {}
     dimensions = Dimensions(ops)
     known = {op: _FOR[op.type](dimensions, op) for op in wanted}
-    return _without_losses(view, set(live), {op: integers for op, integers in known.items() if integers is not None})
+    known = _without_losses(view, set(live), {op: integers for op, integers in known.items() if integers is not None})
+    waits = _waits(view, known)
+    return {op: _Known(integers, waits[op]) for op, integers in known.items()}
 
 
 def _shape(dimensions: Dimensions, op: tf.Operation) -> Optional[_Integers]:
@@ -103,9 +112,29 @@ def _axes(dimensions: Dimensions, op: tf.Operation) -> Optional[_Integers]:
 _FOR = {"Reshape": _shape, "Sum": _axes}
 
 
-def _waits(op: tf.Operation) -> List[tf.Operation]:
-    """What the ops that compute the second input of `op` wait for beside what they read."""
-    return [other for before in _computing(op) for other in waits_of(before)]
+def _waits(view: GraphView, found: Iterable[tf.Operation]) -> Dict[tf.Operation, Tuple[tf.Operation, ...]]:
+    """What the shapes of `found` wait for beside what they are made of, but for what the ops wait for without them."""
+    index = view.index()
+    waits = {op: dict.fromkeys(other for before in _computing(op) for other in waits_of(before)) for op in found}
+    after: List[List[int]] = [[] for _ in index.ops] if any(waits.values()) else []
+    for number, before in enumerate(_without_shapes(view, waits) if after else ()):
+        for other in before:
+            after[other].append(number)
+    behind = {other: reached([index.number[other]], after) for others in waits.values() for other in others}
+    return {
+        op: tuple(other for other in others if index.number[op.inputs[0].op] not in behind[other])
+        for op, others in waits.items()
+    }
+
+
+def _without_shapes(view: GraphView, found: Iterable[tf.Operation]) -> List[Tuple[int, ...]]:
+    """What each op of the graph would read and wait for if `found` did not read their shapes."""
+    index = view.index()
+    before = list(index.before)
+    for op in found:
+        number, shape = index.number[op], index.number[op.inputs[1].op]
+        before[number] = tuple(other for other in before[number] if other != shape)
+    return before
 
 
 def _computing(op: tf.Operation) -> Dict[tf.Operation, None]:
@@ -127,13 +156,9 @@ def _without_losses(
     index = view.index()
     ends = [index.number[view.graph.get_operation_by_name(name)] for name in fetches_of(view).names]
     while found:
-        before, computing = list(index.before), set()
-        for op in found:
-            number, shape = index.number[op], index.number[op.inputs[1].op]
-            waits = [index.number[other] for other in _waits(op)]
-            before[number] = (*(other for other in before[number] if other != shape), *waits)
-            computing |= {index.number[other] for other in _computing(op)}
-        lost = live - reached(ends, before) - computing
+        computing = dict.fromkeys(other for op in found for other in _computing(op))
+        waits = [index.number[other] for op in computing for other in waits_of(op)]
+        lost = live - reached([*ends, *waits], _without_shapes(view, found)) - {index.number[op] for op in computing}
         acting = {number for number in lost if _acts(index.ops[number])}
         if not acting:
             break
