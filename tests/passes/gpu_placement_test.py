@@ -14,6 +14,7 @@ from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.joined_layers import JoinedLayers
 from tf_booster.passes.joined_lookups import JoinedLookups
 from tf_booster.passes.joined_pair_dots import JoinedPairDots
+from tf_booster.passes.known_shapes import KnownShapes
 from tf_booster.passes.pair_dots import PairDots
 from tf_booster.passes.repeated_features import RepeatedFeatures
 from tf_booster.passes.small_matmuls import SmallMatMuls
@@ -179,6 +180,17 @@ def test_batch_normalization_where_both_ops_have_a_kernel(gpu):
         assert found == set() and "where the library has no kernels" in reason
         gpu[name] = {}
     assert fused(None) == (both, [])
+
+
+def test_constant_shapes_that_are_in_the_memory_of_the_host(gpu):
+    """Of 64 bits they would be on the GPU, and be copied to the host at each step."""
+    changed = {}
+    for dtype in (tf.int32, tf.int64):
+        with tf.Graph().as_default() as graph:
+            x = tf.sin(v1.placeholder_with_default([[[1.0, 2.0]]], [None, 1, 2]))
+            v1.add_to_collection(v1.GraphKeys.TRAIN_OP, tf.reshape(x, [tf.shape(x, dtype)[0], 2]).op)
+            changed[dtype] = KnownShapes().run(GraphView(graph)).modified
+    assert changed == {tf.int32: True, tf.int64: False}
 
 
 def test_sums_over_fields_where_both_ops_have_a_kernel(gpu):

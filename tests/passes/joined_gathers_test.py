@@ -10,6 +10,8 @@ from tf_booster.passes import pipelines
 from tf_booster.passes.columns import Columns
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.joined_gathers import JoinedGathers
+from tf_booster.passes.known_shapes import KnownShapes
+from tf_booster.passes.same_shapes import SameShapes
 
 v1 = tf.compat.v1
 LISTS, DOCUMENTS = 3, 5
@@ -70,6 +72,20 @@ def test_columns_are_gathered_together(count, width, static):
     assert outcome.report.passes[1].changes == [
         f"{count} columns are joined before they are gathered, by one GatherNd a join"
     ]
+
+
+def test_lists_of_one_length_whose_number_is_not_known():
+    """That of the first column has a constant for its shape by then."""
+
+    def build():
+        columns = [v1.placeholder_with_default(numbers(i, LISTS, DOCUMENTS, 1), [None, DOCUMENTS, 1]) for i in range(4)]
+        lists, places = tf.shape(columns[0])[0], positions()
+        listwise = [tf.reshape(tf.reshape(tensor, [-1, 1]), [lists, DOCUMENTS, 1]) for tensor in columns]
+        rows = [tf.squeeze(tf.reshape(tf.gather_nd(tensor, places), [-1, 1, 1]), 1) for tensor in listwise]
+        return [tf.concat(rows, 1) * 2.0]
+
+    outcome = check_same(build, [KnownShapes(), SameShapes(), *PASSES])
+    assert outcome.report.passes[0].modified and gathers(outcome) == 1
 
 
 def test_reshapes_back_to_a_known_shape_are_left_out():

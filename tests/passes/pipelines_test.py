@@ -285,7 +285,11 @@ def build_model():
     normalized = v1.layers.batch_normalization(x, training=True)
     deep = [v1.get_variable(f"deep_{i}", [9, 4], use_resource=True) for i in range(4)]
     joined = tf.concat([v1.nn.safe_embedding_lookup_sparse(bag, bags, combiner="mean") for bag in deep], 1)
-    loss = tf.add_n([tf.reduce_sum(tf.square(end)) for end in (x, joined, interaction, sums, indicator, normalized)])
+    places = tf.constant([[[0, 1]], [[1, 0]]])
+    documents = [v1.placeholder_with_default(tf.ones([2, 2, 1]), [2, 2, 1]) for _ in range(4)]
+    ordered = tf.concat([tf.reshape(tf.gather_nd(column, places), [-1, 1]) for column in documents], 1)
+    ends = (x, joined, interaction, sums, indicator, normalized, ordered)
+    loss = tf.add_n([tf.reduce_sum(tf.square(end)) for end in ends])
     loss *= tf.cast(tf.reduce_all([tf.reduce_all(tf.math.is_finite(row)) for row in rows[:3]]), tf.float32)
     loss *= tf.cast(tf.add_n([*here, tf.reduce_sum(crossed)]), tf.float32) + tf.reduce_sum(matrix)
     at_times = v1.get_variable("at_times", [4], use_resource=True)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import Any, Hashable, List, Optional, Sequence, Set, Tuple
+from typing import Container, Hashable, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult
-from tf_booster.passes.fetches import executed_ops
+from tf_booster.passes.dimensions import Dimensions
+from tf_booster.passes.fetches import executed, fetches_of
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.matching import integer_value, skip_identity
+from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.shape_tricks import SHAPE_OPS, waits
 
 FEWEST = 4  # Columns that are gathered by the same positions.
@@ -38,10 +39,12 @@ class JoinedGathers(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Leaves what a step reads elsewhere, waits for something, or might be of several shapes."""
         result = PassResult(self.name)
-        live = executed_ops(view)
+        index = view.index()
+        live = dict.fromkeys(index.ops[number] for number in executed(view, fetches_of(view).names))
+        dimensions = Dimensions(live)
         gathers = 0
         for join in view.ops(_JOIN):
-            runs = _runs(view, join, live) if join in live else []
+            runs = _runs(view, join, live, dimensions) if join in live else []
             if any(len(run) >= FEWEST for run in runs):
                 _gather_joined(view, join, runs)
                 gathers += sum(len(run) for run in runs if len(run) >= FEWEST)
@@ -72,22 +75,26 @@ class _Part:
         return found
 
 
-def _runs(view: GraphView, join: tf.Operation, live: Set[tf.Operation]) -> List[List[_Part]]:
+def _runs(
+    view: GraphView, join: tf.Operation, live: Container[tf.Operation], dimensions: Dimensions
+) -> List[List[_Part]]:
     """The parts of `join`; those that follow each other and may be gathered together in one list."""
-    parts = [_part(view, join, tensor, live) for tensor in join.inputs]
+    parts = [_part(view, join, tensor, live, dimensions) for tensor in join.inputs]
     by_key = itertools.groupby(enumerate(parts), lambda part: (part[1].key, part[0] if part[1].key is None else 0))
     return [[part for _, part in run] for _, run in by_key]
 
 
-def _part(view: GraphView, join: tf.Operation, tensor: tf.Tensor, live: Set[tf.Operation]) -> _Part:
+def _part(
+    view: GraphView, join: tf.Operation, tensor: tf.Tensor, live: Container[tf.Operation], dimensions: Dimensions
+) -> _Part:
     chain: List[tf.Operation] = []
     while not chain or chain[-1].type in _RESHAPES:
         chain.append(chain[-1].inputs[0].op if chain else tensor.op)
     gather = chain[-1]
     if gather.type != "GatherNd" or tensor.shape.rank != 2 or not _gathers_rows(gather, tensor.shape[1]):
         return _Part(tensor)
-    sizes = _sizes(gather.inputs[0])
-    if sizes is None or not all(_is_free(view, op, join) for op in chain):
+    sizes = dimensions.of(gather.inputs[0])
+    if not all(_is_free(view, op, join) for op in chain):
         return _Part(tensor)
     inside = {join, *chain}
     if any(
@@ -95,7 +102,8 @@ def _part(view: GraphView, join: tf.Operation, tensor: tf.Tensor, live: Set[tf.O
     ):
         return _Part(tensor)
     positions = skip_identity(gather.inputs[1])
-    return _Part(tensor, (positions.name, sizes), tuple(chain))
+    # Gathers by the same positions may take them from tensors of several sizes, which cannot be joined.
+    return _Part(tensor, (positions.name, tuple(sizes[:-1])), tuple(chain))
 
 
 def _gathers_rows(gather: tf.Operation, width: Optional[int]) -> bool:
@@ -113,41 +121,13 @@ def _is_free(view: GraphView, op: tf.Operation, join: tf.Operation) -> bool:
     return op.type != "Reshape" or not waits(op.inputs[1])
 
 
-def _serves(op: tf.Operation, inside: Set[tf.Operation], live: Set[tf.Operation]) -> bool:
+def _serves(op: tf.Operation, inside: Set[tf.Operation], live: Container[tf.Operation]) -> bool:
     """Whether `op` is of `inside`, or computes a shape that nothing else reads."""
     if op in inside:
         return True
     if op.type not in ("Shape", *SHAPE_OPS):
         return False
     return all(_serves(reader, inside, live) for out in op.outputs for reader in out.consumers() if reader in live)
-
-
-def _sizes(values: tf.Tensor) -> Optional[Tuple[Any, ...]]:
-    """All dimensions of `values` but the last: integers, and names of tensors that say them; None if there is one of which neither is known.
-
-    Gathers by the same positions may take them from tensors of several sizes, which cannot be joined.
-    """
-    sizes: List[Any] = values.shape.as_list()[:-1]
-    if None in sizes and values.op.type == "Reshape":
-        given = _elements(values.op.inputs[1])
-        sizes = [known if known is not None else size for known, size in zip(sizes, [*given, *[None] * len(sizes)])]
-    return None if None in sizes else tuple(sizes)
-
-
-def _elements(shape: tf.Tensor) -> List[Any]:
-    """The first elements of a shape that is put together of sizes, each as an integer or the name of its tensor; None for one that may be -1."""
-    op = skip_identity(shape).op
-    if op.type == "ConcatV2":
-        op = skip_identity(op.inputs[0]).op
-    return [_size(skip_identity(tensor)) for tensor in op.inputs] if op.type == "Pack" else []
-
-
-def _size(tensor: tf.Tensor) -> Optional[Hashable]:
-    value = integer_value(tensor)
-    if value is not None:
-        return value if value >= 0 else None
-    is_of_shape = tensor.op.type in ("StridedSlice", "Unpack") and tensor.op.inputs[0].op.type == "Shape"
-    return tensor.name if is_of_shape else None
 
 
 def _gather_joined(view: GraphView, join: tf.Operation, runs: Sequence[Sequence[_Part]]) -> None:

@@ -81,7 +81,7 @@ def _found(view: GraphView) -> Dict[tf.Operation, _Known]:
     index = view.index()
     live = executed(view, fetches_of(view).names)
     ops = [index.ops[number] for number in live]
-    wanted = [op for op in ops if op.type in _FOR and op.inputs[1].op.type != "Const" and view.is_plain(op)]
+    wanted = [op for op in ops if op.type in _FOR and _may_change(view, op)]
     if not wanted:
         return {}
     dimensions = Dimensions(ops)
@@ -89,6 +89,13 @@ def _found(view: GraphView) -> Dict[tf.Operation, _Known]:
     known = _without_losses(view, set(live), {op: integers for op, integers in known.items() if integers is not None})
     waits = _waits(view, known)
     return {op: _Known(integers, waits[op]) for op, integers in known.items()}
+
+
+def _may_change(view: GraphView, op: tf.Operation) -> bool:
+    """Whether the second input is computed, and the op not in control flow or XLA's. Of constants on a GPU TensorFlow has 32 bits in the host's memory."""
+    if op.inputs[1].op.type == "Const" or not view.is_plain(op):
+        return False
+    return op.inputs[1].dtype == tf.int32 or view.runs_on_cpu(op)
 
 
 def _shape(dimensions: Dimensions, op: tf.Operation) -> Optional[_Integers]:
