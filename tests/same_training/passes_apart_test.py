@@ -24,6 +24,7 @@ EDITING = {
     "known_shapes",
     "same_shapes",
     "columns",
+    "joined_gathers",  # Looks at this model's gathers, and joins none.
     "sparse_features",
     "sparse_lookups",
     "partitioned_lookups",
