@@ -155,3 +155,31 @@ def test_a_feed_that_cannot_be_handed_on_is_refused():
                     session.partial_run(handle, loss, {ids: given})
     finally:
         tf_booster.disable_gpu_booster()
+
+
+def of_lists():
+    """Two layers of lists, whose gradients read shapes of what is between; by name."""
+    x = v1.placeholder_with_default(np.arange(ROWS * 10, dtype=np.float32).reshape(ROWS, 5, 2) / 50, [None, 5, 2])
+    kernels = [v1.get_variable(f"kernel_{i}", [2, 2], initializer=v1.ones_initializer()) for i in range(2)]
+    hidden = tf.tensordot(x, kernels[0], axes=[[2], [0]])
+    scaled = hidden * v1.get_variable("scale", [2], initializer=v1.ones_initializer())
+    logits = tf.tensordot(scaled, kernels[1], axes=[[2], [0]])
+    train = v1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(logits))
+    v1.add_to_collection(v1.GraphKeys.TRAIN_OP, train)
+    return {"hidden": hidden, "scaled": scaled, "logits": logits}, train
+
+
+@pytest.mark.parametrize("name", ["hidden", "scaled", "logits"])
+def test_shapes_that_are_constant_are_no_loss(name):
+    """Gradients read no more than the shape of some, which is what they reshape has, too."""
+    found = []
+    for rewritten in (False, True):
+        with tf.Graph().as_default(), v1.Session() as session:
+            tensors, train = of_lists()
+            if rewritten:
+                tf_booster.rewrite_graph()
+            session.run(v1.global_variables_initializer())
+            session.run(train, {tensors[name]: np.full([ROWS, 5, 2], 0.25, np.float32)})
+            found.append(session.run(v1.trainable_variables()))
+    for plain, mine in zip(*found):
+        np.testing.assert_allclose(mine, plain, rtol=1e-6)

@@ -20,6 +20,7 @@ from tf_booster import _compat
 from tf_booster.living_graphs import LivingGraphs
 from tf_booster.passes import graph_view
 from tf_booster.passes.fetches import UPDATE
+from tf_booster.passes.known_shapes import CONSTANT_SHAPE
 from tf_booster.pipeline.split import split_of
 
 # Fused ops read what is meant to be fed, or wait for it; a save is fed the last in place of tables.
@@ -155,6 +156,7 @@ def _losing(graph: tf.Graph, name: str, now: _Inputs, edited: _Inputs, stand_in:
     leads = _follows(name, now) | _follows(stand_in, now)
     for reader, before in edited.items():
         data = [(old, new) for old, new in zip(before, now[reader]) if old != new and not old.startswith("^")]
+        data = [(old, new) for old, new in data if not _differ_by_shapes(graph, old, new)]
         for old, new in data:
             lost = old == name or _op_of(old) in led
             if (
@@ -170,6 +172,18 @@ def _losing(graph: tf.Graph, name: str, now: _Inputs, edited: _Inputs, stand_in:
             if new and not leads.intersection(new):
                 return new[0]
     return ""
+
+
+def _differ_by_shapes(graph: tf.Graph, old: str, new: str) -> bool:
+    """Whether `new` is a shape that is constant now, or what `old` passed on in its own shape. No value is lost so: what is reshaped has that size."""
+    if _op_of(new).startswith(CONSTANT_SHAPE):
+        return True
+    op = graph.get_operation_by_name(_op_of(old))
+    while op.type == "Reshape" or (op.type == "Sum" and op.inputs[1].op.type == "BroadcastGradientArgs"):
+        if graph_view.name_of(op.inputs[0]) == new:
+            return True
+        op = op.inputs[0].op
+    return False
 
 
 def _follows(name: str, inputs: _Inputs) -> Set[str]:

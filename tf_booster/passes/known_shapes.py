@@ -19,6 +19,7 @@ from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.shape_tricks import first_input
 from tf_booster.passes.swallowed import waits_of
 
+CONSTANT_SHAPE = "tf_booster/shape"  # How names of the constants begin.
 _Integers = Tuple[int, ...]
 _READ = ("VarHandleOp", "ReadVariableOp")  # Stateful ops that change nothing.
 _ENDS = ("Rank", "Shape", "ShapeN", "Size")  # Of what they read no more than the shape counts.
@@ -70,7 +71,7 @@ class KnownShapes(Pass):
             kind = known, op.inputs[1].dtype, op.device
             if kind not in made:
                 with view.inserting(op.device, known.waits):
-                    made[kind] = tf.constant(known.integers, op.inputs[1].dtype, name="tf_booster/shape")
+                    made[kind] = tf.constant(known.integers, op.inputs[1].dtype, name=CONSTANT_SHAPE)
             view.redirect(op.inputs[1], made[kind], lambda reader, op=op: reader is op)
             if op.type == "Reshape":
                 op.outputs[0].set_shape([size if size >= 0 else None for size in known.integers])
