@@ -126,31 +126,21 @@ def test_shapes_that_wait_for_what_runs_before_every_step():
     ]
 
 
-def test_a_shape_that_alone_waits():
-    def build():
-        steps = v1.get_variable("steps", initializer=0, use_resource=True, trainable=False)
-        x = given(5, 4)
-        with tf.control_dependencies([steps.assign_add(1)]):
-            shape = tf.shape(x)
-        y = tf.reshape(x, [shape[0], 20])
-        v1.add_to_collection(v1.GraphKeys.TRAIN_OP, y.op)
-        return [y]
-
-    same = check_same(build, PASSES)
-    assert computed(same) == {} and running(same.graph, *same.fetches)["AssignAddVariableOp"] == 1
-
-
-def test_a_sum_along_no_axis_whose_shapes_wait():
-    """Nothing else waits for the count."""
+@pytest.mark.parametrize("are_axes", [False, True])
+def test_what_alone_waits(are_axes):
+    """Nothing but a shape, or axes of a sum that are none, waits for the count."""
 
     def build():
         steps = v1.get_variable("steps", initializer=0, use_resource=True, trainable=False)
         x = given(5, 4)
         y, z = tf.sin(x), tf.cos(x)
         with tf.control_dependencies([steps.assign_add(1)]):
-            shapes = tf.shape(y), tf.shape(z)
-        axes, _ = tf.raw_ops.BroadcastGradientArgs(s0=shapes[0], s1=shapes[1])
-        result = tf.reduce_sum(y, axes, keepdims=True) + 1.0
+            shape, other = tf.shape(y), tf.shape(z)
+        if are_axes:
+            axes, _ = tf.raw_ops.BroadcastGradientArgs(s0=shape, s1=other)
+            result = tf.reduce_sum(y, axes, keepdims=True) + 1.0
+        else:
+            result = tf.reshape(y, [shape[0], 20])
         v1.add_to_collection(v1.GraphKeys.TRAIN_OP, result.op)
         return [result]
 

@@ -100,7 +100,7 @@ def _found_v1(view: GraphView, left: Optional[List[Tuple[str, str]]] = None) -> 
     """Branches of v1 tf.conds whose updates run. left: gets those that stay, and why."""
     found = []
     for branch in v1_conditions.branches(view.graph):
-        if not _count_updates(branch.ops) or not executed_ops(view).intersection(branch.ops):
+        if not _count_updates(branch.ops) or executed_ops(view).isdisjoint(branch.ops):
             continue
         why = _why_not([[op.type for op in branch.ops], branch.other_types])
         if not why:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import weakref
-from typing import AbstractSet, Any, Dict, Iterable, List, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, List, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -117,10 +117,10 @@ def roots_of(view: GraphView, names: Iterable[str]) -> List[tf.Operation]:
     return [replaced.get(name) or view.graph.get_operation_by_name(name) for name in names]
 
 
-def executed_ops(view: GraphView) -> Set[tf.Operation]:
-    """All ops that what is fetched needs: the others are left of what passes have replaced."""
+def executed_ops(view: GraphView) -> AbstractSet[tf.Operation]:
+    """All ops that what is fetched needs, each after what is before it: the others are left of what passes have replaced."""
     index = view.index()
-    return {index.ops[number] for number in executed(view, fetches_of(view).names)}
+    return dict.fromkeys(index.ops[number] for number in executed(view, fetches_of(view).names)).keys()
 
 
 def in_order(roots: Sequence[int], before: Sequence[Tuple[int, ...]]) -> List[int]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import Container, Hashable, List, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Hashable, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.passes.base import Pass, PassResult
 from tf_booster.passes.dimensions import Dimensions
-from tf_booster.passes.fetches import executed, fetches_of
+from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.shape_tricks import SHAPE_OPS, waits
@@ -39,8 +39,7 @@ class JoinedGathers(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Leaves what a step reads elsewhere, waits for something, or might be of several shapes."""
         result = PassResult(self.name)
-        index = view.index()
-        live = dict.fromkeys(index.ops[number] for number in executed(view, fetches_of(view).names))
+        live = executed_ops(view)
         dimensions = Dimensions(live)
         gathers = 0
         for join in view.ops(_JOIN):
@@ -76,7 +75,7 @@ class _Part:
 
 
 def _runs(
-    view: GraphView, join: tf.Operation, live: Container[tf.Operation], dimensions: Dimensions
+    view: GraphView, join: tf.Operation, live: AbstractSet[tf.Operation], dimensions: Dimensions
 ) -> List[List[_Part]]:
     """The parts of `join`; those that follow each other and may be gathered together in one list."""
     parts = [_part(view, join, tensor, live, dimensions) for tensor in join.inputs]
@@ -85,7 +84,7 @@ def _runs(
 
 
 def _part(
-    view: GraphView, join: tf.Operation, tensor: tf.Tensor, live: Container[tf.Operation], dimensions: Dimensions
+    view: GraphView, join: tf.Operation, tensor: tf.Tensor, live: AbstractSet[tf.Operation], dimensions: Dimensions
 ) -> _Part:
     chain: List[tf.Operation] = []
     while not chain or chain[-1].type in _RESHAPES:
@@ -121,7 +120,7 @@ def _is_free(view: GraphView, op: tf.Operation, join: tf.Operation) -> bool:
     return op.type != "Reshape" or not waits(op.inputs[1])
 
 
-def _serves(op: tf.Operation, inside: Set[tf.Operation], live: Container[tf.Operation]) -> bool:
+def _serves(op: tf.Operation, inside: Set[tf.Operation], live: AbstractSet[tf.Operation]) -> bool:
     """Whether `op` is of `inside`, or computes a shape that nothing else reads."""
     if op in inside:
         return True

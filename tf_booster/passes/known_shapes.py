@@ -7,16 +7,16 @@ summed. With [-1, columns] for a shape a Reshape finds the one dimension itself.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
 
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.dimensions import Dimensions, product
-from tf_booster.passes.fetches import executed, fetches_of
+from tf_booster.passes.fetches import executed_ops, fetches_of
 from tf_booster.passes.graph_index import reached
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.shape_tricks import first_input
+from tf_booster.passes.shape_tricks import first_input, made_by
 from tf_booster.passes.swallowed import waits_of
 
 CONSTANT_SHAPE = "tf_booster/shape"  # How names of the constants begin.
@@ -67,27 +67,28 @@ class KnownShapes(Pass):
     @staticmethod
     def _make_constant(view: GraphView, wanted: Dict[tf.Operation, _Known]) -> None:
         made: Dict[Any, tf.Tensor] = {}
+        alike: Dict[Any, List[tf.Operation]] = {}  # Of one constant and one shape that it replaces.
         for op, known in wanted.items():
             kind = known, op.inputs[1].dtype, op.device
             if kind not in made:
                 with view.inserting(op.device, known.waits):
                     made[kind] = tf.constant(known.integers, op.inputs[1].dtype, name=CONSTANT_SHAPE)
-            view.redirect(op.inputs[1], made[kind], lambda reader, op=op: reader is op)
+            alike.setdefault((kind, op.inputs[1].ref()), []).append(op)
             if op.type == "Reshape":
                 op.outputs[0].set_shape([size if size >= 0 else None for size in known.integers])
+        for (kind, _), ops in alike.items():
+            view.redirect(ops[0].inputs[1], made[kind], set(ops).__contains__)
 
 
 def _found(view: GraphView) -> Dict[tf.Operation, _Known]:
     """The ops to change, each with what its second input will be."""
-    index = view.index()
-    live = executed(view, fetches_of(view).names)
-    ops = [index.ops[number] for number in live]
-    wanted = [op for op in ops if op.type in _FOR and _may_change(view, op)]
+    live = executed_ops(view)
+    wanted = [op for op in live if op.type in _FOR and _may_change(view, op)]
     if not wanted:
         return {}
-    dimensions = Dimensions(ops)
+    dimensions = Dimensions(live)
     known = {op: _FOR[op.type](dimensions, op) for op in wanted}
-    known = _without_losses(view, set(live), {op: integers for op, integers in known.items() if integers is not None})
+    known = _without_losses(view, live, {op: integers for op, integers in known.items() if integers is not None})
     waits = _waits(view, known)
     return {op: _Known(integers, waits[op]) for op, integers in known.items()}
 
@@ -147,18 +148,11 @@ def _without_shapes(view: GraphView, found: Iterable[tf.Operation]) -> List[Tupl
 
 def _computing(op: tf.Operation) -> Dict[tf.Operation, None]:
     """The ops that compute the second input of `op` from shapes and constants."""
-    work = [op.inputs[1].op]
-    found = dict.fromkeys(work)
-    while work:
-        before = work.pop()
-        new = {tensor.op: None for tensor in before.inputs if before.type not in _ENDS and tensor.op not in found}
-        found.update(new)
-        work += new
-    return found
+    return made_by([op.inputs[1]], lambda before: before.type not in _ENDS)
 
 
 def _without_losses(
-    view: GraphView, live: Set[int], found: Dict[tf.Operation, _Integers]
+    view: GraphView, live: AbstractSet[tf.Operation], found: Dict[tf.Operation, _Integers]
 ) -> Dict[tf.Operation, _Integers]:
     """Those of `found` without whose shapes all that acts, or waits for something, still runs: it may be the shape of a checked tensor."""
     index = view.index()
@@ -166,8 +160,9 @@ def _without_losses(
     while found:
         computing = dict.fromkeys(other for op in found for other in _computing(op))
         waits = [index.number[other] for op in computing for other in waits_of(op)]
-        lost = live - reached([*ends, *waits], _without_shapes(view, found)) - {index.number[op] for op in computing}
-        acting = {number for number in lost if _acts(index.ops[number])}
+        kept = reached([*ends, *waits], _without_shapes(view, found))
+        lost = [op for op in live if index.number[op] not in kept and op not in computing]
+        acting = {index.number[op] for op in lost if _acts(op)}
         if not acting:
             break
         found = {op: known for op, known in found.items() if not acting & index.upstream([op.inputs[1].op])}

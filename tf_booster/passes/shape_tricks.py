@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Container, Iterable, List
+from typing import Callable, Container, Dict, Iterable, List
 
 import numpy as np
 import tensorflow as tf
@@ -51,16 +51,20 @@ def keeps_shape(reshape: tf.Operation) -> bool:
 
 def waits(shape: tf.Tensor) -> bool:
     """Whether a shape waits for something beside what it is the shape of, or may: under tf.control_dependencies the constants in it do."""
-    work, seen = [shape.op], {shape.op}
+    computing = made_by([shape], lambda op: op.type in SHAPE_OPS)
+    return any(op.control_inputs or op.type not in (*_ENDS, *SHAPE_OPS) for op in computing)
+
+
+def made_by(sizes: Iterable[tf.Tensor], goes_on: Callable[[tf.Operation], bool]) -> Dict[tf.Operation, None]:
+    """The ops that make these sizes, shapes and axes: what is read by one of them is another, where one `goes_on`."""
+    work = [tensor.op for tensor in sizes]
+    found = dict.fromkeys(work)
     while work:
         op = work.pop()
-        if op.control_inputs or op.type not in (*_ENDS, *SHAPE_OPS):
-            return True
-        if op.type in SHAPE_OPS:
-            before = {tensor.op for tensor in op.inputs} - seen
-            seen |= before
-            work += before
-    return False
+        before = {tensor.op: None for tensor in op.inputs if tensor.op not in found} if goes_on(op) else {}
+        found.update(before)
+        work += before
+    return found
 
 
 def first_input(op: tf.Operation, gone: Container[tf.Operation]) -> tf.Tensor:
@@ -73,16 +77,8 @@ def first_input(op: tf.Operation, gone: Container[tf.Operation]) -> tf.Tensor:
 
 def waited_for(sizes: Iterable[tf.Tensor]) -> List[tf.Operation]:
     """What these sizes, shapes and axes wait for beside what they are made of: under tf.control_dependencies their constants may be all that does."""
-    work = list(dict.fromkeys(tensor.op for tensor in sizes))
-    seen, found = set(work), []
-    while work:
-        op = work.pop()
-        found += waits_of(op)
-        if op.type in (*SHAPE_OPS, *_OF_SIZES):
-            before = {tensor.op for tensor in op.inputs} - seen
-            seen |= before
-            work += before
-    return list(dict.fromkeys(found))
+    made = made_by(sizes, lambda op: op.type in (*SHAPE_OPS, *_OF_SIZES))
+    return list(dict.fromkeys(other for op in made for other in waits_of(op)))
 
 
 def source_of(tensor: tf.Tensor) -> tf.Tensor:
