@@ -1,5 +1,10 @@
+import os
+import sys
+
 import pytest
 from table_session import TableSession
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "data"))
 
 
 @pytest.fixture

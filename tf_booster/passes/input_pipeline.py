@@ -16,6 +16,7 @@ from tf_booster import _compat
 from tf_booster.data.record_batches import line_batches_op, record_batches_op
 from tf_booster.passes import (
     csv_files,
+    example_lists,
     file_readers,
     live_datasets,
     made_datasets,
@@ -27,12 +28,15 @@ from tf_booster.passes import (
 from tf_booster.passes.base import Pass, PassResult
 from tf_booster.passes.dataset_functions import Refused
 from tf_booster.passes.dataset_steps import MAP_AND_BATCH, MAPS
+from tf_booster.passes.example_lists import ListPipeline
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.inlined_functions import PARSE, function_of, runs
 from tf_booster.passes.line_pieces import SPLITS
 from tf_booster.passes.record_pipelines import RecordPipeline
 from tf_booster.passes.row_functions import DECODE_CSV
 from tf_booster.passes.text_pipelines import LineFilter, LinesOfFiles, TextPipeline
+
+_Pipeline = Union[RecordPipeline, TextPipeline, ListPipeline]
 
 
 class InputPipeline(Pass):
@@ -64,7 +68,7 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
     """Replaces what can be among the datasets of `view`, the body of a function or a graph, and says why not."""
     result = PassResult(name)
     functions = _functions(view)
-    found: List[Union[RecordPipeline, TextPipeline]] = []
+    found: List[_Pipeline] = []
     for op in _maps(view):
         try:
             found += _match(op, functions)
@@ -82,7 +86,7 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
             )
         except Refused as refusal:
             result.skipped.append((op.name, str(refusal)))
-    by_end: Dict[tf.Operation, Union[RecordPipeline, TextPipeline]] = {}
+    by_end: Dict[tf.Operation, _Pipeline] = {}
     for pipeline in found:
         by_end.setdefault(
             pipeline.end, pipeline
@@ -91,6 +95,8 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
         with view.inserting(pipeline.end.device), tf.name_scope("tf_booster/input_pipeline/"):
             if isinstance(pipeline, TextPipeline):
                 _decode_batches(view, pipeline)
+            elif isinstance(pipeline, ListPipeline):
+                _put_maps(view, pipeline, pipeline.end.inputs[0])
             else:
                 _replace(view, pipeline)
         result.changes.append(f"{pipeline.end.name}: {pipeline.describe()}")
@@ -98,9 +104,11 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
     return result
 
 
-def _match(op: tf.Operation, functions: Dict[str, Any]) -> List[Union[RecordPipeline, TextPipeline]]:
+def _match(op: tf.Operation, functions: Dict[str, Any]) -> List[_Pipeline]:
     """The pipelines that parse or decode in the map `op`. Raises Refused."""
     function = function_of(op, functions)
+    if function.of_type(PARSE) and function.of_type(example_lists.DECODE):
+        return [example_lists.match(op, function, functions)]
     if function.of_type(PARSE):
         return list(record_pipelines.match(op, functions))
     return list(text_pipelines.match(op, functions) if function.of_type(DECODE_CSV, *SPLITS) else [])
@@ -132,7 +140,7 @@ def _match_inside(
     op: tf.Operation,
     moved_behind: Callable[..., List[tf.Operation]],
     match: Callable[..., Sequence[Any]],
-) -> List[Union[RecordPipeline, TextPipeline]]:
+) -> List[_Pipeline]:
     """The pipelines that parse or decode in `op`, which then is another dataset with maps behind it. Raises Refused.
 
     moved_behind: makes those. match: finds the pipelines of a map.
@@ -168,7 +176,7 @@ def _decode_batches(view: GraphView, pipeline: TextPipeline) -> None:
     _put_maps(view, pipeline, made)
 
 
-def _put_maps(view: GraphView, pipeline: Union[RecordPipeline, TextPipeline], batches: tf.Tensor) -> None:
+def _put_maps(view: GraphView, pipeline: _Pipeline, batches: tf.Tensor) -> None:
     """Puts the maps of `batches` in place of what ended the pipeline."""
     end = pipeline.end
     for batch_map in pipeline.maps:
