@@ -106,6 +106,23 @@ def test_equals_tensorflows_own_kernel(table, op, attrs):
         assert frequency == 3 * np.count_nonzero(ids == key) and last_use == 3
 
 
+@pytest.mark.parametrize("dim, power", [(1, -0.5), (1, -0.4), (8, -0.5)])
+def test_ftrl_has_tensorflows_bits(table, dim, power):
+    """Linear models' rows of one column take another kernel there than others. (Of several columns, Eigen has a pow of its own.)"""
+    hyper = dict(lr=LR, l1=0.02, l2=0.03, l2_shrinkage=0.04, lr_power=power)
+    t = table(dim=dim, optimizer="ftrl")
+    ids = np.arange(2000, dtype=np.int64)
+    variables = [tf.Variable(np.full([len(ids), dim], initial, np.float32)) for initial in [0.5, *SLOTS["ftrl"].values()]]
+    for step in range(3):
+        grad = grads_of(ids, dim, step)
+        t.step("ftrl", [ids], [grad], hyper.values(), multiply_linear_by_lr=False)
+        OPS["ftrl"][3]([v.handle for v in variables], grad, hyper, dict(multiply_linear_by_lr=False))
+    contents = t.contents()
+    for i, key in enumerate(ids):
+        for found, variable in zip([contents[key][0], *contents[key][1]], (v[i].numpy() for v in variables)):
+            np.testing.assert_array_equal(found, variable)
+
+
 @pytest.mark.parametrize("op, slot", [("rms_prop", 0), ("centered_rms_prop", 1)])
 def test_epsilon_outside_of_the_root(table, op, slot):
     optimizer, hyper, _, _ = OPS[op]

@@ -18,8 +18,9 @@ struct BasicFtrlOptions {
 };
 
 // kSquareRoot: lr_power is -0.5, the default and the vectorised case.
-// kOneColumn: rows of one column (linear models) take another kernel in TensorFlow, which adds the terms of the linear
-// slot in another order. Where they nearly cancel the orders differ by more than 4 ulp.
+// kOneColumn: rows of one column (linear models) take another kernel in TensorFlow. It adds the terms of the linear slot
+// in another order (where they nearly cancel the orders differ by more than 4 ulp), and has pow for the growth even
+// where lr_power is -0.5, which is another float than the square root in one case of some hundreds.
 template <class T, bool kSquareRoot, bool kOneColumn>
 struct BasicFtrl {
   static constexpr int kNumSlots = 2;
@@ -28,6 +29,11 @@ struct BasicFtrl {
   BasicFtrlOptions<T> options;
 
   TFB_HOST_DEVICE T Power(T x) const { return kSquareRoot ? Sqrt(x) : Pow(x, -options.lr_power); }
+
+  TFB_HOST_DEVICE T Growth(T accumulator, T new_accumulator, T power) const {
+    return kSquareRoot && kOneColumn ? Pow(new_accumulator, -options.lr_power) - Pow(accumulator, -options.lr_power)
+                                     : power - Power(accumulator);
+  }
 
   TFB_HOST_DEVICE static T Clamp(T x, T limit) {
     x = x < limit ? x : limit;
@@ -43,7 +49,7 @@ struct BasicFtrl {
     const T shrunk_grad = grad + T(2) * options.l2_shrinkage * value;
     const T new_accumulator = accumulator + grad * grad;
     const T power = Power(new_accumulator);
-    const T growth = power - Power(accumulator);
+    const T growth = Growth(accumulator, new_accumulator, power);
     if (options.multiply_linear_by_lr) {
       linear = Sum(linear, shrunk_grad * lr, growth * value);
       value = (Clamp(linear, options.l1 * lr) - linear) / (power + T(2) * options.l2 * lr);
