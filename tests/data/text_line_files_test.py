@@ -223,7 +223,7 @@ def test_static_shapes_and_cardinality(tmp_path):
         (dict(buffer_size=-1), "buffer_size is -1"),
         (dict(header_lines=-1), "header_lines is -1"),
         (dict(stages=[record_stages.shuffle(0)]), "buffer has 0 records"),
-        (dict(stages=[record_stages.Stage("filter", (0, 0, 0))]), "lines cannot be filtered"),
+        (dict(stages=[record_stages.Stage("filter", (0, 0, 0))]), "what is not parsed cannot be filtered"),
         (dict(stages=[record_stages.Stage("sort", ())]), "no stage is called 'sort'"),
     ],
 )
