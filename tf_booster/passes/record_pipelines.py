@@ -59,8 +59,8 @@ def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[RecordPipelin
     if batch.type in BATCHES:
         return [_batches_parsed(map_op, batch, between, functions)]
     if batch.type == BATCHES_OF_RECORDS:
-        _parse(function_of(map_op, functions))  # Says why it was left when the batch was replaced.
-        raise Refused("its records were batched by one op before the map was there; make maps before the graph is rewritten")
+        _parse(function_of(map_op, functions))  # Most often says why the parse was left when the batch was replaced.
+        raise Refused("its batches are made by TFRecordBatchDataset already")
     if _is_made_of_batches(batch):
         raise Refused(f"between batch and parse stands {batch.type} ('{batch.name}'); parse right behind the batch")
     return [_parsed_batched(batch, functions) for batch in live_datasets.batches_of(map_op, ALL_BATCHES)]
