@@ -15,7 +15,7 @@ class StringBatchDataset final : public RecordBatchDataset {
   StringBatchDataset(tensorflow::OpKernelContext* ctx, const tensorflow::data::DatasetBase* files,
                      RecordBatchOptions options);
 
-  tensorflow::Status MakeElement(const RecordBatch& batch, std::vector<tensorflow::Tensor>* element) const override;
+  tensorflow::Status MakeElement(RecordBatch* batch, std::vector<tensorflow::Tensor>* element) const override;
 
  protected:
   tensorflow::Status AsGraphDefInternal(tensorflow::data::SerializationContext* ctx, DatasetGraphDefBuilder* b,
