@@ -33,7 +33,7 @@ struct RecordPipeline {
   std::string op;  // Begins the messages of errors.
   FileFormat format = FileFormat::kTFRecord;
   bool parses = false;  // Whether records are parsed, as filters want them.
-  CsvFraming csv;  // Of kCsv.
+  CsvFraming csv;       // Of kCsv.
   std::string compression;
   int64_t block_bytes = 0;  // 0: see BlockBytes().
   bool verify_crc = true;

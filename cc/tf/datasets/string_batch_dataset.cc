@@ -27,8 +27,8 @@ StringBatchDataset::StringBatchDataset(tensorflow::OpKernelContext* ctx, const t
                                        RecordBatchOptions options)
     : RecordBatchDataset(ctx, TypeOf(options.pipeline.format), files, options) {}
 
-// A record that a shuffle kept is freed as soon as it is copied, and its memory, whose pages are there already, holds the
-// next one's copy: of 400 kB a record, fresh pages cost more than reading and copying it.
+// A record that a shuffle kept is freed as soon as it is copied, and its memory, whose pages are there already, holds
+// the next one's copy: of 400 kB a record, fresh pages cost more than reading and copying it.
 TfStatus StringBatchDataset::MakeElement(RecordBatch* batch, std::vector<Tensor>* element) const {
   Tensor strings(tensorflow::DT_STRING, {static_cast<int64_t>(batch->records.size())});
   tstring* string = strings.vec<tstring>().data();
