@@ -54,7 +54,7 @@ class InputPipeline(Pass):
             or one_shot_iterators.iterators(view)
             or _parses_inside(view)
             or _csv_files(view)
-            or serialized_pipelines.batches(view, _functions(view))
+            or _batches_of_records(view)
         )
 
     def run(self, view: GraphView) -> PassResult:
@@ -111,8 +111,9 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
 
 def _batch_serialized(view: GraphView, result: PassResult) -> None:
     """Replaces batches of records that no other pipeline has taken, and adds to `result` what came of it."""
-    functions = _functions(view)
-    for batch in serialized_pipelines.batches(view, functions):
+    batches = _batches_of_records(view)
+    functions = _functions(view) if batches else {}
+    for batch in batches:
         try:
             pipeline = serialized_pipelines.match(batch, functions)
         except Refused as refusal:
@@ -154,6 +155,13 @@ def _parses_inside(view: GraphView) -> List[tf.Operation]:
 def _csv_files(view: GraphView) -> List[tf.Operation]:
     """What reads a CsvDataset, or is one."""
     return [op for op in csv_files.readers(view, _functions(view)) if live_datasets.is_read(op)]
+
+
+def _batches_of_records(view: GraphView) -> List[tf.Operation]:
+    """The batches of TFRecord files, whatever is done to the records before."""
+    found = serialized_pipelines.batches(view)
+    functions = _functions(view) if found else {}
+    return [op for op in found if serialized_pipelines.is_of_records(op, functions)]
 
 
 def _match_inside(

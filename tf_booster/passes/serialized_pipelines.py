@@ -30,18 +30,15 @@ class SerializedPipeline:
         return f"{self.batches.describe()}; what reads its batches stays as it is"
 
 
-def batches(view: GraphView, functions: Dict[str, Any]) -> List[tf.Operation]:
-    """The batches that something reads and that are made, by whatever steps, of what TFRecordDataset reads."""
-    found = []
-    for op in view.ops(*BATCHES):
-        reader = steps_before(op)[0]
-        if (
-            reader.type in file_readers.TYPES
-            and runs(reader, file_readers.READERS, functions)
-            and live_datasets.is_read(op)
-        ):
-            found.append(op)
-    return found
+def batches(view: GraphView) -> List[tf.Operation]:
+    """The batches that something reads and that are made, by whatever steps, of what a function reads from files."""
+    found = [op for op in view.ops(*BATCHES) if steps_before(op)[0].type in file_readers.TYPES]
+    return [op for op in found if live_datasets.is_read(op)]
+
+
+def is_of_records(batch: tf.Operation, functions: Dict[str, Any]) -> bool:
+    """Whether TFRecordDataset reads those files."""
+    return runs(steps_before(batch)[0], file_readers.READERS, functions)
 
 
 def steps_before(batch: tf.Operation) -> List[tf.Operation]:
