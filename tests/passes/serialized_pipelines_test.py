@@ -202,6 +202,18 @@ def test_the_new_op(files, drop, size):
         assert [reader.type for reader in made.outputs[0].consumers()] == ["PrefetchDataset"]
 
 
+def test_options_stay_behind_the_new_op(files):
+    options = tf.data.Options()
+    options.deterministic = False
+    with tf.Graph().as_default() as graph:
+        v1.data.make_initializable_iterator(Records(files).with_options(options).shuffle(3).batch(4).prefetch(2))
+        assert InputPipeline().run(GraphView(graph)).modified
+        (made,) = [op for op in graph.get_operations() if op.type == OP]
+        (kept,) = made.outputs[0].consumers()
+        assert kept.type == "OptionsDataset" and kept.get_attr("serialized_options")
+        assert [reader.type for reader in kept.outputs[0].consumers()] == ["PrefetchDataset"]
+
+
 @pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
 def test_compressed_files(tmp_path, compression):
     packed = write_files(tmp_path, (5, 0, 6), compression)
@@ -421,6 +433,7 @@ NOBODYS = {
     "single records": lambda files: Records(files).shuffle(5, seed=1),
     "padded": lambda files: Records(files).padded_batch(4),
     "batches of each file": lambda files: names(files).interleave(lambda name: Records(name).batch(4), 2),
+    "batches of padded ones": lambda files: Records(files).padded_batch(2).batch(3, drop_remainder=True),
     "files": lambda files: names(files).batch(2),
     "windows": lambda files: Records(files).window(3).flat_map(lambda window: window.batch(3)),
 }
