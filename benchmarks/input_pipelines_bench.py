@@ -1,7 +1,8 @@
 """Existing input pipelines as TensorFlow runs them, with our parse kernel, and rewritten: files to shuffled, parsed batches of 1024.
 
 `batches` is batch → map(parse_example); `one by one` is map(parse_single_example) → shuffle → repeat → batch under a one-shot
-iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten records of that before the shuffle. `lines` are Criteo's, 40 fields each, of which map(decode_csv) makes tensors, one by one and in batches, or `make_csv_dataset`; `libsvm` are lines of 39 ids with
+iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten records of that before the shuffle. `serialized` are batches of
+records as they are, of 39 ids or of 10 kB, which programs parse in the graph, or by a map of another kind. `lines` are Criteo's, 40 fields each, of which map(decode_csv) makes tensors, one by one and in batches, or `make_csv_dataset`; `libsvm` are lines of 39 ids with
 their values, split one by one. Each contestant is a graph with an endless iterator; a run takes 24 batches, of which a few may have been
 made ahead in another's turn.
 """
@@ -47,6 +48,13 @@ def run(threads: int) -> Iterator[Result]:
                     "TensorFlow with our kernel": _contestant(make, threads, rewritten=False, our_kernel=True)
                 }
                 yield _result(f"{shape}, {kind}", name, threads, _beside(make, threads, kernel_alone))
+            if kind == "fixed":
+                make = functools.partial(_serialized, path)
+                yield _result("serialized", name, threads, _beside(make, threads, {}))
+        path = os.path.join(folder, "10 kB")
+        _write_long_records(path)
+        make = functools.partial(_serialized, path)
+        yield _result("serialized", "10 kB", threads, _beside(make, threads, {}))
         path = os.path.join(folder, "lines")
         _write_lines(path)
         for shape, pipeline in (
@@ -71,6 +79,13 @@ def _result(shape: str, records: str, threads: int, contestants: Dict[str, Any])
     rates = contest(contestants, BATCH * BATCHES_A_RUN, SECONDS)
     parsing.serve_stock_ops(False)
     return Result("input_pipelines", shape, 0, records, threads, "M records/s", rates, {})
+
+
+def _write_long_records(path: str) -> None:
+    rng = np.random.default_rng(1)
+    with tf.io.TFRecordWriter(path) as writer:
+        for size in rng.integers(7_000, 13_000, 4 * BATCH):
+            writer.write(rng.bytes(size))
 
 
 def _write_lines(path: str) -> None:
@@ -140,6 +155,10 @@ def _filtered(path: str, features: Any, threads: int) -> tf.data.Dataset:
     parsed = tf.data.TFRecordDataset(path).map(lambda s: tf.io.parse_single_example(s, features), _calls(threads))
     kept = parsed.filter(lambda f: tf.not_equal(f["C1"][0] % 10, 0))
     return kept.shuffle(SHUFFLE, seed=1).repeat().batch(BATCH)
+
+
+def _serialized(path: str) -> tf.data.Dataset:
+    return tf.data.TFRecordDataset(path).shuffle(SHUFFLE, seed=1).repeat().batch(BATCH)
 
 
 _PIPELINES = {"batches": _batches, "one by one": _one_by_one, "filtered": _filtered}

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import itertools
-import zlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from string_batches import COMPRESSIONS, batches_by, outcomes, strings, without_prefetch, write
 
 from tf_booster import _compat
 from tf_booster.data import record_stages
 from tf_booster.data.record_batches import Batching, Reading, line_batches_op
 
-COMPRESSIONS = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}
 TEXTS = [
     b"",
     b"\n",
@@ -35,43 +35,11 @@ TEXTS = [
 ]
 
 
-def ours(paths, batch_size=2, stages=(), drop_remainder=False, **reading):
-    theirs = tf.data.Dataset.from_tensor_slices(["a"]).batch(batch_size, drop_remainder=drop_remainder)
-    variant = line_batches_op(
-        _compat.variant_of_dataset(tf.data.Dataset.from_tensor_slices(paths)),
-        Reading(stages=tuple(stages), **reading),
-        Batching(batch_size, drop_remainder),
-        theirs.element_spec.shape,
-    )
-    return _without_prefetch(_compat.dataset_in_place_of(theirs, variant))
-
-
-def _without_prefetch(dataset):
-    options = tf.data.Options()
-    options.experimental_optimization.inject_prefetch = False  # Nothing is asked for before the test asks.
-    return dataset.with_options(options)
+ours = functools.partial(batches_by, line_batches_op)
 
 
 def stock(paths, batch_size=2, compression="", **options):
-    return _without_prefetch(tf.data.TextLineDataset(paths, compression, **options).batch(batch_size))
-
-
-def outcomes(batches, limit=12):
-    """What an iterator gives, call after call: lines of a batch, or an error with its message, and "end"."""
-    found, iterator = [], iter(batches)
-    for _ in range(limit):
-        try:
-            found.append(next(iterator).numpy().tolist())
-        except StopIteration:
-            return [*found, "end"]
-        except tf.errors.OpError as error:
-            found.append((type(error).__name__, error.message.split("}} ")[-1].split(" [Op:")[0]))
-    return found
-
-
-def write(path, content):
-    path.write_bytes(content)
-    return str(path)
+    return without_prefetch(tf.data.TextLineDataset(paths, compression, **options).batch(batch_size))
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -88,7 +56,7 @@ def test_all_short_texts(tmp_path):
     texts = [bytes(text) for n in range(6) for text in itertools.product(b"a\r\n", repeat=n)]
     paths = [write(tmp_path / str(i), text) for i, text in enumerate(texts)]
     batches = len(paths) * 3
-    assert lines(ours(paths, batches)) == lines(stock(paths, batches))
+    assert strings(ours(paths, batches)) == strings(stock(paths, batches))
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -111,11 +79,11 @@ def test_a_file_that_comes(tmp_path):
     found = []
     for dataset in (ours(paths), stock(paths)):
         iterator = iter(dataset)
-        first = lines(itertools.islice(iterator, 2))
+        first = strings(itertools.islice(iterator, 2))
         with pytest.raises(tf.errors.NotFoundError):
             next(iterator)
         write(tmp_path / "late", b"5\n6\n")
-        found.append(first + lines(iterator))
+        found.append(first + strings(iterator))
         (tmp_path / "late").unlink()
     assert found[0] == found[1] and len(found[0]) == 5
 
@@ -170,21 +138,17 @@ def test_iterators_can_be_saved_anywhere(tmp_path, compression, steps):
     texts = [b"a\r\nb\n\nc", b"", b"\n".join(b"%d" % i * (i % 5) for i in range(40)), b"x\ry\n\r", b"last\n"]
     paths = [write(tmp_path / str(i), COMPRESSIONS[compression](text)) for i, text in enumerate(texts)]
     make = lambda: ours(paths, 4, compression=compression, buffer_size=5, **STEPS[steps])
-    whole = lines(make())
+    whole = strings(make())
     assert whole
     for position in range(len(whole) + 1):
         dataset = make()  # Its iterators draw their orders from one sequence.
         saved = iter(dataset)
-        assert lines(itertools.islice(saved, position)) == whole[:position]
+        assert strings(itertools.islice(saved, position)) == whole[:position]
         path = tf.train.Checkpoint(iterator=saved).save(str(tmp_path / "state"))
-        assert lines(saved) == whole[position:]  # Saving disturbs nothing.
+        assert strings(saved) == whole[position:]  # Saving disturbs nothing.
         restored = iter(dataset)
         tf.train.Checkpoint(iterator=restored).restore(path)
-        assert lines(restored) == whole[position:], position
-
-
-def lines(batches):
-    return [batch.numpy().tolist() for batch in batches]
+        assert strings(restored) == whole[position:], position
 
 
 def test_an_error_is_met_again_after_a_restore(tmp_path):
@@ -207,7 +171,7 @@ def test_static_shapes_and_cardinality(tmp_path):
         mine = ours([path], 2, drop_remainder=drop)
         theirs = tf.data.TextLineDataset([path]).batch(2, drop_remainder=drop)
         assert mine.element_spec == theirs.element_spec
-        assert lines(mine) == lines(theirs)
+        assert strings(mine) == strings(theirs)
         assert mine.cardinality() == theirs.cardinality()
     endless = ours([path], 2, [record_stages.repeat()])
     assert endless.cardinality() == tf.data.INFINITE_CARDINALITY
@@ -223,7 +187,7 @@ def test_static_shapes_and_cardinality(tmp_path):
         (dict(buffer_size=-1), "buffer_size is -1"),
         (dict(header_lines=-1), "header_lines is -1"),
         (dict(stages=[record_stages.shuffle(0)]), "buffer has 0 records"),
-        (dict(stages=[record_stages.Stage("filter", (0, 0, 0))]), "lines cannot be filtered"),
+        (dict(stages=[record_stages.Stage("filter", (0, 0, 0))]), "what is not parsed cannot be filtered"),
         (dict(stages=[record_stages.Stage("sort", ())]), "no stage is called 'sort'"),
     ],
 )

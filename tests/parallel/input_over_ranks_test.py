@@ -140,6 +140,9 @@ def inputs(folder: str) -> Dict[str, Callable[[], Any]]:
     return {
         "records": lambda: slices().batch(BATCH).map(split).prefetch(1),
         "files": lambda: tf.data.TFRecordDataset(files).batch(BATCH).map(parse),
+        "serialized": lambda: tf.data.TFRecordDataset(files)
+        .batch(BATCH)
+        .map(lambda s: parse(tf.strings.join([s, ""]))),
         "lines": lambda: tf.data.Dataset.from_tensor_slices(texts)
         .interleave(lambda file: tf.data.TextLineDataset(file).skip(1), cycle_length=1)
         .map(decode)
@@ -153,6 +156,7 @@ def inputs(folder: str) -> Dict[str, Callable[[], Any]]:
 JOINED = {
     "records": [range(i, min(i + 2 * BATCH, RECORDS)) for i in range(0, RECORDS, 2 * BATCH)],
     "files": [[0, 1, 2, 10, 11, 12], [3, 4, 5, 13], [6, 7, 8], [9]],
+    "serialized": [[0, 1, 2, 10, 11, 12], [3, 4, 5, 13], [6, 7, 8], [9]],
     "lines": [[0, 1, 2, 10, 11, 12], [3, 4, 5, 13], [6, 7, 8], [9]],
     "empty rank": [range(i, min(i + 6, RECORDS), 2) for i in range(1, RECORDS, 6)] * 2,
     "whole batches": [range(6), range(6, 12), range(12, 15)],
@@ -184,7 +188,8 @@ def train_and_predict(rank, size, folder):
         found[name] = weights(trained)
         said = tf_booster.report().to_dict()
         found[name, "training"] = said["collectives_per_step"]
-        found[name, "one op"] = "TextLineBatchDataset" in str(tf_booster.report())
+        ops = ("TextLineBatchDataset", "TFRecordBatchDataset", "TFRecordExampleDataset")
+        found[name, "one op"] = [op for op in ops if op in str(tf_booster.report())]
         found[name, "evaluated"] = trained.evaluate(input_fn)
         found[name, "evaluation"] = tf_booster.report().to_dict()["collectives_per_step"]
         found[name, "predicted"] = [float(p["i"]) for p in trained.predict(input_fn)]
@@ -252,6 +257,7 @@ def test_predictions_come_once_and_in_order_on_rank_0(run, name):
     _, (first, second) = run
     one = {
         "files": range(14),
+        "serialized": range(14),
         "lines": range(14),
         "empty rank": [*range(1, RECORDS, 2)] * 2,
         "whole batches": range(15),
@@ -282,16 +288,21 @@ def test_batch_norm_survives_a_rank_that_has_run_dry(run):
 
 def test_what_was_divided_is_said(run):
     for values in run[1]:
-        (records_,), (files,), (lines,), (empty,), (whole,), (tensors,) = values["passes"].values()
+        (records_,), (files,), (serialized,), (lines,), (empty,), (whole,), (tensors,) = values["passes"].values()
         assert "iterator 'OneShotIterator': each rank reads one of 2 records of" in tensors
         assert "one of 2 records of" in records_ and "one of 2 files of" in files
-        assert "one of 2 files of" in lines
+        assert "one of 2 files of" in serialized and "one of 2 files of" in lines
         assert "one of 2 records of" in empty and "one of 2 batches of" in whole
 
 
-def test_lines_of_a_rank_are_read_by_one_op(run):
+def test_files_of_a_rank_are_read_by_one_op(run):
+    wanted = {
+        "lines": ["TextLineBatchDataset"],
+        "serialized": ["TFRecordBatchDataset"],
+        "files": ["TFRecordExampleDataset"],
+    }
     for values in run[1]:
-        assert {name for name in JOINED if values[name, "one op"]} == {"lines"}
+        assert {name: values[name, "one op"] for name in JOINED if values[name, "one op"]} == wanted
 
 
 def test_rows_and_the_end_cost_training_no_collective(run):

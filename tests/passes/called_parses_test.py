@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import tensorflow as tf
-from pipeline_pairs import assert_refused, assert_replaced, outcome
+from pipeline_pairs import assert_batched, assert_refused, assert_replaced, outcome
 from record_files import FEATURES, arrays
 
 import tf_booster
@@ -111,7 +111,7 @@ def test_files_that_a_called_function_reads(files):
 
 def test_refusals(files):
     def refused(function, reason):
-        assert_refused(lambda: Records(files).batch(4).map(function), reason)
+        assert_batched(lambda: Records(files).batch(4).map(function), reason)
 
     def one_by_one(serialized):
         return tf.map_fn(lambda s: parse_one(s)["pair"], serialized, tf.float32)

@@ -7,7 +7,7 @@ import collections
 import numpy as np
 import pytest
 import tensorflow as tf
-from pipeline_pairs import assert_refused, assert_replaced
+from pipeline_pairs import assert_batched, assert_refused, assert_replaced
 from record_files import FEATURES
 
 import tf_booster
@@ -176,12 +176,16 @@ REFUSED = {
     "left for single records: its Cos": lambda files: (
         names(files).flat_map(lambda name: Records(name).map(lambda s: tf.math.cos(parse_one(s)["pair"]))).batch(4)
     ),
-    "between batch and parse stands Shard": lambda files: Records(files).batch(4).shard(2, 1).map(parse),
-    "between batch and parse stands Shuffle": lambda files: Records(files).batch(4).shuffle(3, 1).map(parse),
-    "keeps an order for several": lambda files: beside_parsed(Records(files).shuffle(9, 1).batch(4).prefetch(1)),
     "DirectedInterleave": lambda files: (
         Dataset.sample_from_datasets([Records(files[:1]), Records(files[2:])], seed=1).batch(4).map(parse)
     ),
+}
+
+# The reasons why records are batched by one op, but not parsed.
+BATCHED = {
+    "between batch and parse stands Shard": lambda files: Records(files).batch(4).shard(2, 1).map(parse),
+    "between batch and parse stands Shuffle": lambda files: Records(files).batch(4).shuffle(3, 1).map(parse),
+    "keeps an order for several": lambda files: beside_parsed(Records(files).shuffle(9, 1).batch(4).prefetch(1)),
 }
 
 
@@ -193,6 +197,11 @@ def test_replaced(files, name):
 @pytest.mark.parametrize("reason", REFUSED)
 def test_refused(files, reason):
     assert_refused(lambda: REFUSED[reason](files), reason)
+
+
+@pytest.mark.parametrize("reason", BATCHED)
+def test_batched(files, reason):
+    assert_batched(lambda: BATCHED[reason](files), reason)
 
 
 @pytest.mark.parametrize("size", [5, 99])

@@ -72,6 +72,19 @@ def assert_refused(make, reason):
     assert [r for _, r in result.skipped if reason in r], result.skipped
 
 
+def assert_batched(make, reason=None, errors=False):
+    """Records of make() are batched by one op, nothing else changes, and all elements stay as they were. `reason`: why they are not parsed by
+    that op, too; None: nobody parses them."""
+    result, again = assert_same(make, errors)
+    assert result.modified and all("one op, TFRecordBatchDataset; what reads" in change for change in result.changes), (
+        result
+    )
+    for said, reasons in ((result, [reason]), (again, [reason, "made by TFRecordBatchDataset already"])):
+        told = [any(wanted in why for wanted in reasons if wanted) for _, why in said.skipped]
+        assert told == ([] if reason is None else [True]), said.skipped
+    return result
+
+
 def num_replaced(check, strategy, files, **options):
     """For how many of what hypothesis draws check(files, drawn) says that the pass replaced it."""
     replaced = []

@@ -113,8 +113,15 @@ def line_batches_op(files: tf.Tensor, reading: Reading, batching: Batching, shap
     )
 
 
+def serialized_batches_op(files: tf.Tensor, reading: Reading, batching: Batching, shape: tf.TensorShape) -> tf.Tensor:
+    """Batches of TFRecords that are not parsed, as line_batches_op makes them of lines."""
+    return _native.ops().tf_booster_tf_record_batch_dataset(
+        files, **_pipeline(reading, batching), output_types=[tf.string], output_shapes=[shape]
+    )
+
+
 def _pipeline(reading: Reading, batching: Batching) -> Dict[str, Any]:
-    """What both ops have."""
+    """What all these ops have."""
     return {
         "compression": reading.compression,
         "block_bytes": _int64(reading.buffer_size),

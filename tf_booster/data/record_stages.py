@@ -1,5 +1,5 @@
-"""What happens to records between files and batches, as TfBoosterTFRecordExampleDataset and TfBoosterTextLineBatchDataset take it; lines are
-records, too."""
+"""What happens to records between files and batches, as the ops TfBooster…Dataset take it that read TFRecords or lines; lines are records,
+too."""
 
 from __future__ import annotations
 

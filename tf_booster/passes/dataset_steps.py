@@ -15,6 +15,8 @@ PADDED_BATCH = "PaddedBatchDatasetV2"
 # A map of single records and their batch in one.
 MAP_AND_BATCH = "MapAndBatchDataset"
 ALL_BATCHES = (*BATCHES, PADDED_BATCH, MAP_AND_BATCH)
+# Batches of records that are not parsed, as the pass input_pipeline makes them.
+BATCHES_OF_RECORDS = "TfBoosterTFRecordBatchDataset"
 FILTER = "FilterDataset"
 SHUFFLE_AND_REPEAT = "ShuffleAndRepeatDataset"
 SHUFFLES = ("ShuffleDataset", "ShuffleDatasetV3", SHUFFLE_AND_REPEAT)

@@ -13,7 +13,7 @@ from tf_booster.data.record_batches import CsvRecords, Reading
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
 from tf_booster.passes.inlined_functions import function_of
 
-_READERS = ("TFRecordDataset", "TFRecordDatasetV2")
+READERS = ("TFRecordDataset", "TFRecordDatasetV2")
 _READERS_OF_LINES = ("TextLineDataset",)
 _DEFAULT_BUFFERS = (0, 256 << 10)  # Of TextLineDataset: the op's and Python's.
 # Attributes of a TextLineDataset that stands for one of records of comma-separated values.
@@ -32,7 +32,7 @@ def reading(op: tf.Operation, functions: Dict[str, Any], of_lines: bool = False)
     inputs = {**_INTERLEAVES, **_LEGACY}.get(op.type, 1)
     if len(op.inputs) != inputs:
         raise Refused(f"the function of {op.type} uses tensors from outside")
-    readers = _READERS_OF_LINES if of_lines else _READERS
+    readers = _READERS_OF_LINES if of_lines else READERS
     found = _files(function_of(op, functions), functions, readers)
     if op.type == "FlatMapDataset":
         return found

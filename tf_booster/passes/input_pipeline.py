@@ -1,6 +1,7 @@
 """Puts TFRecordExampleDataset under existing input pipelines: TFRecordDataset → (shuffle, repeat, …) → batch → map(parse), or
 map(parse) → (shuffle, repeat, …) → batch. Of lines that decode_csv decodes, or that are split, it makes batches before, in place of behind:
-TextLineBatchDataset does, where it can stand for all from the files to the batch; of the records of a CsvDataset, too.
+TextLineBatchDataset does, where it can stand for all from the files to the batch; of the records of a CsvDataset, too. Batches of records
+that are left then, which are parsed in another way or later, it has made by TFRecordBatchDataset.
 
 Only where elements, their order and errors stay the same. What the maps' functions do behind the parse stays in maps.
 """
@@ -13,7 +14,7 @@ from typing import Any, Callable, Dict, List, Sequence, Union
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.data.record_batches import line_batches_op, record_batches_op
+from tf_booster.data.record_batches import record_batches_op
 from tf_booster.passes import (
     csv_files,
     example_lists,
@@ -23,6 +24,7 @@ from tf_booster.passes import (
     maps_of_files,
     one_shot_iterators,
     record_pipelines,
+    serialized_pipelines,
     text_pipelines,
 )
 from tf_booster.passes.base import Pass, PassResult
@@ -34,7 +36,9 @@ from tf_booster.passes.inlined_functions import PARSE, function_of, runs
 from tf_booster.passes.line_pieces import SPLITS
 from tf_booster.passes.record_pipelines import RecordPipeline
 from tf_booster.passes.row_functions import DECODE_CSV
-from tf_booster.passes.text_pipelines import LineFilter, LinesOfFiles, TextPipeline
+from tf_booster.passes.serialized_pipelines import SerializedPipeline
+from tf_booster.passes.string_batches import BatchesOfFiles
+from tf_booster.passes.text_pipelines import LineFilter, TextPipeline
 
 _Pipeline = Union[RecordPipeline, TextPipeline, ListPipeline]
 
@@ -44,12 +48,18 @@ class InputPipeline(Pass):
 
     name = "input_pipeline"
     seeks = (
-        "records of tf.train.Example that a map parses (TFRecordDataset and tf.io.parse_example), "
-        "or lines that it decodes (tf.io.decode_csv) or splits (tf.strings.split), or a CsvDataset; other inputs are left as they are"
+        "records of TFRecord files that are batched (TFRecordDataset), "
+        "or lines that a map decodes (tf.io.decode_csv) or splits (tf.strings.split), or a CsvDataset; other inputs are left as they are"
     )
 
     def requires(self, view: GraphView) -> bool:
-        return bool(_maps(view) or one_shot_iterators.iterators(view) or _parses_inside(view) or _csv_files(view))
+        return bool(
+            _maps(view)
+            or one_shot_iterators.iterators(view)
+            or _parses_inside(view)
+            or _csv_files(view)
+            or _batches_of_records(view)
+        )
 
     def run(self, view: GraphView) -> PassResult:
         result = replace_pipelines(view, self.name)
@@ -100,8 +110,28 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
             else:
                 _replace(view, pipeline)
         result.changes.append(f"{pipeline.end.name}: {pipeline.describe()}")
-    result.modified = bool(found)
+    _batch_serialized(view, result)
+    result.modified = bool(result.changes)
     return result
+
+
+def _batch_serialized(view: GraphView, result: PassResult) -> None:
+    """Replaces batches of records that no other pipeline has taken, and adds to `result` what came of it."""
+    batches = _batches_of_records(view)
+    functions = _functions(view) if batches else {}
+    for batch in batches:
+        try:
+            pipeline = serialized_pipelines.match(batch, functions)
+        except Refused as refusal:
+            told = {name for name, _ in result.skipped}.intersection(
+                op.name for op in serialized_pipelines.steps_before(batch)
+            )
+            if not told and str(refusal) not in [why for _, why in result.skipped]:  # Once is enough.
+                result.skipped.append((batch.name, str(refusal)))
+            continue
+        with view.inserting(batch.device), tf.name_scope("tf_booster/input_pipeline/"):
+            _replace_batch(view, pipeline)
+        result.changes.append(f"{batch.name}: {pipeline.describe()}")
 
 
 def _match(op: tf.Operation, functions: Dict[str, Any]) -> List[_Pipeline]:
@@ -135,6 +165,13 @@ def _csv_files(view: GraphView) -> List[tf.Operation]:
     return [op for op in csv_files.readers(view, _functions(view)) if live_datasets.is_read(op)]
 
 
+def _batches_of_records(view: GraphView) -> List[tf.Operation]:
+    """The batches of TFRecord files, whatever is done to the records before."""
+    found = serialized_pipelines.batches(view)
+    functions = _functions(view) if found else {}
+    return [op for op in found if serialized_pipelines.is_of_records(op, functions)]
+
+
 def _match_inside(
     view: GraphView,
     op: tf.Operation,
@@ -166,10 +203,17 @@ def _replace(view: GraphView, pipeline: RecordPipeline) -> None:
     _put_maps(view, pipeline, batches)
 
 
+def _replace_batch(view: GraphView, pipeline: SerializedPipeline) -> None:
+    made = pipeline.batches.make()
+    for step in pipeline.options:
+        made = made_datasets.of_others(view, step, made)
+    view.redirect(pipeline.end.outputs[0], made)
+
+
 def _decode_batches(view: GraphView, pipeline: TextPipeline) -> None:
     made = pipeline.lines
-    if isinstance(made, LinesOfFiles):
-        made = line_batches_op(made.files, made.reading, made.batching, made.shape)
+    if isinstance(made, BatchesOfFiles):
+        made = made.make()
     for step in pipeline.steps:
         of = made_datasets.filter_of_lines if isinstance(step, LineFilter) else made_datasets.of_others
         made = of(view, step, made)

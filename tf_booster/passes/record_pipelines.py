@@ -19,6 +19,7 @@ from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_i
 from tf_booster.passes.dataset_steps import (
     ALL_BATCHES,
     BATCHES,
+    BATCHES_OF_RECORDS,
     FILTER,
     MAP_AND_BATCH,
     MAPS,
@@ -57,15 +58,18 @@ def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[RecordPipelin
     batch, between = record_steps.batch_behind(map_op)
     if batch.type in BATCHES:
         return [_batches_parsed(map_op, batch, between, functions)]
+    if batch.type == BATCHES_OF_RECORDS:
+        _parse(function_of(map_op, functions))  # Most often says why the parse was left when the batch was replaced.
+        raise Refused("its batches are made by TFRecordBatchDataset already")
     if _is_made_of_batches(batch):
         raise Refused(f"between batch and parse stands {batch.type} ('{batch.name}'); parse right behind the batch")
     return [_parsed_batched(batch, functions) for batch in live_datasets.batches_of(map_op, ALL_BATCHES)]
 
 
 def _is_made_of_batches(op: tf.Operation) -> bool:
-    while op.inputs and op.type not in (*file_readers.TYPES, *BATCHES):
+    while op.inputs and op.type not in (*file_readers.TYPES, *BATCHES, BATCHES_OF_RECORDS):
         op = op.inputs[0].op
-    return op.type in BATCHES
+    return op.type in (*BATCHES, BATCHES_OF_RECORDS)
 
 
 def _batches_parsed(

@@ -1,17 +1,16 @@
 """Finds lines → map(decode_csv, or string_split) → … → batch among the ops of datasets, and says why one cannot be changed.
 
 Lines are batched first then, and decoded a batch at a time: TensorFlow pays for each field of each line that it decodes by itself. From
-files to batches it is one op, TextLineBatchDataset, where that knows all the steps between; else TensorFlow's own datasets, made again.
+files to batches it is one op, TextLineBatchDataset, where that knows all the steps between, or TFRecordBatchDataset; else TensorFlow's own datasets, made again.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Sequence, Union
+from typing import Any, Dict, List, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-from tf_booster.data.record_batches import Batching, Reading
 from tf_booster.passes import live_datasets, record_steps, row_functions
 from tf_booster.passes.batch_maps import BatchMap, maps_of_batches, row_of
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused
@@ -28,6 +27,7 @@ from tf_booster.passes.dataset_steps import (
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.inlined_functions import function_of
 from tf_booster.passes.record_predicates import RecordFunction, composed_predicate, record_function
+from tf_booster.passes.string_batches import BatchesOfFiles, of_files
 
 # Steps that pick, order and hand on elements without looking at them.
 _OF_ANYTHING = (*SHUFFLES, "RepeatDataset", "TakeDataset", "SkipDataset", "ShardDataset", "OptionsDataset")
@@ -43,26 +43,11 @@ class LineFilter:
 
 
 @dataclasses.dataclass(frozen=True)
-class LinesOfFiles:
-    """Batches of lines, strings of static shape `shape`, that one op makes of files."""
-
-    files: tf.Tensor
-    reading: Reading
-    batching: Batching
-    shape: tf.TensorShape
-
-    def describe(self) -> str:
-        """The steps that become one op."""
-        steps = ["files", *(stage.name for stage in self.reading.stages)]
-        return f"{', '.join(steps)} and batch are one op, TextLineBatchDataset"
-
-
-@dataclasses.dataclass(frozen=True)
 class TextPipeline:
     """A pipeline of lines. `end` gives what the last of `maps` will give, of what `steps` make of `lines`."""
 
     end: tf.Operation
-    lines: Union[tf.Tensor, LinesOfFiles]
+    lines: Union[tf.Tensor, BatchesOfFiles]
     steps: Sequence[Union[tf.Operation, LineFilter]]  # To be made again, of lines or batches of them.
     maps: Sequence[BatchMap]
 
@@ -70,7 +55,7 @@ class TextPipeline:
         """What changes."""
         batched_before = self.end is self.maps[-1].like
         decoded = "lines are decoded by one faster op" if batched_before else "lines are decoded a batch at a time"
-        return f"{self.lines.describe()}; {decoded}" if isinstance(self.lines, LinesOfFiles) else decoded
+        return f"{self.lines.describe()}; {decoded}" if isinstance(self.lines, BatchesOfFiles) else decoded
 
 
 def match(map_op: tf.Operation, functions: Dict[str, Any], of_csv: bool = False) -> List[TextPipeline]:
@@ -97,12 +82,12 @@ def _decoded_batches(map_op: tf.Operation, function: DatasetFunction, functions:
     definition.CopyFrom(function.definition)
     definition.signature.name += "_of_lines"
     _decode_by_own_op(definition, single=False)
-    lines, steps = map_op.inputs[0], []  # type: Union[tf.Tensor, LinesOfFiles], List[tf.Operation]
+    lines, steps = map_op.inputs[0], []  # type: Union[tf.Tensor, BatchesOfFiles], List[tf.Operation]
     batch, between = record_steps.batch_behind(map_op)
     if batch.type in BATCHES:
         try:
-            records = record_steps.records(batch, [batch, *between], functions, of_lines=True)
-            lines, steps = _of_files(batch, records, records.steps), record_steps.made_again(records, between)
+            lines, records = _batches_of_files(batch, [batch, *between], functions)
+            steps = record_steps.made_again(records, between)
         except Refused:  # TensorFlow goes on reading.
             pass
     return TextPipeline(map_op, lines, steps, [BatchMap(map_op, definition)])
@@ -121,9 +106,7 @@ def _batched(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any
     first = [row_of(shape) for shape in element(map_op.inputs[0].op)]
     made = maps_of_batches(batch, maps, first, is_light=False)
     try:
-        records = record_steps.records(batch, [], functions, of_lines=True)
-        decoding = [function.op for function in maps]
-        lines = _of_files(batch, records, [op for op in records.steps if op not in decoding])
+        lines, records = _batches_of_files(batch, [], functions, [function.op for function in maps])
         return TextPipeline(batch, lines, records.options, made)
     except Refused:  # TensorFlow goes on reading.
         if of_csv:
@@ -131,12 +114,25 @@ def _batched(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any
         return TextPipeline(batch, map_op.inputs[0], [*steps, batch], made)
 
 
-def _of_files(batch: tf.Operation, records: record_steps.Records, steps: Sequence[tf.Operation]) -> LinesOfFiles:
-    """The lines of `batch`, to which `steps` are done before. Raises Refused for a map or a filter among these."""
-    stages = tuple(stage for op in steps for stage in record_steps.stages(op))
-    reading = dataclasses.replace(records.reading, stages=stages)
-    shape = tf.TensorShape(batch.get_attr("output_shapes")[0])[:1]
-    return LinesOfFiles(records.files, reading, record_steps.batching(batch), shape)
+def _batches_of_files(
+    batch: tf.Operation,
+    behind: Sequence[tf.Operation],
+    functions: Dict[str, Any],
+    decoding: Sequence[tf.Operation] = (),
+) -> Tuple[BatchesOfFiles, record_steps.Records]:
+    """The lines of `batch`, or TFRecords that are lines, and its steps; see record_steps.records. Raises Refused.
+
+    decoding: maps that will stand behind the batch.
+    """
+    found: List[Refused] = []
+    for of_lines in (True, False):
+        try:
+            records = record_steps.records(batch, behind, functions, of_lines)
+            steps = [op for op in records.steps if op not in decoding]
+            return of_files(batch, records, steps, of_lines), records
+        except Refused as refusal:
+            found.append(refusal)
+    raise found[0]
 
 
 def _between(map_op: tf.Operation, batch: tf.Operation) -> List[tf.Operation]:

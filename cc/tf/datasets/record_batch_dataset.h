@@ -32,8 +32,9 @@ class RecordBatchDataset : public tensorflow::data::DatasetBase {
   // "TfBooster…", without the "Dataset" of the op's name.
   const std::string& type() const { return type_; }
 
-  // What the iterator gives for a batch. Any number of threads may call.
-  virtual tensorflow::Status MakeElement(const RecordBatch& batch, std::vector<tensorflow::Tensor>* element) const = 0;
+  // What the iterator gives for a batch. Any number of threads may call. Of `batch`, memory may be freed whose record
+  // is in the element, unless batches are made ahead (num_parallel_calls): those may have to be saved.
+  virtual tensorflow::Status MakeElement(RecordBatch* batch, std::vector<tensorflow::Tensor>* element) const = 0;
 
   const tensorflow::DataTypeVector& output_dtypes() const override { return options_.output_types; }
   const std::vector<tensorflow::PartialTensorShape>& output_shapes() const override { return options_.output_shapes; }

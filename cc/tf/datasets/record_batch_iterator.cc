@@ -165,7 +165,7 @@ class RecordBatchIterator final : public tensorflow::data::DatasetIterator<Recor
     }
     void Finish(Result* result) {
       result->status = iterator->line_.cancelled() ? tensorflow::errors::Cancelled("Iterator was cancelled")
-                                                   : iterator->MakeElement(result->batch, &result->element);
+                                                   : iterator->MakeElement(&result->batch, &result->element);
       if (result->status.ok()) iterator->RecordBufferEnqueue(ctx, result->element);
     }
     // Time in which a thread sleeps is not the dataset's.
@@ -181,7 +181,7 @@ class RecordBatchIterator final : public tensorflow::data::DatasetIterator<Recor
     bytes_read_->IncrementBy(bytes);
   }
 
-  Status MakeElement(const RecordBatch& batch, std::vector<Tensor>* element) const {
+  Status MakeElement(RecordBatch* batch, std::vector<Tensor>* element) const {
     tensorflow::profiler::TraceMe trace([this] { return dataset()->type() + "::MakeElement"; });
     return dataset()->MakeElement(batch, element);
   }
@@ -193,7 +193,7 @@ class RecordBatchIterator final : public tensorflow::data::DatasetIterator<Recor
       Gather(ctx, &batch, end);
     }
     if (*end || !batch.status.ok()) return batch.status;
-    return MakeElement(batch, element);
+    return MakeElement(&batch, element);
   }
 
   // As many threads as may parse at once; tf.data may want more of them later.

@@ -95,8 +95,8 @@ TfStatus RecordPipeline::SetStages(const std::vector<std::string>& names, const 
       stage.arguments = {stage.arguments[0], seeds.seed(), seeds.seed2(), seeds.reshuffle(), /*copies share*/ 1};
     }
     TF_RETURN_IF_ERROR(CheckStage(op, stage));
-    if (stage.name == "filter" && format != FileFormat::kTFRecord) {
-      return InvalidArgument(op, ": lines cannot be filtered; filter them behind the files");
+    if (stage.name == "filter" && !parses) {
+      return InvalidArgument(op, ": what is not parsed cannot be filtered; filter it behind the files");
     }
     if (stage.name == "shuffle" && stage.seeds == nullptr) {
       stage.seeds =

@@ -32,7 +32,8 @@ struct RecordStage {
 struct RecordPipeline {
   std::string op;  // Begins the messages of errors.
   FileFormat format = FileFormat::kTFRecord;
-  CsvFraming csv;  // Of kCsv.
+  bool parses = false;  // Whether records are parsed, as filters want them.
+  CsvFraming csv;       // Of kCsv.
   std::string compression;
   int64_t block_bytes = 0;  // 0: see BlockBytes().
   bool verify_crc = true;

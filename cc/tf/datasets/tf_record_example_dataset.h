@@ -16,8 +16,8 @@ class TFRecordExampleDataset final : public RecordBatchDataset {
                          RecordBatchOptions options, ElementParser::Config features, bool single_examples,
                          std::shared_ptr<const ElementParser> parser);
 
-  tensorflow::Status MakeElement(const RecordBatch& batch, std::vector<tensorflow::Tensor>* element) const override {
-    return parser_->Parse(batch, element);
+  tensorflow::Status MakeElement(RecordBatch* batch, std::vector<tensorflow::Tensor>* element) const override {
+    return parser_->Parse(*batch, element);
   }
 
  protected:

@@ -30,6 +30,7 @@ class TFRecordExampleDatasetOp final : public RecordBatchDatasetOp {
  public:
   explicit TFRecordExampleDatasetOp(OpKernelConstruction* ctx)
       : RecordBatchDatasetOp(ctx, "TFRecordExampleDataset", FileFormat::kTFRecord) {
+    options_.pipeline.parses = true;
     OP_REQUIRES_OK(ctx, GetPredicates(ctx));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("verify_crc", &options_.pipeline.verify_crc));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("batch_errors_count", &options_.pipeline.batch.errors_count));
