@@ -112,7 +112,9 @@ def test_ftrl_has_tensorflows_bits(table, dim, power):
     hyper = dict(lr=LR, l1=0.02, l2=0.03, l2_shrinkage=0.04, lr_power=power)
     t = table(dim=dim, optimizer="ftrl")
     ids = np.arange(2000, dtype=np.int64)
-    variables = [tf.Variable(np.full([len(ids), dim], initial, np.float32)) for initial in [0.5, *SLOTS["ftrl"].values()]]
+    variables = [
+        tf.Variable(np.full([len(ids), dim], initial, np.float32)) for initial in [0.5, *SLOTS["ftrl"].values()]
+    ]
     for step in range(3):
         grad = grads_of(ids, dim, step)
         t.step("ftrl", [ids], [grad], hyper.values(), multiply_linear_by_lr=False)

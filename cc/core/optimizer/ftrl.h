@@ -18,9 +18,9 @@ struct BasicFtrlOptions {
 };
 
 // kSquareRoot: lr_power is -0.5, the default and the vectorised case.
-// kOneColumn: rows of one column (linear models) take another kernel in TensorFlow. It adds the terms of the linear slot
-// in another order (where they nearly cancel the orders differ by more than 4 ulp), and has pow for the growth even
-// where lr_power is -0.5, which is another float than the square root in one case of some hundreds.
+// kOneColumn: rows of one column (linear models) take another kernel in TensorFlow. It adds the terms of the linear
+// slot in another order (where they nearly cancel the orders differ by more than 4 ulp), and has pow for the growth
+// even where lr_power is -0.5, which is another float than the square root in one case of some hundreds.
 template <class T, bool kSquareRoot, bool kOneColumn>
 struct BasicFtrl {
   static constexpr int kNumSlots = 2;

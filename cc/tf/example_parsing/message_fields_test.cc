@@ -2,6 +2,7 @@
 // the message's own bytes, however it is cut or changed.
 #include "cc/tf/example_parsing/message_fields.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>

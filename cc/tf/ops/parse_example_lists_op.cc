@@ -1,8 +1,9 @@
 // Lists of Examples in messages, parsed.
+#include <vector>
+
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
-#include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/util/example_proto_helper.h"
 
 namespace tensorflow {
