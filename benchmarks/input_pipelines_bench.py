@@ -2,7 +2,8 @@
 
 `batches` is batch → map(parse_example); `one by one` is map(parse_single_example) → shuffle → repeat → batch under a one-shot
 iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten records of that before the shuffle. `serialized` are batches of
-records as they are, of 39 ids or of 10 kB, which programs parse in the graph, or by a map of another kind. `lines` are Criteo's, 40 fields each, of which map(decode_csv) makes tensors, one by one and in batches, or `make_csv_dataset`; `libsvm` are lines of 39 ids with
+records as they are, of 39 ids or of 10 kB, which programs parse in the graph, or by a map of another kind. `lists` are of 32 such Examples
+in a message, decoded, padded and parsed as TF-Ranking does. `lines` are Criteo's, 40 fields each, of which map(decode_csv) makes tensors, one by one and in batches, or `make_csv_dataset`; `libsvm` are lines of 39 ids with
 their values, split one by one. Each contestant is a graph with an endless iterator; a run takes 24 batches, of which a few may have been
 made ahead in another's turn.
 """
@@ -12,10 +13,11 @@ from __future__ import annotations
 import functools
 import os
 import tempfile
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf import descriptor_pb2
 
 import tf_booster
 from benchmarks import example_data, tables
@@ -28,6 +30,7 @@ BATCHES = 16  # In the file.
 BATCHES_A_RUN = 24
 SECONDS = 2.0
 SHUFFLE = 2048
+LIST_SIZE = 32
 
 
 def run(threads: int) -> Iterator[Result]:
@@ -51,6 +54,10 @@ def run(threads: int) -> Iterator[Result]:
             if kind == "fixed":
                 make = functools.partial(_serialized, path)
                 yield _result("serialized", name, threads, _beside(make, threads, {}))
+                lists = os.path.join(folder, "lists")
+                _write_lists(lists, records)
+                make = functools.partial(_lists, lists, features, threads)
+                yield _result("lists", name, threads, _beside(make, threads, {}))
         path = os.path.join(folder, "10 kB")
         _write_long_records(path)
         make = functools.partial(_serialized, path)
@@ -81,6 +88,16 @@ def _result(shape: str, records: str, threads: int, contestants: Dict[str, Any])
     return Result("input_pipelines", shape, 0, records, threads, "M records/s", rates, {})
 
 
+def _write_lists(path: str, records: Sequence[bytes]) -> None:
+    """Messages with a list of LIST_SIZE of the records each."""
+    with tf.io.TFRecordWriter(path) as writer:
+        for i in range(0, len(records), LIST_SIZE):
+            # A tf.train.BytesList is on the wire what a message of repeated bytes in field 1 is.
+            message = tf.train.BytesList(value=records[i : i + LIST_SIZE]).SerializeToString()
+            for _ in range(BATCHES):
+                writer.write(message)
+
+
 def _write_long_records(path: str) -> None:
     rng = np.random.default_rng(1)
     with tf.io.TFRecordWriter(path) as writer:
@@ -106,6 +123,27 @@ def _write_libsvm(path: str) -> None:
                 f"{n}:1" for n in rng.integers(10**6, size=26)
             ]
             file.write(" ".join(["1", *pairs]) + "\n")
+
+
+def _lists(path: str, features: Any, threads: int) -> tf.data.Dataset:
+    records = tf.data.TFRecordDataset(path).shuffle(SHUFFLE // LIST_SIZE, seed=1).repeat().batch(BATCH // LIST_SIZE)
+    return records.map(lambda messages: _parse_lists(messages, features), _calls(threads))
+
+
+def _parse_lists(messages: tf.Tensor, features: Any) -> Any:
+    described = descriptor_pb2.FileDescriptorSet(file=[descriptor_pb2.FileDescriptorProto(name="lists.proto")])
+    field = described.file[0].message_type.add(name="Lists").field.add(name="examples", number=1)
+    field.type, field.label = field.TYPE_BYTES, field.LABEL_REPEATED
+    _, (examples,) = tf.io.decode_proto(
+        messages, "Lists", ["examples"], [tf.string], descriptor_source=b"bytes://" + described.SerializeToString()
+    )
+    length = tf.shape(examples)[1]
+    examples = tf.cond(
+        length > LIST_SIZE,
+        lambda: tf.slice(examples, [0, 0], [tf.shape(examples)[0], LIST_SIZE]),
+        lambda: tf.pad(examples, [[0, 0], [0, LIST_SIZE - length]], constant_values=""),
+    )
+    return tf.io.parse_example(tf.reshape(examples, [-1]), features)
 
 
 def _lines(path: str, threads: int, function: Optional[Callable[[tf.Tensor], Any]] = None) -> tf.data.Dataset:
