@@ -160,9 +160,9 @@ void ExpectSameSteps(const Options& options, const Array<float>& scalars, bool f
   }
 }
 
-// CUDA's pow is up to 4 units of the last place off, and where its square root stands for the host's pow, one: here those
-// are of powers below 4, times values below 6, divided by no less than 0.1 and again by no less than 1, in each of three
-// steps.
+// CUDA's pow is up to 4 units of the last place off, and where its square root stands for the host's pow, one: here
+// those are of powers below 4, times values below 6, divided by no less than 0.1 and again by no less than 1, in each
+// of three steps.
 #if defined(__CUDACC__)
 constexpr float kFtrlTolerance = 1e-4f;
 #else
