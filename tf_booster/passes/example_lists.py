@@ -90,25 +90,23 @@ def of_lists(function: DatasetFunction, batch: Optional[int], functions: Dict[st
     numbers, repeated = _fields(parsed.decode)
     if not repeated[parsed.examples]:
         raise Refused("the Examples that it parses are no list in their message")
+    size = _size_node(parsed)
+    own = _own_node(parsed, f"{size.name}:output:0", numbers, repeated)
     made = type(function.definition)()
     made.CopyFrom(function.definition)
     made.signature.name += "_of_lists"
-    size = tf.compat.v1.NodeDef(name=f"{parsed.parse.name}/tf_booster_list_size", op="Const")
-    size.attr["dtype"].type = tf.int64.as_datatype_enum
-    size.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(parsed.list_size or -1, tf.int64))
-    own = _own_node(parsed, f"{size.name}:output:0", numbers, repeated)
-    renamed = {f"{parsed.decode.name}:sizes:0": f"{own.name}:sizes:0"}
-    others = [i for i in range(len(numbers)) if i != parsed.examples]
-    renamed.update({f"{parsed.decode.name}:values:{i}": f"{own.name}:values:{n}" for n, i in enumerate(others)})
-    shapes = {node.name for node in made.node_def if _takes_shape(function, node, parsed)}
-    renamed.update({f"{name}:output:0": f"{name}:y:0" for name in shapes})
-    replaced = {node.name for node in (parsed.decode, *parsed.between)}
+    shapes = [node.name for node in made.node_def if _takes_shape(function, node, parsed)]
+    replaced = [node.name for node in (parsed.decode, *parsed.between)]
     nodes = [size]
     for node in made.node_def:
         if node.name == own.name:
             nodes.append(own)
         elif node.name not in replaced:
             nodes.append(_shape_of_lists(node, own.name) if node.name in shapes else node)
+    renamed = {f"{name}:output:0": f"{name}:y:0" for name in shapes}
+    renamed[f"{parsed.decode.name}:sizes:0"] = f"{own.name}:sizes:0"
+    others = [i for i in range(len(numbers)) if i != parsed.examples]
+    renamed.update({f"{parsed.decode.name}:values:{i}": f"{own.name}:values:{n}" for n, i in enumerate(others)})
     for node in nodes:
         waits = [f"^{own.name}" if name[1:] in replaced else name for name in node.input if name.startswith("^")]
         node.input[:] = [*(renamed.get(name, name) for name in data_inputs(node)), *dict.fromkeys(waits)]
@@ -319,6 +317,13 @@ def _shape_of_lists(node: Any, own: str) -> Any:
     made.attr["SrcT"].type = tf.int32.as_datatype_enum
     made.attr["DstT"].type = dtype
     return made
+
+
+def _size_node(parsed: _Parsed) -> Any:
+    node = tf.compat.v1.NodeDef(name=f"{parsed.parse.name}/tf_booster_list_size", op="Const")
+    node.attr["dtype"].type = tf.int64.as_datatype_enum
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(parsed.list_size or -1, tf.int64))
+    return node
 
 
 def _own_node(parsed: _Parsed, size: str, numbers: Sequence[int], repeated: Sequence[bool]) -> Any:
