@@ -17,13 +17,13 @@ EXAMPLE_FEATURES = {
 CONTEXT_FEATURES = {"query": tf.io.VarLenFeature(tf.string), "length": tf.io.FixedLenFeature([1], tf.int64, [7])}
 
 
-def descriptor(examples=(1, Field.TYPE_BYTES, True), context=(2, Field.TYPE_BYTES, False), default=""):
+def descriptor(examples=(1, Field.TYPE_BYTES, True), context=(2, Field.TYPE_BYTES, False), default="", **others):
     """A descriptor of test.Lists, as decode_proto takes it. Of each field: its number, type and whether it is repeated."""
     files = descriptor_pb2.FileDescriptorSet()
     file = files.file.add(name="lists.proto", package="test", syntax="proto2")
     file.message_type.add(name="Part")
     message = file.message_type.add(name="Lists")
-    for name, (number, field_type, repeated) in (("examples", examples), ("context", context)):
+    for name, (number, field_type, repeated) in dict(examples=examples, context=context, **others).items():
         field = message.field.add(name=name, number=number, type=field_type)
         field.label = Field.LABEL_REPEATED if repeated else Field.LABEL_OPTIONAL
         if field_type == Field.TYPE_MESSAGE:

@@ -113,6 +113,21 @@ def test_fields_that_are_messages_or_repeated(lists):
     assert_replaced(lambda: batches(lists).map(parser(3, source=source)))
 
 
+def test_fields_on_both_sides_of_the_lists(lists):
+    source = descriptor(
+        first=(7, Field.TYPE_BYTES, False), last=(2, Field.TYPE_BYTES, True), context=(9, Field.TYPE_BYTES, True)
+    )
+
+    def parse(serialized):
+        names = ["first", "context", "examples", "last"]
+        sizes, (first, context, examples, last) = tf.io.decode_proto(
+            serialized, "test.Lists", names, [tf.string] * 4, descriptor_source=source
+        )
+        return sizes, first, context, last, parse_of(of_one_length(examples, 2))
+
+    assert_replaced(lambda: batches(lists).map(parse))
+
+
 def test_what_waits(lists):
     def parse(serialized):
         sizes, _, examples = decoded(serialized)
@@ -218,6 +233,11 @@ def with_names(serialized):
     return tf.io.parse_example(examples, EXAMPLE_FEATURES, example_names=examples)["label"]
 
 
+def with_constant_names(serialized):
+    examples = tf.reshape(of_one_length(decoded(serialized)[2], 1), [-1])
+    return tf.io.parse_example(examples, EXAMPLE_FEATURES, example_names=["a", "b", "c"])["label"]
+
+
 def computed_default(serialized):
     sizes, _, examples = decoded(serialized)
     default = tf.cast(tf.reduce_max(sizes), tf.int64)
@@ -270,6 +290,7 @@ def test_more_than_a_parse_is_left_and_said(lists, reason):
 
 def test_names_and_single_messages_are_left(lists):
     assert_batched(lambda: batches(lists).map(with_names), "not constants")
+    assert_batched(lambda: batches(lists, 3).map(with_constant_names), "its parse names the Examples")
     assert_refused(lambda: tf.data.TFRecordDataset(lists).map(parsed_once).batch(2), "not one batch of messages")
 
 
