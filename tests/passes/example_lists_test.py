@@ -180,7 +180,14 @@ def test_conditions_by_hand_are_replaced(lists):
         assert_replaced(lambda f=parse: batches(lists).map(f))
 
 
+def checked(examples):
+    with tf.control_dependencies([tf.debugging.assert_less(tf.shape(examples)[1], 6)]):
+        return tf.identity(examples)
+
+
 ODD = {
+    "with an assertion": condition(lambda s: s[1] > 4, lambda e: checked(cut(e, 4)), lambda e: pad(e, 4)),
+    "with an assertion that fails": condition(lambda s: s[1] > 9, lambda e: cut(e, 9), lambda e: checked(pad(e, 9))),
     "another comparison": condition(lambda s: s[1] > 5, lambda e: cut(e, 7), lambda e: pad(e, 7)),
     "of the batch": condition(lambda s: s[0] > 9, lambda e: cut(e, 9), lambda e: pad(e, 9)),
     "another part": condition(lambda s: s[1] > 4, lambda e: cut(e, 4, begin=1), lambda e: pad(e, 4)),
