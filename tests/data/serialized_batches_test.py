@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-from string_batches import COMPRESSIONS, batches_by, outcomes, strings, without_prefetch, write
+from string_batches import COMPRESSIONS, assert_saved_anywhere, batches_by, outcomes, strings, without_prefetch, write
 
 from tf_booster import _compat
 from tf_booster.data import record_stages
@@ -131,17 +131,7 @@ def test_iterators_can_be_saved_anywhere(tmp_path, compression, steps):
         write(tmp_path / str(i), COMPRESSIONS[compression](framed(tmp_path, each, i))) for i, each in enumerate(sizes)
     ]
     make = lambda: ours(paths, 4, compression=compression, buffer_size=5, **STEPS[steps])
-    whole = strings(make())
-    assert whole
-    for position in range(len(whole) + 1):
-        dataset = make()  # Its iterators draw their orders from one sequence.
-        saved = iter(dataset)
-        assert strings(itertools.islice(saved, position)) == whole[:position]
-        path = tf.train.Checkpoint(iterator=saved).save(str(tmp_path / "state"))
-        assert strings(saved) == whole[position:]  # Saving disturbs nothing.
-        restored = iter(dataset)
-        tf.train.Checkpoint(iterator=restored).restore(path)
-        assert strings(restored) == whole[position:], position
+    assert_saved_anywhere(make, tmp_path)
 
 
 def test_static_shapes_and_cardinality(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import zlib
 
 import tensorflow as tf
@@ -47,6 +48,21 @@ def outcomes(batches, limit=12, messages=True):
 
 def strings(batches):
     return [batch.numpy().tolist() for batch in batches]
+
+
+def assert_saved_anywhere(make, folder):
+    """An iterator over make() that is saved before any batch, or at the end, is restored where it was."""
+    whole = strings(make())
+    assert whole
+    for position in range(len(whole) + 1):
+        dataset = make()  # Its iterators draw their orders from one sequence.
+        saved = iter(dataset)
+        assert strings(itertools.islice(saved, position)) == whole[:position]
+        path = tf.train.Checkpoint(iterator=saved).save(str(folder / "state"))
+        assert strings(saved) == whole[position:]  # Saving disturbs nothing.
+        restored = iter(dataset)
+        tf.train.Checkpoint(iterator=restored).restore(path)
+        assert strings(restored) == whole[position:], position
 
 
 def write(path, content):

@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from string_batches import COMPRESSIONS, batches_by, outcomes, strings, without_prefetch, write
+from string_batches import COMPRESSIONS, assert_saved_anywhere, batches_by, outcomes, strings, without_prefetch, write
 
 from tf_booster import _compat
 from tf_booster.data import record_stages
@@ -138,17 +138,7 @@ def test_iterators_can_be_saved_anywhere(tmp_path, compression, steps):
     texts = [b"a\r\nb\n\nc", b"", b"\n".join(b"%d" % i * (i % 5) for i in range(40)), b"x\ry\n\r", b"last\n"]
     paths = [write(tmp_path / str(i), COMPRESSIONS[compression](text)) for i, text in enumerate(texts)]
     make = lambda: ours(paths, 4, compression=compression, buffer_size=5, **STEPS[steps])
-    whole = strings(make())
-    assert whole
-    for position in range(len(whole) + 1):
-        dataset = make()  # Its iterators draw their orders from one sequence.
-        saved = iter(dataset)
-        assert strings(itertools.islice(saved, position)) == whole[:position]
-        path = tf.train.Checkpoint(iterator=saved).save(str(tmp_path / "state"))
-        assert strings(saved) == whole[position:]  # Saving disturbs nothing.
-        restored = iter(dataset)
-        tf.train.Checkpoint(iterator=restored).restore(path)
-        assert strings(restored) == whole[position:], position
+    assert_saved_anywhere(make, tmp_path)
 
 
 def test_an_error_is_met_again_after_a_restore(tmp_path):
