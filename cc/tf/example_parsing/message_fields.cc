@@ -8,14 +8,11 @@
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_booster {
-namespace {
 
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 using tensorflow::errors::DataLoss;
 using TfStatus = tensorflow::Status;
-
-}  // namespace
 
 MessageFields::MessageFields(std::vector<MessageField> fields) : fields_(std::move(fields)) {}
 
