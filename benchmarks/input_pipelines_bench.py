@@ -1,7 +1,8 @@
 """Existing input pipelines as TensorFlow runs them, with our parse kernel, and rewritten: files to shuffled, parsed batches of 1024.
 
 `batches` is batch → map(parse_example); `one by one` is map(parse_single_example) → shuffle → repeat → batch under a one-shot
-iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten records of that before the shuffle. `serialized` are batches of
+iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten records of that before the shuffle. `sampled` are two files, parsed one by one with a label each, of which
+sample_from_datasets makes one, and `generator` are records of a Python generator. `serialized` are batches of
 records as they are, of 39 ids or of 10 kB, which programs parse in the graph, or by a map of another kind. `lists` are of 32 such Examples
 in a message, decoded, padded and parsed as TF-Ranking does. `lines` are Criteo's, 40 fields each, of which map(decode_csv) makes tensors, one by one and in batches, or `make_csv_dataset`; `libsvm` are lines of 39 ids with
 their values, split one by one. Each contestant is a graph with an endless iterator; a run takes 24 batches, of which a few may have been
@@ -52,6 +53,10 @@ def run(threads: int) -> Iterator[Result]:
                 }
                 yield _result(f"{shape}, {kind}", name, threads, _beside(make, threads, kernel_alone))
             if kind == "fixed":
+                make = functools.partial(_sampled, path, features, threads)
+                yield _result("sampled", name, threads, _beside(make, threads, {}))
+                make = functools.partial(_generated, records, features, threads)
+                yield _result("generator", name, threads, _beside(make, threads, {}))
                 make = functools.partial(_serialized, path)
                 yield _result("serialized", name, threads, _beside(make, threads, {}))
                 lists = os.path.join(folder, "lists")
@@ -193,6 +198,20 @@ def _filtered(path: str, features: Any, threads: int) -> tf.data.Dataset:
     parsed = tf.data.TFRecordDataset(path).map(lambda s: tf.io.parse_single_example(s, features), _calls(threads))
     kept = parsed.filter(lambda f: tf.not_equal(f["C1"][0] % 10, 0))
     return kept.shuffle(SHUFFLE, seed=1).repeat().batch(BATCH)
+
+
+def _sampled(path: str, features: Any, threads: int) -> tf.data.Dataset:
+    def of(label: float) -> tf.data.Dataset:
+        records = tf.data.TFRecordDataset(path)
+        parsed = records.map(lambda s: (tf.io.parse_single_example(s, features), label), _calls(threads))
+        return parsed.shuffle(SHUFFLE, seed=1).repeat()
+
+    return tf.data.Dataset.sample_from_datasets([of(0.0), of(1.0)], [0.7, 0.3], seed=1).batch(BATCH)
+
+
+def _generated(records: Sequence[bytes], features: Any, threads: int) -> tf.data.Dataset:
+    strings = tf.data.Dataset.from_generator(lambda: iter(records), tf.string, []).repeat()
+    return strings.map(lambda s: tf.io.parse_single_example(s, features), _calls(threads)).batch(BATCH)
 
 
 def _serialized(path: str) -> tf.data.Dataset:

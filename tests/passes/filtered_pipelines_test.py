@@ -293,9 +293,6 @@ def test_arithmetic_that_tensorflow_may_put_in_another_order(files):
 def test_refusals(files):
     refused = lambda make, reason: assert_refused(make, reason)
     refused(
-        lambda: Records(files).filter(lambda s: tf.strings.length(s) > 3).map(parse).batch(4), "before they are parsed"
-    )
-    refused(
         lambda: Records(files)
         .filter(lambda s: tf.strings.length(s) > 3)
         .batch(4)

@@ -388,7 +388,7 @@ def test_left_with_a_reason(files, reason, behind):
 
 
 SAID_ONCE = {
-    "a map before": lambda files: Records(files).map(tf.strings.upper).map(parse_one_of_each).batch(4),
+    "a map before": lambda files: Records(files).map(tf.strings.upper).map(parse_one_of_each).cache("a file").batch(4),
     "a parse that is left": lambda files: Records(files).map(lambda s: tf.reduce_sum(parse(s[None])["id"])).batch(4),
     "a file in the function": lambda files: (
         Dataset.from_tensor_slices(files)

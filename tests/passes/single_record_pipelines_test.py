@@ -181,7 +181,6 @@ def test_refusals(files, tmp_path):
     refused(lambda s: tf.sqrt(tf.cast(parse(s)["id"], tf.bfloat16)), "Sqrt")
     refused(lambda s: tf.reduce_sum(parse(s)["pair"]), "Sum")
     refused(lambda s: parse(s)["pair"] + tf.ones([3, 2]), "shapes at its AddV2")
-    refused(lambda s: (parse(s)["pair"], tf.constant(1.0)), "not made of the record alone")
     refused(lambda s: parse(s)["pair"] + tf.random.uniform([]), "state or effects")
     refused(lambda s: tf.sparse.to_dense(parse(s)["clicks"])[:1], "not")
     refused(lambda s: tf.cast(parse(s)["id"], tf.float32) * parse(s)["pair"], "parses 2 times")
@@ -197,6 +196,21 @@ def test_refusals(files, tmp_path):
         lambda: Records(files).map(parse).batch(4).apply(tf.data.experimental.ignore_errors()), "broken record"
     )
     assert_refused(lambda: Records(files).map(parse).batch(2).batch(2), "SparseTensors apart")
+
+
+def test_results_that_are_the_same_for_all_records(files):
+    """Each row of a batch has them."""
+    scale = lambda: tf.constant([[2.0, 3.0]])
+    for function in (
+        lambda s: (parse(s)["pair"], 1.0, ["a", "b"]),
+        lambda s: {**parse(s), "weight": tf.ones([2, 0, 3]), "true": True},
+        lambda s: (tf.zeros([3], tf.int64), parse(s)["id"]),
+        lambda s: {**parse(s, {"clicks": FEATURES["clicks"]}), "label": 0},  # No dense feature.
+    ):
+        for size, drop in ((4, False), (4, True), (100, False)):
+            assert_replaced(lambda f=function, n=size, d=drop: Records(files).map(f).shuffle(5, seed=1).batch(n, d))
+    with_scale = lambda made: lambda s: (parse(s)["pair"], made)
+    assert_replaced(lambda: Records(files).map(with_scale(scale())).batch(4))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

@@ -427,8 +427,15 @@ def test_refused(files):
         return decode(line), tf.random.uniform([])
 
     assert_refused(lambda: Lines(files).map(at_random).batch(4), "has a state")
+
+
+def test_map_and_batch(files):
     with_batch = tf.data.experimental.map_and_batch
-    assert_refused(lambda: Lines(files).apply(with_batch(parse, 4)), "map_and_batch")
+    for drop in (False, True):
+        assert_replaced(
+            lambda drop=drop: Lines(files).shuffle(9, seed=1).apply(with_batch(parse, 4, drop_remainder=drop))
+        )
+    assert_replaced(lambda: Lines(files).map(parse).shuffle(9, seed=1).apply(with_batch(lambda f, y: (f, y, y), 4)))
 
 
 def test_a_shuffle_that_others_read_stays(files):

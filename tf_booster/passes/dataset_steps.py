@@ -44,9 +44,29 @@ def is_cache(op: tf.Operation) -> bool:
     return op.type == "CacheDataset" and tf.get_static_value(op.inputs[1]) in (b"", "")
 
 
+_OF_ANYTHING = (
+    *SHUFFLES, "RepeatDataset", "TakeDataset", "SkipDataset", "ShardDataset", "OptionsDataset", "PrefetchDataset",
+)  # fmt: skip
+
+
+def is_of_anything(op: tf.Operation) -> bool:
+    """Whether it picks, orders and hands on elements without looking at them."""
+    return op.type in _OF_ANYTHING or is_cache(op)
+
+
+# Readers that do not tell what they give, which is one string after another.
+_OF_STRINGS = (
+    "TextLineDataset",
+    "TFRecordDataset",
+    "TFRecordDatasetV2",
+    "FixedLengthRecordDataset",
+    "FixedLengthRecordDatasetV2",
+)
+
+
 def components(op: tf.Operation) -> List[Tuple[tf.DType, tf.TensorShape]]:
     """Type and shape of each component of an element; none of a dataset that does not tell."""
-    if op.type == "TextLineDataset":
+    if op.type in _OF_STRINGS:
         return [(tf.string, tf.TensorShape([]))]
     told = {attr.name for attr in op.op_def.attr}
     dtypes = next((op.get_attr(name) for name in ("output_types", "Toutput_types") if name in told), [])

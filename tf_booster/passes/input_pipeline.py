@@ -16,18 +16,21 @@ import tensorflow as tf
 from tf_booster import _compat
 from tf_booster.data.record_batches import record_batches_op
 from tf_booster.passes import (
+    batched_first,
     csv_files,
     example_lists,
     file_readers,
     live_datasets,
     made_datasets,
+    maps_of_branches,
     maps_of_files,
     one_shot_iterators,
     record_pipelines,
+    sampled_datasets,
     serialized_pipelines,
-    text_pipelines,
 )
 from tf_booster.passes.base import Pass, PassResult
+from tf_booster.passes.batched_first import BatchedFirst, EarlierFilter
 from tf_booster.passes.dataset_functions import Refused
 from tf_booster.passes.dataset_steps import MAP_AND_BATCH, MAPS
 from tf_booster.passes.example_lists import ListPipeline
@@ -36,11 +39,11 @@ from tf_booster.passes.inlined_functions import PARSE, function_of, runs
 from tf_booster.passes.line_pieces import SPLITS
 from tf_booster.passes.record_pipelines import RecordPipeline
 from tf_booster.passes.row_functions import DECODE_CSV
+from tf_booster.passes.row_parses import OWN_PARSE
 from tf_booster.passes.serialized_pipelines import SerializedPipeline
 from tf_booster.passes.string_batches import BatchesOfFiles
-from tf_booster.passes.text_pipelines import LineFilter, TextPipeline
 
-_Pipeline = Union[RecordPipeline, TextPipeline, ListPipeline]
+_Pipeline = Union[RecordPipeline, BatchedFirst, ListPipeline]
 
 
 class InputPipeline(Pass):
@@ -77,8 +80,13 @@ class InputPipeline(Pass):
 def replace_pipelines(view: GraphView, name: str) -> PassResult:
     """Replaces what can be among the datasets of `view`, the body of a function or a graph, and says why not."""
     result = PassResult(name)
-    functions = _functions(view)
     found: List[_Pipeline] = []
+    for op in maps_of_branches.joins(view):
+        try:
+            found += _match_inside(view, op, maps_of_branches.moved_behind, _match)
+        except Refused as refusal:
+            result.skipped.append((op.name, str(refusal)))
+    functions = _functions(view)
     for op in _maps(view):
         try:
             found += _match(op, functions)
@@ -92,7 +100,7 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
     for op in _csv_files(view):
         try:
             found += _match_inside(
-                view, op, csv_files.moved_behind, functools.partial(text_pipelines.match, of_csv=True)
+                view, op, csv_files.moved_behind, functools.partial(batched_first.match, of_csv=True)
             )
         except Refused as refusal:
             result.skipped.append((op.name, str(refusal)))
@@ -103,7 +111,7 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
         )  # Of several maps that parse or decode the first one's, which has them all.
     for pipeline in by_end.values():
         with view.inserting(pipeline.end.device), tf.name_scope("tf_booster/input_pipeline/"):
-            if isinstance(pipeline, TextPipeline):
+            if isinstance(pipeline, BatchedFirst):
                 _decode_batches(view, pipeline)
             elif isinstance(pipeline, ListPipeline):
                 _put_maps(view, pipeline, pipeline.end.inputs[0])
@@ -111,6 +119,10 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
                 _replace(view, pipeline)
         result.changes.append(f"{pipeline.end.name}: {pipeline.describe()}")
     _batch_serialized(view, result)
+    for op in sampled_datasets.draws(view, _functions(view)):
+        with view.inserting(op.device), tf.name_scope("tf_booster/input_pipeline/"):
+            sampled_datasets.draw_many(view, op, _functions(view))
+        result.changes.append(f"{op.name}: the numbers by which it chooses among datasets are drawn many at a time")
     result.modified = bool(result.changes)
     return result
 
@@ -140,8 +152,19 @@ def _match(op: tf.Operation, functions: Dict[str, Any]) -> List[_Pipeline]:
     if function.of_type(PARSE) and function.of_type(example_lists.DECODE):
         return [example_lists.match(op, function, functions)]
     if function.of_type(PARSE):
+        return _match_parse(op, functions)
+    return list(batched_first.match(op, functions) if function.of_type(DECODE_CSV, OWN_PARSE, *SPLITS) else [])
+
+
+def _match_parse(op: tf.Operation, functions: Dict[str, Any]) -> List[_Pipeline]:
+    """The same of a map that parses Examples: from their files on, or, where they come from elsewhere, batched before it."""
+    try:
         return list(record_pipelines.match(op, functions))
-    return list(text_pipelines.match(op, functions) if function.of_type(DECODE_CSV, *SPLITS) else [])
+    except Refused as refusal:
+        try:
+            return list(batched_first.match(op, functions))
+        except Refused:
+            raise refusal from None
 
 
 def _functions(view: GraphView) -> Dict[str, Any]:
@@ -167,7 +190,7 @@ def _csv_files(view: GraphView) -> List[tf.Operation]:
 
 def _batches_of_records(view: GraphView) -> List[tf.Operation]:
     """The batches of TFRecord files, whatever is done to the records before."""
-    found = serialized_pipelines.batches(view)
+    found = [op for op in serialized_pipelines.batches(view) if not view.originals(op)]
     functions = _functions(view) if found else {}
     return [op for op in found if serialized_pipelines.is_of_records(op, functions)]
 
@@ -210,13 +233,14 @@ def _replace_batch(view: GraphView, pipeline: SerializedPipeline) -> None:
     view.redirect(pipeline.end.outputs[0], made)
 
 
-def _decode_batches(view: GraphView, pipeline: TextPipeline) -> None:
-    made = pipeline.lines
+def _decode_batches(view: GraphView, pipeline: BatchedFirst) -> None:
+    made = pipeline.sources
     if isinstance(made, BatchesOfFiles):
         made = made.make()
     for step in pipeline.steps:
-        of = made_datasets.filter_of_lines if isinstance(step, LineFilter) else made_datasets.of_others
+        of = made_datasets.earlier_filter if isinstance(step, EarlierFilter) else made_datasets.of_others
         made = of(view, step, made)
+        view.note_originals(made.op, [step.like if isinstance(step, EarlierFilter) else step])
     _put_maps(view, pipeline, made)
 
 

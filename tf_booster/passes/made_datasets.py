@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Sequence, Tuple
+from typing import Any, Collection, Sequence, Tuple
 
 import tensorflow as tf
 
 from tf_booster.passes.batch_maps import BatchMap
-from tf_booster.passes.dataset_steps import BATCHES, components
+from tf_booster.passes.batched_first import EarlierFilter
+from tf_booster.passes.dataset_steps import ALL_BATCHES, MAP_AND_BATCH, components
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.text_pipelines import LineFilter
+
+# What all maps have.
+_OF_MAPS = ("f", "Targuments", "output_types", "output_shapes")
 
 
 def map_of(view: GraphView, batch_map: BatchMap, batches: tf.Tensor) -> tf.Tensor:
     """The map of `batches`."""
     old = batch_map.like
-    node = _node_like(old, "map")
+    node = node_like(old, "map")
     sources = [batches, *old.inputs[1:]]
     if batch_map.is_light:
         # What is left of the function is little for a batch: it pays no threads, and often runs nothing at all.
-        node.op = "MapDataset"
-        for name in set(node.attr) - {"f", "Targuments", "output_types", "output_shapes"}:
-            del node.attr[name]
+        _set_type(node, "MapDataset", _OF_MAPS)
         node.attr["preserve_cardinality"].b = True
         sources = sources[: 1 + len(old.get_attr("Targuments"))]
+    elif old.type == MAP_AND_BATCH:
+        _set_type(node, "ParallelMapDatasetV2", _OF_MAPS)
+        node.attr["preserve_cardinality"].b = True
+        sources = [*sources[:-3], _calls_of_batches(old.inputs[-2])]
     elif batch_map.output_shapes is not None and len(sources) > 1 + len(old.get_attr("Targuments")):
         sources[-1] = _calls_of_batches(sources[-1])
     if batch_map.output_shapes is not None:
@@ -44,31 +49,43 @@ def _calls_of_batches(calls: tf.Tensor) -> tf.Tensor:
 
 def of_others(view: GraphView, step: tf.Operation, source: tf.Tensor) -> tf.Tensor:
     """What the dataset `step`, which looks at no element, makes of those of `source`."""
-    node = _node_like(step, "step")
-    size = tf.TensorShape(step.get_attr("output_shapes")[0])[:1] if step.type in BATCHES else tf.TensorShape([])
-    _set_elements(node, [(dtype, size.concatenate(shape)) for dtype, shape in components(source.op)])
+    node = node_like(step, "step")
+    size = tf.TensorShape(step.get_attr("output_shapes")[0])[:1] if step.type in ALL_BATCHES else tf.TensorShape([])
+    set_elements(node, [(dtype, size.concatenate(shape)) for dtype, shape in components(source.op)])
     sources = [source, *step.inputs[1:]]
+    if step.type == MAP_AND_BATCH:
+        batch_size, _, drop_remainder = step.inputs[-3:]
+        sources = [source, batch_size, drop_remainder]
+        _set_type(node, "BatchDatasetV2", ("output_types", "output_shapes"))
     node.input[:] = [f"input_{i}" for i in range(len(sources))]
     return view.add_nodes([node], [], sources, "of_others")[0].outputs[0]
 
 
-def filter_of_lines(view: GraphView, step: LineFilter, lines: tf.Tensor) -> tf.Tensor:
-    """The filter of lines that stands for one of what was decoded from them."""
-    node = _node_like(step.like, "step")
+def earlier_filter(view: GraphView, step: EarlierFilter, sources: tf.Tensor) -> tf.Tensor:
+    """The filter of `sources` that stands for one of what was decoded from them."""
+    node = node_like(step.like, "step")
     node.attr["predicate"].func.name = step.definition.signature.name
     node.attr["Targuments"].list.type[:] = [tensor.dtype.as_datatype_enum for tensor in step.captured]
-    _set_elements(node, components(lines.op))
-    sources = [lines, *step.captured]
-    node.input[:] = [f"input_{i}" for i in range(len(sources))]
-    return view.add_nodes([node], [step.definition], sources, "filter_of_lines")[0].outputs[0]
+    set_elements(node, components(sources.op))
+    inputs = [sources, *step.captured]
+    node.input[:] = [f"input_{i}" for i in range(len(inputs))]
+    return view.add_nodes([node], [step.definition], inputs, "earlier_filter")[0].outputs[0]
 
 
-def _set_elements(node: Any, elements: Sequence[Tuple[tf.DType, tf.TensorShape]]) -> None:
+def set_elements(node: Any, elements: Sequence[Tuple[tf.DType, tf.TensorShape]]) -> None:
+    """Has the dataset `node` say that its elements are those."""
     node.attr["output_types"].list.type[:] = [dtype.as_datatype_enum for dtype, _ in elements]
     _set_shapes(node, [shape for _, shape in elements])
 
 
-def _node_like(op: tf.Operation, name: str) -> Any:
+def _set_type(node: Any, op_type: str, attrs: Collection[str]) -> None:
+    """Has `node` be one of another type, of whose attributes those named stay."""
+    node.op = op_type
+    for name in set(node.attr).difference(attrs):
+        del node.attr[name]
+
+
+def node_like(op: tf.Operation, name: str) -> Any:
     """The NodeDef of `op` without what says where it stands and what its elements are."""
     node = op.node_def
     node.name = name

@@ -17,6 +17,7 @@ from tf_booster.passes.dataset_steps import captured, static
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.inlined_functions import function_of
 from tf_booster.passes.line_pieces import SPLITS
+from tf_booster.passes.row_parses import PARSES
 
 _DIVISIONS = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv")
 # They fail where a tensor is smaller than they want, as what a line is split into may be.
@@ -105,4 +106,4 @@ def _may_fail(node: Any, definition: Any) -> bool:
         return divisor is None or not np.all(divisor)
     if node.op in _OF_KNOWN_SIZES:
         return any(other.op in SPLITS for other in definition.node_def)
-    return node.op in ("StringToNumber", row_functions.DECODE_CSV)
+    return node.op in ("StringToNumber", row_functions.DECODE_CSV, *PARSES)

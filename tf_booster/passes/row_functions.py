@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.passes import line_pieces, ragged_line
+from tf_booster.passes import line_pieces, ragged_line, row_parses, row_repeats
 from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, prune
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.function_constants import MASKS, folded, index_of
@@ -55,7 +55,9 @@ def batched(definition: Any, arguments: Sequence[Any]) -> Any:
     made = _copy(definition)
     batching = _Batching(DatasetFunction(made), arguments)
     for name, found in batching.run().items():
-        if not isinstance(found, (Row, Even)):
+        if isinstance(found, Outside):
+            batching.repeat(name, found)
+        elif not isinstance(found, (Row, Even)):
             raise NotByRow(f"its result '{name}' is not made of the record alone")
     batching.end()
     return made
@@ -116,6 +118,22 @@ class _Batching:
         if self._pads.setdefault(found.source, value) != value:
             raise NotByRow(f"its result '{name}' is padded with {value}, another one of the same values is not")
 
+    def repeat(self, name: str, found: Outside) -> None:
+        """Gives the result `name`, which is the same for all records, to each. Raises NotByRow where nothing tells how many there are."""
+        definition = self._function.definition
+        kinds = {argument.name: self._known[argument.name] for argument in definition.signature.input_arg}
+        dense = [
+            a
+            for a in definition.signature.input_arg
+            if isinstance(kinds[a.name], Row) and kinds[a.name].shape is not None
+        ]
+        if found.shape is None or not dense:
+            raise NotByRow(f"its result '{name}' is not made of the record")
+        output = next(output for output in definition.signature.output_arg if output.name == name)
+        node = f"tf_booster_repeated_{name}"
+        self._new += row_repeats.repeated(node, definition.ret[name], output.type, found.shape, dense[0])
+        definition.ret[name] = f"{node}:output:0"
+
     def end(self) -> Dict[str, np.ndarray]:
         """Adds what is new, has nodes pad as noted, and returns what pads each argument."""
         for source, value in self._pads.items():
@@ -153,6 +171,8 @@ class _Batching:
             return SparsePart(names[0], tensor.split(":")[1][len("sparse_") :])
         if node.op == "SerializeSparse":
             return self._sparse(node, inputs)
+        if node.op in row_parses.PARSES:
+            return row_parses.parsed(node, tensor, inputs)
         if node.op in SPLITS:
             return self._split(node, tensor, names, inputs)
         if any(isinstance(i, _LAZY) for i in inputs):

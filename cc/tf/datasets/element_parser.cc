@@ -31,8 +31,7 @@ TfStatus ElementParser::Make(const Config& config, ExampleBatchParser::Semantics
                              std::unique_ptr<const ElementParser>* parser) {
   std::unique_ptr<ElementParser> made(new ElementParser);
   made->config_ = config;
-  made->single_ = semantics == ExampleBatchParser::Semantics::kSingle;
-  if (made->single_) TF_RETURN_IF_ERROR(CheckRowsBatch(config));
+  if (semantics == ExampleBatchParser::Semantics::kSingle) TF_RETURN_IF_ERROR(CheckRowsBatch(config));
   TF_RETURN_IF_ERROR(ExampleBatchParser::Make(config, semantics, &made->parser_));
   std::map<std::string, size_t*> by_name;
   const auto add = [&](const auto& features, std::vector<size_t>* places) {
@@ -55,14 +54,6 @@ TfStatus ElementParser::Make(const Config& config, ExampleBatchParser::Semantics
   return OkStatus();
 }
 
-TfStatus ElementParser::SingleError(const RecordBatch& batch, TfStatus of_batch) const {
-  for (const auto& record : batch.records) {
-    tensorflow::example::Result result;
-    TF_RETURN_IF_ERROR(parser_->ParseSingle(record, &result));
-  }
-  return of_batch;
-}
-
 TfStatus ElementParser::ParseByTensorFlow(const RecordBatch& batch, tensorflow::example::Result* result) const {
   std::vector<tstring> serialized(batch.records.size());
   for (size_t i = 0; i < serialized.size(); ++i) {
@@ -73,9 +64,8 @@ TfStatus ElementParser::ParseByTensorFlow(const RecordBatch& batch, tensorflow::
 
 TfStatus ElementParser::Parse(const RecordBatch& batch, std::vector<Tensor>* element) const {
   tensorflow::example::Result result;
-  TfStatus parsed =
-      parser_ != nullptr ? parser_->Parse(batch.records, {}, nullptr, &result) : ParseByTensorFlow(batch, &result);
-  if (!parsed.ok()) return single_ && parser_ != nullptr ? SingleError(batch, std::move(parsed)) : parsed;
+  TF_RETURN_IF_ERROR(parser_ != nullptr ? parser_->Parse(batch.records, {}, nullptr, &result)
+                                        : ParseByTensorFlow(batch, &result));
   Arrange(&result, element);
   return OkStatus();
 }

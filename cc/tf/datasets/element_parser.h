@@ -39,11 +39,7 @@ class ElementParser {
   // Moves the features to their places.
   void Arrange(tensorflow::example::Result* result, std::vector<tensorflow::Tensor>* element) const;
 
-  // The error of the first broken record as it would be alone; `of_batch` if there is none.
-  tensorflow::Status SingleError(const RecordBatch& batch, tensorflow::Status of_batch) const;
-
   Config config_;
-  bool single_ = false;
   std::shared_ptr<const ExampleBatchParser> parser_;                  // Null for a spec that TensorFlow must answer.
   std::vector<size_t> dense_places_, sparse_places_, ragged_places_;  // Of each feature in an element.
 };

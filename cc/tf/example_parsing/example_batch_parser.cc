@@ -138,6 +138,12 @@ void ExampleBatchParser::CopyStrings(const ParsedSlice& slice, size_t begin, siz
 
 TfStatus ExampleBatchParser::Error(const ParseError& error, absl::Span<const Record> records,
                                    absl::Span<const tstring> names) const {
+  if (spec().semantics() == Semantics::kSingle) {
+    for (const Record& record : records) {
+      Result alone;
+      TF_RETURN_IF_ERROR(ParseSingle(record, &alone));
+    }
+  }
   size_t count = error.found_count;
   if (error.kind == ParseErrorKind::kNotMultiple) {
     // TensorFlow tells the values of all records of its minibatch so far.

@@ -38,8 +38,9 @@ class ExampleBatchParser {
   using Semantics = example_parser::Semantics;
 
   // `config` is copied, its default values too. Null, with an OK status, for a spec that TensorFlow must answer (see
-  // MakeCoreSpec). kBatch is for Parse, kSingle for ParseSingle; the parts of SequenceExamples (see
-  // SequenceBatchParser): kContext for both, kFeatureLists for Parse.
+  // MakeCoreSpec). kBatch is for Parse; kSingle for ParseSingle, and for a Parse whose errors are those of the first
+  // record that ParseSingle refuses; the parts of SequenceExamples (see SequenceBatchParser): kContext for both,
+  // kFeatureLists for Parse.
   static tensorflow::Status Make(const Config& config, Semantics semantics,
                                  std::shared_ptr<const ExampleBatchParser>* parser);
 

@@ -22,7 +22,9 @@ class ParseExampleOp : public ParseExampleKernel {
  public:
   explicit ParseExampleOp(OpKernelConstruction* ctx)
       : ParseExampleKernel(ctx, ctx->def().op() == "ParseExample" ? 1 : 2),
-        always_(ctx->def().op() == "TfBoosterParseExample") {}
+        always_(ctx->def().op() == "TfBoosterParseExample") {
+    if (always_) OP_REQUIRES_OK(ctx, ctx->GetAttr("single", &each_alone_));
+  }
 
   void Compute(OpKernelContext* ctx) override {
     ParseInputs inputs;
@@ -32,6 +34,8 @@ class ParseExampleOp : public ParseExampleKernel {
     OP_REQUIRES_OK(ctx, GetInputs(ctx, &inputs));
     OP_REQUIRES_OK(ctx, CheckShapes(*serialized, *names));
     OP_REQUIRES_OK(ctx, CheckKeys(inputs));
+    OP_REQUIRES(ctx, !each_alone_ || inputs.ragged_keys.empty(),
+                InvalidArgument(name(), ": parses each record by itself, and has ragged features; wanted none"));
     Result result;
     bool parsed = false;
     if (always_ || FastParserEnabled()) {
@@ -62,7 +66,7 @@ class ParseExampleOp : public ParseExampleKernel {
                  Result* result, bool* parsed) {
     const bool batch = TensorShapeUtils::IsVector(serialized.shape());
     std::shared_ptr<const ExampleBatchParser> parser;
-    TF_RETURN_IF_ERROR(FindParser(inputs, batch, &parser));
+    TF_RETURN_IF_ERROR(FindParser(inputs, batch && !each_alone_, &parser));
     if (parser == nullptr) return tensorflow::OkStatus();
     *parsed = true;
     const auto flat = serialized.flat<tstring>();
@@ -90,6 +94,7 @@ class ParseExampleOp : public ParseExampleKernel {
   }
 
   const bool always_;
+  bool each_alone_ = false;  // Of a vector, too.
 };
 
 REGISTER_KERNEL_BUILDER(Name("ParseExample").Device(tensorflow::DEVICE_CPU).Priority(1), ParseExampleOp);

@@ -65,9 +65,12 @@ REGISTER_OP("TfBoosterParseExample")
     .Attr("ragged_value_types: list({float,int64,string}) >= 0")
     .Attr("ragged_split_types: list({int32,int64}) >= 0")
     .Attr("dense_shapes: list(shape) >= 0")
+    .Attr("single: bool = false")
     .SetShapeFn(ParseExampleShape)
     .Doc(R"doc(
 ParseExampleV2 of TensorFlow, with the same inputs, attributes and outputs, always served by tf_booster's parser.
+
+single: whether records of a vector are read, and errors put, as by parse_single_example of each; no ragged features.
 )doc");
 
 }  // namespace tensorflow

@@ -1,7 +1,8 @@
-"""Finds lines → map(decode_csv, or string_split) → … → batch among the ops of datasets, and says why one cannot be changed.
+"""Finds elements → map(decode_csv, string_split or parse_single_example) → … → batch among the ops of datasets, and says why one cannot be changed.
 
-Lines are batched first then, and decoded a batch at a time: TensorFlow pays for each field of each line that it decodes by itself. From
-files to batches it is one op, TextLineBatchDataset, where that knows all the steps between, or TFRecordBatchDataset; else TensorFlow's own datasets, made again.
+Elements are batched first then, and decoded a batch at a time: TensorFlow pays for each field of each line, or feature of each record,
+that it decodes by itself. Lines that are read from files are batched by one op, TextLineBatchDataset, or TFRecordBatchDataset, where that knows
+all the steps between; all else, whatever it comes from, by TensorFlow's own datasets, made again.
 """
 
 from __future__ import annotations
@@ -19,23 +20,20 @@ from tf_booster.passes.dataset_steps import (
     FILTER,
     MAP_AND_BATCH,
     MAPS,
-    SHUFFLES,
     check_order,
     element,
-    is_cache,
+    is_of_anything,
 )
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.inlined_functions import function_of
 from tf_booster.passes.record_predicates import RecordFunction, composed_predicate, record_function
+from tf_booster.passes.row_parses import PARSES
 from tf_booster.passes.string_batches import BatchesOfFiles, of_files
-
-# Steps that pick, order and hand on elements without looking at them.
-_OF_ANYTHING = (*SHUFFLES, "RepeatDataset", "TakeDataset", "SkipDataset", "ShardDataset", "OptionsDataset")
 
 
 @dataclasses.dataclass(frozen=True)
-class LineFilter:
-    """A filter of what was decoded, `like`, as one of lines. captured: what `definition` takes from outside, behind the lines."""
+class EarlierFilter:
+    """A filter of what was decoded, `like`, as one of what that is decoded from. captured: what `definition` takes from outside, behind it."""
 
     like: tf.Operation
     definition: Any
@@ -43,39 +41,43 @@ class LineFilter:
 
 
 @dataclasses.dataclass(frozen=True)
-class TextPipeline:
-    """A pipeline of lines. `end` gives what the last of `maps` will give, of what `steps` make of `lines`."""
+class BatchedFirst:
+    """A pipeline of what maps decode. `end` gives what the last of `maps` will give, of what `steps` make of `sources`."""
 
     end: tf.Operation
-    lines: Union[tf.Tensor, BatchesOfFiles]
-    steps: Sequence[Union[tf.Operation, LineFilter]]  # To be made again, of lines or batches of them.
+    sources: Union[tf.Tensor, BatchesOfFiles]
+    steps: Sequence[
+        Union[tf.Operation, EarlierFilter]
+    ]  # To be made again, of sources or batches of them; a MAP_AND_BATCH is a batch.
     maps: Sequence[BatchMap]
+    done: str
 
     def describe(self) -> str:
         """What changes."""
-        batched_before = self.end is self.maps[-1].like
-        decoded = "lines are decoded by one faster op" if batched_before else "lines are decoded a batch at a time"
-        return f"{self.lines.describe()}; {decoded}" if isinstance(self.lines, BatchesOfFiles) else decoded
+        return f"{self.sources.describe()}; {self.done}" if isinstance(self.sources, BatchesOfFiles) else self.done
 
 
-def match(map_op: tf.Operation, functions: Dict[str, Any], of_csv: bool = False) -> List[TextPipeline]:
-    """The pipelines that decode lines in `map_op`: one for each batch of what it gives one by one. Raises Refused.
+def match(map_op: tf.Operation, functions: Dict[str, Any], of_csv: bool = False) -> List[BatchedFirst]:
+    """The pipelines that decode in `map_op`: one for each batch of what it gives one by one. Raises Refused.
 
     of_csv: what `map_op` decodes is what TextLineBatchDataset alone can read.
     """
-    if map_op.type == MAP_AND_BATCH:
-        raise Refused("map_and_batch decodes its lines one by one; write map(…).batch(…)")
     values = element(map_op.inputs[0].op) if live_datasets.is_dataset(map_op.inputs[0].op) else []
     if not values or None in values:
-        raise Refused("what its function gets is not lines, or SparseTensors and the like beside them")
-    if any(shape.rank != 0 for shape in values):
-        function = function_of(map_op, functions)
+        raise Refused("what its function gets is not lines or records, or SparseTensors and the like beside them")
+    function = function_of(map_op, functions)
+    parses = bool(function.of_type(*PARSES))
+    if not parses and any(shape.rank != 0 for shape in values):
         return [_decoded_batches(map_op, function, functions)] if function.of_type(row_functions.DECODE_CSV) else []
-    batches = live_datasets.batches_of(map_op, tuple(BATCHES), alone=of_csv)
-    return [_batched(map_op, batch, functions, of_csv) for batch in batches]
+    done = f"{'records are parsed' if parses else 'lines are decoded'} a batch at a time"
+    if map_op.type == MAP_AND_BATCH:
+        batches = [map_op]
+    else:
+        batches = live_datasets.batches_of(map_op, (*BATCHES, MAP_AND_BATCH), alone=of_csv)
+    return [_batched(map_op, batch, functions, of_csv, done) for batch in batches]
 
 
-def _decoded_batches(map_op: tf.Operation, function: DatasetFunction, functions: Dict[str, Any]) -> TextPipeline:
+def _decoded_batches(map_op: tf.Operation, function: DatasetFunction, functions: Dict[str, Any]) -> BatchedFirst:
     """`map_op` decodes batches already, and goes on doing so."""
     live_datasets.check_above(map_op)
     definition = type(function.definition)()
@@ -90,28 +92,32 @@ def _decoded_batches(map_op: tf.Operation, function: DatasetFunction, functions:
             steps = record_steps.made_again(records, between)
         except Refused:  # TensorFlow goes on reading.
             pass
-    return TextPipeline(map_op, lines, steps, [BatchMap(map_op, definition)])
+    return BatchedFirst(map_op, lines, steps, [BatchMap(map_op, definition)], "lines are decoded by one faster op")
 
 
-def _batched(map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any], of_csv: bool) -> TextPipeline:
-    live_datasets.check_above(batch, single_records=True)
-    steps, maps = [], []  # type: List[Union[tf.Operation, LineFilter]], List[RecordFunction]
-    for op in _between(map_op, batch):
-        if op.type in MAPS:
+def _batched(
+    map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any], of_csv: bool, done: str
+) -> BatchedFirst:
+    live_datasets.check_above(batch, single_records=True, sparse=None in element(batch))
+    steps, maps = [], []  # type: List[Union[tf.Operation, EarlierFilter]], List[RecordFunction]
+    for op in _from_map_to_batch(map_op, batch):
+        if op.type in (*MAPS, MAP_AND_BATCH):
             maps.append(record_function(op, functions))
         elif op.type == FILTER:
-            steps.append(_line_filter(maps, record_function(op, functions)))
-        elif op.type != "PrefetchDataset":
+            steps.append(_earlier_filter(maps, record_function(op, functions)))
+        elif op.type not in ("PrefetchDataset", *BATCHES):
             steps.append(op)
     first = [row_of(shape) for shape in element(map_op.inputs[0].op)]
     made = maps_of_batches(batch, maps, first, is_light=False)
     try:
-        lines, records = _batches_of_files(batch, [], functions, [function.op for function in maps])
-        return TextPipeline(batch, lines, records.options, made)
+        if batch.type == MAP_AND_BATCH:
+            raise Refused("the errors of a map_and_batch count as elements")
+        sources, records = _batches_of_files(batch, [], functions, [function.op for function in maps])
+        return BatchedFirst(batch, sources, records.options, made, done)
     except Refused:  # TensorFlow goes on reading.
         if of_csv:
             raise
-        return TextPipeline(batch, map_op.inputs[0], [*steps, batch], made)
+        return BatchedFirst(batch, map_op.inputs[0], [*steps, batch], made, done)
 
 
 def _batches_of_files(
@@ -135,9 +141,9 @@ def _batches_of_files(
     raise found[0]
 
 
-def _between(map_op: tf.Operation, batch: tf.Operation) -> List[tf.Operation]:
-    """The datasets from `map_op` to `batch`, which is not among them. Raises Refused."""
-    found: List[tf.Operation] = []
+def _from_map_to_batch(map_op: tf.Operation, batch: tf.Operation) -> List[tf.Operation]:
+    """The datasets from `map_op` to `batch`, which may be one. Raises Refused."""
+    found = [batch]
     shared = False
     op = batch
     while op is not map_op:
@@ -145,18 +151,18 @@ def _between(map_op: tf.Operation, batch: tf.Operation) -> List[tf.Operation]:
         found.insert(0, op)
         shared = shared or live_datasets.num_readers(op) > 1
         check_order(op, shared)
-        if op.type not in (*MAPS, *_OF_ANYTHING, FILTER, "PrefetchDataset") and not is_cache(op):
-            raise Refused(f"between the lines and their batch stands {op.type} ('{op.name}')")
+        if op.type not in (*MAPS, FILTER) and not is_of_anything(op):
+            raise Refused(f"between what is decoded and its batch stands {op.type} ('{op.name}')")
     return found
 
 
-def _line_filter(maps: Sequence[RecordFunction], keeps: RecordFunction) -> LineFilter:
+def _earlier_filter(maps: Sequence[RecordFunction], keeps: RecordFunction) -> EarlierFilter:
     definition = composed_predicate(maps, keeps)
     why = changed_by_grappler(definition)  # It is one function with the maps now.
     if why is not None:
         raise Refused(f"the filter '{keeps.op.name}' is not asked by itself: {why}")
     _decode_by_own_op(definition, single=True)
-    return LineFilter(keeps.op, definition, [tensor for f in (*maps, keeps) for tensor in f.captured])
+    return EarlierFilter(keeps.op, definition, [tensor for f in (*maps, keeps) for tensor in f.captured])
 
 
 def _decode_by_own_op(definition: Any, single: bool) -> None:
