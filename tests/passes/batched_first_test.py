@@ -168,6 +168,12 @@ def test_what_cannot_be_parsed_in_batches(files):
     assert_refused(lambda: memory().batch(2).map(lambda s: tf.io.parse_example(s, FEW)), why)
 
 
+def test_batches_that_the_parser_parses_by_its_own_name(files):
+    batches = lambda: from_memory(files).batch(4).map(lambda s: tf_booster.parse_example(s, FEW))
+    result, _ = assert_same(batches)
+    assert not result.modified and not result.skipped, result
+
+
 # --- What is joined ---
 
 
@@ -230,6 +236,25 @@ def test_joined_datasets(files, name, one_shot):
 def test_joined_datasets_that_are_not_alike(files, name):
     result, again = assert_same(lambda: NOT_ALIKE[name](files).batch(3))
     assert not result.modified and result.skipped and again.skipped
+
+
+def test_many_datasets_are_joined_or_left(files):
+    def chain(n):
+        joined = branch(files, 0)
+        for _ in range(n):
+            joined = joined.concatenate(branch(files, 0).take(1))
+        return joined.batch(4)
+
+    def doubled(n):
+        joined = branch(files, 0)
+        for _ in range(n):
+            joined = joined.concatenate(joined)
+        return joined.take(9).batch(4)
+
+    assert_parsed_in_batches(lambda: chain(30))
+    assert_parsed_in_batches(lambda: doubled(4))
+    result, _ = assert_same(lambda: doubled(10))
+    assert not result.modified and result.skipped
 
 
 def test_an_order_that_something_else_reads(files):

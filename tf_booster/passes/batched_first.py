@@ -58,7 +58,7 @@ class BatchedFirst:
 
 
 def match(map_op: tf.Operation, functions: Dict[str, Any], of_csv: bool = False) -> List[BatchedFirst]:
-    """The pipelines that decode in `map_op`: one for each batch of what it gives one by one. Raises Refused.
+    """The pipelines that decode in `map_op`: one for each batch of what it gives one by one; none if it parses batches. Raises Refused.
 
     of_csv: what `map_op` decodes is what TextLineBatchDataset alone can read.
     """
@@ -69,6 +69,8 @@ def match(map_op: tf.Operation, functions: Dict[str, Any], of_csv: bool = False)
     parses = bool(function.of_type(*PARSES))
     if not parses and any(shape.rank != 0 for shape in values):
         return [_decoded_batches(map_op, function, functions)] if function.of_type(row_functions.DECODE_CSV) else []
+    if not any(shape.rank == 0 for shape in values):
+        return []
     done = f"{'records are parsed' if parses else 'lines are decoded'} a batch at a time"
     if map_op.type == MAP_AND_BATCH:
         batches = [map_op]

@@ -160,11 +160,14 @@ def _match_parse(op: tf.Operation, functions: Dict[str, Any]) -> List[_Pipeline]
     """The same of a map that parses Examples: from their files on, or, where they come from elsewhere, batched before it."""
     try:
         return list(record_pipelines.match(op, functions))
-    except Refused as refusal:
+    except Refused:
         try:
-            return list(batched_first.match(op, functions))
+            found = list(batched_first.match(op, functions))
         except Refused:
-            raise refusal from None
+            found = []
+        if not found:
+            raise
+        return found
 
 
 def _functions(view: GraphView) -> Dict[str, Any]:

@@ -27,6 +27,7 @@ from tf_booster.passes.row_parses import PARSES
 # The number of the first of the datasets among the inputs.
 _JOINS = {"ConcatenateDataset": 0, "DirectedInterleaveDataset": 1}
 _DECODING = (*PARSES, DECODE_CSV, *SPLITS)
+_MOST_STEPS = 600
 
 _Path = Tuple[tf.Operation, ...]  # The maps of one of the joined datasets, the last one first.
 
@@ -45,7 +46,11 @@ def joins(view: GraphView) -> List[tf.Operation]:
     """The joins of single elements that something reads and no other join, with maps that decode in one of what they join."""
     functions = {f.signature.name: f for f in _compat.function_definitions(view.graph)}
     found = [op for op in view.ops(*_JOINS) if live_datasets.is_read(op) and not _is_joined(op) and _is_batched(op)]
-    return [op for op in found if any(runs(m, _DECODING, functions) for path in _paths(op) for m in path)]
+    return [
+        op
+        for op in found
+        if not _is_large(op) and any(runs(m, _DECODING, functions) for path in _paths(op) for m in path)
+    ]
 
 
 def moved_behind(view: GraphView, join: tf.Operation, functions: Dict[str, Any]) -> List[tf.Operation]:
@@ -81,6 +86,19 @@ def _is_batched(op: tf.Operation) -> bool:
         return bool(live_datasets.batches_of(op, ALL_BATCHES))
     except Refused:
         return False
+
+
+def _is_large(op: tf.Operation) -> bool:
+    """Whether more is joined than is worth to be made again: a program may double a dataset by joining it with itself, and again."""
+    stack, seen = [op], 0
+    while stack and seen <= _MOST_STEPS:
+        step = stack.pop()
+        seen += 1
+        if step.type in _JOINS:
+            stack += _joined(step)
+        elif step.type in MAPS or is_of_anything(step):
+            stack.append(step.inputs[0].op)
+    return seen > _MOST_STEPS
 
 
 def _joined(op: tf.Operation) -> List[tf.Operation]:
