@@ -181,6 +181,10 @@ def branch(files, i, function=parse):
     return Records(files[i]).map(function)
 
 
+def scaled(files, i, scale):
+    return branch(files, i, lambda s: dense(s)["pair"] * scale)
+
+
 BRANCHES = {
     "one behind the other": lambda files: branch(files, 0).concatenate(branch(files, 2)).concatenate(branch(files, 3)),
     "sampled": lambda files: sampled(branch(files, 0).repeat(2), branch(files, 3)),
@@ -203,9 +207,9 @@ BRANCHES = {
     "joined twice": lambda files: sampled(
         branch(files, 0).concatenate(branch(files, 2)).shuffle(3, seed=2), branch(files, 3).repeat(2), branch(files, 4)
     ),
-    "captured": lambda files: (
-        lambda scale: sampled(*[branch(files, i, lambda s: dense(s)["pair"] * scale) for i in (0, 3)])
-    )(tf.constant([2.0, 3.0])),
+    "captured": lambda files: (lambda scale: sampled(*[scaled(files, i, scale) for i in (0, 3)]))(
+        tf.constant([2.0, 3.0])
+    ),
 }
 # What cannot go through, or is parsed in different ways.
 NOT_ALIKE = {
@@ -217,8 +221,14 @@ NOT_ALIKE = {
     "filtered": lambda files: branch(files, 2, dense)
     .filter(lambda f: f["id"] > 9)
     .concatenate(branch(files, 0, dense)),
-    "other tensors": lambda files: branch(files, 2, lambda s: dense(s)["pair"] * tf.constant([1.0, 2.0])).concatenate(
-        (lambda scale: branch(files, 0, lambda s: dense(s)["pair"] * scale))(tf.constant([2.0, 3.0]))
+    "other tensors": lambda files: scaled(files, 0, tf.constant([1.0, 2.0])).concatenate(
+        scaled(files, 2, tf.constant([3.0, 2.0]))
+    ),
+    "a tensor for one": lambda files: scaled(files, 0, np.float32([1.0, 2.0])).concatenate(
+        scaled(files, 2, tf.constant([1.0, 2.0]))
+    ),
+    "labels of other shapes": lambda files: branch(files, 2, lambda s: (dense(s)["id"], [1])).concatenate(
+        branch(files, 3, lambda s: (dense(s)["id"], [1, 2]))
     ),
 }
 
