@@ -104,7 +104,7 @@ def test_gradients(kind):
     same = check_same(lambda: minimized([TRAINED[kind]()]), [KnownShapes(), SameShapes()])
     left = computed(same)
     assert not [kind for kind in left if kind not in ("Shape", "StridedSlice", "GatherV2", "Prod")], left
-    assert left.get("Shape", 0) <= 3, left
+    assert left.get("Shape", 0) <= 4, left  # One more with TensorFlow 2.12 than with later ones.
 
 
 def test_shapes_that_wait_for_what_runs_before_every_step():
