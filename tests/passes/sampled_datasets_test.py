@@ -39,7 +39,25 @@ CHANGED = {
     "batches": lambda: sampled([d.batch(7, drop_remainder=True) for d in counting(300)], [1.0, 2.0, 3.0], seed=1),
     "experimental": lambda: tf.data.experimental.sample_from_datasets(counting(300), [0.2, 0.7, 0.1], seed=5),
 }
+
+
+def chosen_by(draw, size=2):
+    seeds = Dataset.random(seed=4).batch(size)
+    return Dataset.choose_from_datasets(counting(60), seeds.map(lambda s: tf.squeeze(draw(s), [0, 1])))
+
+
+def draw(seed, logits=((0.1, 0.2, 0.3),), samples=1):
+    return tf.raw_ops.StatelessMultinomial(logits=logits, num_samples=samples, seed=seed)
+
+
 LEFT = {
+    "seeds in another order": lambda: chosen_by(lambda s: draw(s[::-1])),
+    "seeds of three": lambda: chosen_by(lambda s: draw(s[:2]), size=3),
+    "half floats": lambda: chosen_by(lambda s: draw(s, tf.constant([[0.1, 0.2, 0.3]], tf.float16))),
+    "plus one": lambda: chosen_by(lambda s: (draw(s) + 1) % 3),
+    "random numbers of the program's": lambda: Dataset.choose_from_datasets(
+        counting(60), Dataset.random(seed=4).map(lambda n: n % 3)
+    ),
     "weights that change": lambda: sampled(
         counting(60), Dataset.from_tensor_slices([[0.1, 0.5, 0.4], [0.9, 0.05, 0.05]]).repeat(), seed=5
     ),

@@ -211,6 +211,8 @@ def test_results_that_are_the_same_for_all_records(files):
             assert_replaced(lambda f=function, n=size, d=drop: Records(files).map(f).shuffle(5, seed=1).batch(n, d))
     with_scale = lambda made: lambda s: (parse(s)["pair"], made)
     assert_replaced(lambda: Records(files).map(with_scale(scale())).batch(4))
+    computed = lambda made: lambda s: (parse(s)["pair"], made + 1)
+    assert_refused(lambda: Records(files).map(computed(scale())).batch(4), "is not made of the record")
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

@@ -43,9 +43,9 @@ class _Mapped:
 
 
 def joins(view: GraphView) -> List[tf.Operation]:
-    """The joins of single elements that something reads and no other join, with maps that decode in one of what they join."""
+    """The joins of single elements that go to a batch and to no other join, with maps that decode in one of what they join."""
     functions = {f.signature.name: f for f in _compat.function_definitions(view.graph)}
-    found = [op for op in view.ops(*_JOINS) if live_datasets.is_read(op) and not _is_joined(op) and _is_batched(op)]
+    found = [op for op in view.ops(*_JOINS) if live_datasets.is_read(op) and _is_batched(op)]
     return [
         op
         for op in found
@@ -67,18 +67,6 @@ def moved_behind(view: GraphView, join: tf.Operation, functions: Dict[str, Any])
     inputs = [source, *mapped.captured, *like.inputs[1 + len(like.get_attr("Targuments")) :]]
     node.input[:] = [f"input_{i}" for i in range(len(inputs))]
     return view.add_nodes([node], [mapped.definition], inputs, "maps_of_branches")
-
-
-def _is_joined(op: tf.Operation) -> bool:
-    """Whether another join joins what the join `op` gives, by way of steps."""
-    for reader in op.outputs[0].consumers():
-        if reader.type in _JOINS and op.outputs[0] in [
-            tensor.op.outputs[0] for tensor in reader.inputs[_JOINS[reader.type] :]
-        ]:
-            return True
-        if is_of_anything(reader) and _is_joined(reader):
-            return True
-    return False
 
 
 def _is_batched(op: tf.Operation) -> bool:
