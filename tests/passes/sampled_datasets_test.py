@@ -7,6 +7,8 @@ import pytest
 import tensorflow as tf
 from pipeline_pairs import assert_same
 
+from tf_booster import _compat
+from tf_booster.passes import sampled_datasets
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.input_pipeline import InputPipeline
 
@@ -41,20 +43,11 @@ CHANGED = {
 }
 
 
-def chosen_by(draw, size=2):
-    seeds = Dataset.random(seed=4).batch(size)
-    return Dataset.choose_from_datasets(counting(60), seeds.map(lambda s: tf.squeeze(draw(s), [0, 1])))
-
-
 def draw(seed, logits=((0.1, 0.2, 0.3),), samples=1):
-    return tf.raw_ops.StatelessMultinomial(logits=logits, num_samples=samples, seed=seed)
+    return tf.squeeze(tf.raw_ops.StatelessMultinomial(logits=logits, num_samples=samples, seed=seed), [0, 1])
 
 
 LEFT = {
-    "seeds in another order": lambda: chosen_by(lambda s: draw(s[::-1])),
-    "seeds of three": lambda: chosen_by(lambda s: draw(s[:2]), size=3),
-    "half floats": lambda: chosen_by(lambda s: draw(s, tf.constant([[0.1, 0.2, 0.3]], tf.float16))),
-    "plus one": lambda: chosen_by(lambda s: (draw(s) + 1) % 3),
     "random numbers of the program's": lambda: Dataset.choose_from_datasets(
         counting(60), Dataset.random(seed=4).map(lambda n: n % 3)
     ),
@@ -97,3 +90,25 @@ def test_weights_that_are_fed():
             shares.append(found)
         np.testing.assert_array_equal(*shares)
         assert np.mean(shares[0][0] < 1000) < 0.3 < 0.7 < np.mean(shares[0][1] < 1000)
+
+
+# By its seeds: how many at a time, and what is done with them.
+NO_DRAWS = {
+    "seeds in another order": (2, lambda s: draw(s[::-1])),
+    "seeds of three": (3, lambda s: draw(s[:2])),
+    "three seeds": (3, draw),
+    "half floats": (2, lambda s: draw(s, tf.constant([[0.1, 0.2, 0.3]], tf.float16))),
+    "plus one": (2, lambda s: (draw(s) + 1) % 3),
+    "another number of them": (2, lambda s: draw(s, samples=tf.cast(s[0] // s[0], tf.int32))),
+    "logits by the seeds": (2, lambda s: draw(s, tf.cast(s[None], tf.float32))),
+}
+
+
+@pytest.mark.parametrize("name", [None, *sorted(NO_DRAWS)])
+def test_what_is_known_for_a_draw(name):
+    size, function = NO_DRAWS[name] if name else (2, draw)
+    with tf.Graph().as_default() as graph:
+        v1.data.make_initializable_iterator(Dataset.random(seed=4).batch(size).map(function))
+        functions = {f.signature.name: f for f in _compat.function_definitions(graph)}
+        (map_op,) = GraphView(graph).ops("MapDataset")
+        assert (sampled_datasets._logits(map_op, functions) is not None) == (name is None)
