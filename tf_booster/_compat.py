@@ -128,6 +128,11 @@ def function_definitions(graph: tf.Graph) -> List[Any]:
     return [function.definition for function in graph._functions.values()]  # pylint: disable=protected-access
 
 
+def functions_by_name(graph: tf.Graph) -> Dict[str, Any]:
+    """The same by their names."""
+    return {definition.signature.name: definition for definition in function_definitions(graph)}
+
+
 def fetch_in_place_of(op: tf.Operation, new: tf.Operation) -> None:
     """Sessions that are given `op` or its outputs, as fetches or feeds, take those of `new`, by their numbers; not so by their names,
     by which `op` can no longer be fetched. Graph.as_graph_element asks each object for `_as_graph_element`."""
@@ -871,7 +876,7 @@ def called_graphs(op: tf.Operation) -> List[tf.Graph]:
     root = op.graph
     while getattr(root, "outer_graph", None) is not None:
         root = root.outer_graph
-    definitions = {definition.signature.name: definition for definition in function_definitions(root)}
+    definitions = functions_by_name(root)
     attrs = op.node_def.attr.values()
     names = [f.name for attr in attrs for f in ([attr.func] if attr.HasField("func") else attr.list.func)]
     with root.as_default():

@@ -109,6 +109,6 @@ def test_what_is_known_for_a_draw(name):
     size, function = NO_DRAWS[name] if name else (2, draw)
     with tf.Graph().as_default() as graph:
         v1.data.make_initializable_iterator(Dataset.random(seed=4).batch(size).map(function))
-        functions = {f.signature.name: f for f in _compat.function_definitions(graph)}
+        functions = _compat.functions_by_name(graph)
         (map_op,) = GraphView(graph).ops("MapDataset")
-        assert (sampled_datasets._logits(map_op, functions) is not None) == (name is None)
+        assert (sampled_datasets.logits_of(map_op, functions) is not None) == (name is None)

@@ -158,7 +158,7 @@ def _seeds(place: tf.Operation) -> Seeds:
 
 def _shuffles_at_random_inside(op: tf.Operation) -> bool:
     """Whether a function of `op` makes a dataset whose order nobody knows."""
-    functions = {f.signature.name: f for f in _compat.function_definitions(op.graph)}
+    functions = _compat.functions_by_name(op.graph)
     waiting, seen = _called(op.node_def), set()
     while waiting:
         name = waiting.pop()

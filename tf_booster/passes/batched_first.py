@@ -42,13 +42,15 @@ class EarlierFilter:
 
 @dataclasses.dataclass(frozen=True)
 class BatchedFirst:
-    """A pipeline of what maps decode. `end` gives what the last of `maps` will give, of what `steps` make of `sources`."""
+    """A pipeline of what maps decode. `end` gives what the last of `maps` will give, of what `steps` make of `sources`.
+
+    steps: to be made again, of sources or batches of them; of a MAP_AND_BATCH the batch.
+    done: what changes for the program, in words.
+    """
 
     end: tf.Operation
     sources: Union[tf.Tensor, BatchesOfFiles]
-    steps: Sequence[
-        Union[tf.Operation, EarlierFilter]
-    ]  # To be made again, of sources or batches of them; a MAP_AND_BATCH is a batch.
+    steps: Sequence[Union[tf.Operation, EarlierFilter]]
     maps: Sequence[BatchMap]
     done: str
 

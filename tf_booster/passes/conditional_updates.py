@@ -80,7 +80,7 @@ def _found(view: GraphView, left: Optional[List[Tuple[str, str]]] = None) -> Dic
     found = {}
     for op in view.ops("If"):
         if not functions:
-            functions = {function.signature.name: function for function in _compat.function_definitions(view.graph)}
+            functions = _compat.functions_by_name(view.graph)
         branches = [functions[op.get_attr(name).name] for name in ("else_branch", "then_branch")]
         if not _is_read(op) or not any(_UPDATE.fullmatch(node.op) for branch in branches for node in branch.node_def):
             continue

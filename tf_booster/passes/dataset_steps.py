@@ -20,6 +20,23 @@ BATCHES_OF_RECORDS = "TfBoosterTFRecordBatchDataset"
 FILTER = "FilterDataset"
 SHUFFLE_AND_REPEAT = "ShuffleAndRepeatDataset"
 SHUFFLES = ("ShuffleDataset", "ShuffleDatasetV3", SHUFFLE_AND_REPEAT)
+_OF_ANYTHING = (
+    *SHUFFLES,
+    "RepeatDataset",
+    "TakeDataset",
+    "SkipDataset",
+    "ShardDataset",
+    "OptionsDataset",
+    "PrefetchDataset",
+)
+# Readers that do not tell what they give, which is one string after another.
+_OF_STRINGS = (
+    "TextLineDataset",
+    "TFRecordDataset",
+    "TFRecordDatasetV2",
+    "FixedLengthRecordDataset",
+    "FixedLengthRecordDatasetV2",
+)
 
 
 def check_order(op: tf.Operation, shared: bool) -> None:
@@ -44,24 +61,9 @@ def is_cache(op: tf.Operation) -> bool:
     return op.type == "CacheDataset" and tf.get_static_value(op.inputs[1]) in (b"", "")
 
 
-_OF_ANYTHING = (
-    *SHUFFLES, "RepeatDataset", "TakeDataset", "SkipDataset", "ShardDataset", "OptionsDataset", "PrefetchDataset",
-)  # fmt: skip
-
-
 def is_of_anything(op: tf.Operation) -> bool:
     """Whether it picks, orders and hands on elements without looking at them."""
     return op.type in _OF_ANYTHING or is_cache(op)
-
-
-# Readers that do not tell what they give, which is one string after another.
-_OF_STRINGS = (
-    "TextLineDataset",
-    "TFRecordDataset",
-    "TFRecordDatasetV2",
-    "FixedLengthRecordDataset",
-    "FixedLengthRecordDatasetV2",
-)
 
 
 def components(op: tf.Operation) -> List[Tuple[tf.DType, tf.TensorShape]]:

@@ -86,7 +86,7 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
             found += _match_inside(view, op, maps_of_branches.moved_behind, _match)
         except Refused as refusal:
             result.skipped.append((op.name, str(refusal)))
-    functions = _functions(view)
+    functions = _compat.functions_by_name(view.graph)
     for op in _maps(view):
         try:
             found += _match(op, functions)
@@ -119,9 +119,9 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
                 _replace(view, pipeline)
         result.changes.append(f"{pipeline.end.name}: {pipeline.describe()}")
     _batch_serialized(view, result)
-    for op in sampled_datasets.draws(view, _functions(view)):
+    for op, logits in sampled_datasets.draws(view).items():
         with view.inserting(op.device), tf.name_scope("tf_booster/input_pipeline/"):
-            sampled_datasets.draw_many(view, op, _functions(view))
+            sampled_datasets.draw_many(view, op, logits)
         result.changes.append(f"{op.name}: the numbers by which it chooses among datasets are drawn many at a time")
     result.modified = bool(result.changes)
     return result
@@ -130,7 +130,7 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
 def _batch_serialized(view: GraphView, result: PassResult) -> None:
     """Replaces batches of records that no other pipeline has taken, and adds to `result` what came of it."""
     batches = _batches_of_records(view)
-    functions = _functions(view) if batches else {}
+    functions = _compat.functions_by_name(view.graph) if batches else {}
     for batch in batches:
         try:
             pipeline = serialized_pipelines.match(batch, functions)
@@ -170,10 +170,6 @@ def _match_parse(op: tf.Operation, functions: Dict[str, Any]) -> List[_Pipeline]
         return found
 
 
-def _functions(view: GraphView) -> Dict[str, Any]:
-    return {f.signature.name: f for f in _compat.function_definitions(view.graph)}
-
-
 def _maps(view: GraphView) -> List[tf.Operation]:
     """The maps that something reads, but for those that this pass made."""
     return [op for op in view.ops(*MAPS, MAP_AND_BATCH) if not view.originals(op) and live_datasets.is_read(op)]
@@ -182,19 +178,19 @@ def _maps(view: GraphView) -> List[tf.Operation]:
 def _parses_inside(view: GraphView) -> List[tf.Operation]:
     """The datasets of files that parse or decode in functions of theirs."""
     found = [op for op in view.ops(*file_readers.TYPES) if live_datasets.is_read(op)]
-    functions = _functions(view) if found else {}
+    functions = _compat.functions_by_name(view.graph) if found else {}
     return [op for op in found if runs(op, [PARSE, DECODE_CSV, *SPLITS], functions)]
 
 
 def _csv_files(view: GraphView) -> List[tf.Operation]:
     """What reads a CsvDataset, or is one."""
-    return [op for op in csv_files.readers(view, _functions(view)) if live_datasets.is_read(op)]
+    return [op for op in csv_files.readers(view, _compat.functions_by_name(view.graph)) if live_datasets.is_read(op)]
 
 
 def _batches_of_records(view: GraphView) -> List[tf.Operation]:
     """The batches of TFRecord files, whatever is done to the records before."""
     found = [op for op in serialized_pipelines.batches(view) if not view.originals(op)]
-    functions = _functions(view) if found else {}
+    functions = _compat.functions_by_name(view.graph) if found else {}
     return [op for op in found if serialized_pipelines.is_of_records(op, functions)]
 
 
@@ -209,8 +205,8 @@ def _match_inside(
     moved_behind: makes those. match: finds the pipelines of a map.
     """
     with view.inserting(op.device), tf.name_scope("tf_booster/input_pipeline/"):
-        maps = moved_behind(view, op, _functions(view))
-    functions = _functions(view)
+        maps = moved_behind(view, op, _compat.functions_by_name(view.graph))
+    functions = _compat.functions_by_name(view.graph)
     old, new = op.outputs[0], maps[-1].outputs[0]
     view.redirect(old, new, lambda reader: True)
     try:

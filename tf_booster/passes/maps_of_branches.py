@@ -44,8 +44,8 @@ class _Mapped:
 
 def joins(view: GraphView) -> List[tf.Operation]:
     """The joins of single elements that go to a batch and to no other join, with maps that decode in one of what they join."""
-    functions = {f.signature.name: f for f in _compat.function_definitions(view.graph)}
     found = [op for op in view.ops(*_JOINS) if live_datasets.is_read(op) and _is_batched(op)]
+    functions = _compat.functions_by_name(view.graph) if found else {}
     return [
         op
         for op in found

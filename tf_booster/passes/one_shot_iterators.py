@@ -50,7 +50,7 @@ def changed_factory(
     Returns:
       None for the name where nothing has changed, or the function cannot be.
     """
-    functions = {f.signature.name: f for f in _compat.function_definitions(view.graph)}
+    functions = _compat.functions_by_name(view.graph)
     factory = functions.get(op.get_attr(FACTORY).name)
     if factory is None or factory.signature.input_arg or len(factory.signature.output_arg) != 1:
         return None, PassResult("", skipped=[("dataset_factory", "it is not in the graph, or takes arguments")])

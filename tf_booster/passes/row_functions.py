@@ -121,12 +121,7 @@ class _Batching:
     def repeat(self, name: str, found: Outside) -> None:
         """Gives the result `name`, which is the same for all records, to each. Raises NotByRow where nothing tells how many there are."""
         definition = self._function.definition
-        kinds = {argument.name: self._known[argument.name] for argument in definition.signature.input_arg}
-        dense = [
-            a
-            for a in definition.signature.input_arg
-            if isinstance(kinds[a.name], Row) and kinds[a.name].shape is not None
-        ]
+        dense = [a for a in definition.signature.input_arg if _is_dense(self._known[a.name])]
         if found.shape is None or not dense:
             raise NotByRow(f"its result '{name}' is not made of the record")
         output = next(output for output in definition.signature.output_arg if output.name == name)
@@ -452,8 +447,12 @@ def _broadcasts(shape: Tuple[int, ...], target: Tuple[int, ...]) -> bool:
         return False
 
 
+def _is_dense(found: Any) -> bool:
+    return isinstance(found, Row) and found.shape is not None
+
+
 def _row_shape(node: Any, found: Any) -> Tuple[int, ...]:
-    if not isinstance(found, Row) or found.shape is None:
+    if not _is_dense(found):
         raise NotByRow(f"its {node.op} ('{node.name}') is not of dense values of the record")
     return found.shape
 

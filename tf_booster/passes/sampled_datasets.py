@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, Optional, Union
 
 import numpy as np
 import tensorflow as tf
@@ -17,15 +17,17 @@ _AT_ONCE = 256
 _RANDOM = ("RandomDataset", "RandomDatasetV2")
 
 
-def draws(view: GraphView, functions: Dict[str, Any]) -> List[tf.Operation]:
-    """The maps that draw a number for each two random seeds, where something reads them."""
+def draws(view: GraphView) -> Dict[tf.Operation, Any]:
+    """The maps that draw a number for each two random seeds, where something reads them, and the logits by which they do."""
     joins = [op for op in view.ops("DirectedInterleaveDataset") if live_datasets.is_read(op)]
-    return [op for op in dict.fromkeys(join.inputs[0].op for join in joins) if _logits(op, functions) is not None]
+    functions = _compat.functions_by_name(view.graph) if joins else {}
+    found = {join.inputs[0].op: logits_of(join.inputs[0].op, functions) for join in joins}
+    return {op: logits for op, logits in found.items() if logits is not None}
 
 
-def draw_many(view: GraphView, map_op: tf.Operation, functions: Dict[str, Any]) -> None:
+def draw_many(view: GraphView, map_op: tf.Operation, logits: Any) -> None:
     """Puts a dataset of the same numbers in the place of `map_op`, one of draws()."""
-    logits = tf.convert_to_tensor(_logits(map_op, functions))
+    logits = tf.convert_to_tensor(logits)
     definition = _function(logits.dtype)
     seeds = tf.raw_ops.BatchDatasetV2(
         input_dataset=map_op.inputs[0],
@@ -45,8 +47,8 @@ def draw_many(view: GraphView, map_op: tf.Operation, functions: Dict[str, Any]) 
     view.redirect(map_op.outputs[0], numbers)
 
 
-def _logits(op: tf.Operation, functions: Dict[str, Any]) -> Optional[Union[tf.Tensor, np.ndarray]]:
-    """By what the map `op` draws; None where it does anything else."""
+def logits_of(op: tf.Operation, functions: Dict[str, Any]) -> Optional[Union[tf.Tensor, np.ndarray]]:
+    """What the map `op` draws by; None where it does anything else than to draw one number for two random seeds."""
     if op.type not in MAPS or op.get_attr("f").name not in functions:
         return None
     pairs = op.inputs[0].op

@@ -51,7 +51,7 @@ class Sources:
 
     def _runs_source(self, function: str) -> bool:
         if not self._bodies:
-            self._bodies = {body.signature.name: body for body in _compat.function_definitions(self._graph)}
+            self._bodies = _compat.functions_by_name(self._graph)
         if function not in self._of_function:
             self._of_function[function] = False  # Of a function that calls itself the other ops decide.
             body = self._bodies.get(function)
