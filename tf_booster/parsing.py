@@ -47,20 +47,26 @@ def parse_example(
         serialized = tf.convert_to_tensor(serialized, tf.string, name="serialized")
         if params.ragged_keys and serialized.shape.rank is None:
             raise ValueError("parse_example: ragged features need `serialized` of a known rank; set its shape")
-        outputs = _native.ops().tf_booster_parse_example(
-            serialized=serialized,
-            names=[] if example_names is None else example_names,
-            sparse_keys=params.sparse_keys,
-            dense_keys=params.dense_keys,
-            ragged_keys=params.ragged_keys,
-            dense_defaults=params.dense_defaults_vec,
-            num_sparse=len(params.sparse_keys),
-            sparse_types=params.sparse_types,
-            ragged_value_types=params.ragged_value_types,
-            ragged_split_types=params.ragged_split_types,
-            dense_shapes=params.dense_shapes_as_proto,
-        )
+        outputs = parse_op(serialized, [] if example_names is None else example_names, params)
         return _compat.composite_features(features, _by_key(params, serialized.shape, outputs))
+
+
+def parse_op(serialized: Any, names: Any, params: Any, single: bool = False) -> Any:
+    """The outputs of the op. `params`: of _compat.parse_example_params. single: records are read as by parse_single_example."""
+    return _native.ops().tf_booster_parse_example(
+        serialized=serialized,
+        names=names,
+        sparse_keys=params.sparse_keys,
+        dense_keys=params.dense_keys,
+        ragged_keys=params.ragged_keys,
+        dense_defaults=params.dense_defaults_vec,
+        num_sparse=len(params.sparse_keys),
+        sparse_types=params.sparse_types,
+        ragged_value_types=params.ragged_value_types,
+        ragged_split_types=params.ragged_split_types,
+        dense_shapes=params.dense_shapes_as_proto,
+        single=single,
+    )
 
 
 def _by_key(params: Any, serialized_shape: tf.TensorShape, outputs: Any) -> Dict[str, Any]:

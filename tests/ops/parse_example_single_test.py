@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_booster import _compat, _native
+from tf_booster import _compat, parsing
 
 FEATURES = {
     "id": tf.io.FixedLenFeature([], tf.int64),
@@ -25,21 +25,8 @@ def record(number, **more):
 
 
 def parse(serialized, features=None, single=True):
-    params, features = _compat.parse_example_params(features or FEATURES)
-    outputs = _native.ops().tf_booster_parse_example(
-        serialized=serialized,
-        names=[],
-        sparse_keys=params.sparse_keys,
-        dense_keys=params.dense_keys,
-        ragged_keys=params.ragged_keys,
-        dense_defaults=params.dense_defaults_vec,
-        num_sparse=len(params.sparse_keys),
-        sparse_types=params.sparse_types,
-        ragged_value_types=params.ragged_value_types,
-        ragged_split_types=params.ragged_split_types,
-        dense_shapes=params.dense_shapes_as_proto,
-        single=single,
-    )
+    params, _ = _compat.parse_example_params(features or FEATURES)
+    outputs = parsing.parse_op(serialized, [], params, single)
     return [tensor.numpy() for tensor in tf.nest.flatten(outputs)]
 
 

@@ -59,11 +59,15 @@ LEFT = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(CHANGED))
-@pytest.mark.parametrize("one_shot", [False, True], ids=["", "one shot"])
+# They hold a tensor or a generator of seeds, which the function of a one-shot iterator cannot.
+INITIALIZED = ("doubles", "in another order each time")
+CASES = [
+    (name, one_shot) for name in sorted(CHANGED) for one_shot in (False, True) if not (one_shot and name in INITIALIZED)
+]
+
+
+@pytest.mark.parametrize("name,one_shot", CASES)
 def test_the_same_choices(name, one_shot):
-    if one_shot and name in ("doubles", "in another order each time"):
-        pytest.skip("tf.data wants an iterator that is initialized")
     result, _ = assert_same(CHANGED[name], one_shot=one_shot)
     assert any("drawn many at a time" in change for change in result.changes) and not result.skipped, result
 

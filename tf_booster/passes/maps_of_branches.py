@@ -27,7 +27,7 @@ from tf_booster.passes.row_parses import PARSES
 # The number of the first of the datasets among the inputs.
 _JOINS = {"ConcatenateDataset": 0, "DirectedInterleaveDataset": 1}
 _DECODING = (*PARSES, DECODE_CSV, *SPLITS)
-_MOST_STEPS = 600
+_MOST_STEPS = 600  # How deep functions here may call themselves, too.
 
 _Path = Tuple[tf.Operation, ...]  # The maps of one of the joined datasets, the last one first.
 
@@ -55,7 +55,7 @@ def joins(view: GraphView) -> List[tf.Operation]:
 
 def moved_behind(view: GraphView, join: tf.Operation, functions: Dict[str, Any]) -> List[tf.Operation]:
     """A new map, in a list, that gives what `join`, one of joins(), gives. Raises Refused."""
-    paths = [path[: _num_decoding(path, functions)] for path in _paths(join)]
+    paths = [path[: _num_decoding(path, functions)] for path in dict.fromkeys(_paths(join))]
     mapped = _mapped(paths, functions)
     _check_orders(join, shared=False)
     source = _remade(view, join, (), mapped)
