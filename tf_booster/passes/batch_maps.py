@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+import numpy as np
 import tensorflow as tf
 
 from tf_booster.passes import parsed_functions, record_tensors, row_functions
+from tf_booster.passes.composed_functions import composed
 from tf_booster.passes.dataset_functions import Refused
 from tf_booster.passes.dataset_steps import batched_shapes, element, static
 from tf_booster.passes.record_predicates import RecordFunction
@@ -43,6 +45,40 @@ def maps_of_batches(
         shapes = batched_shapes(op if function is not maps[-1] else batch)
         made.append(BatchMap(op, definition, shapes, is_light))
     return made
+
+
+def map_of_padded_batches(
+    batch: tf.Operation, maps: Sequence[RecordFunction], first: Sequence[Any], is_light: bool
+) -> Tuple[BatchMap, Dict[int, np.ndarray]]:
+    """`maps` as one map of what `batch`, a padded one, will give, and what those of `first` are padded with, by place, that are Longer.
+
+    Raises Refused, as maps_of_batches().
+    """
+    last = maps[-1]
+    if len(maps) > 1 and any(function.captured for function in maps):
+        raise Refused(f"of several maps before '{batch.name}' one uses tensors from outside")
+    definition = composed([m.definition for m in maps], [len(m.definition.signature.input_arg) for m in maps])
+    arguments = [argument.name for argument in definition.signature.input_arg]
+    kinds = [
+        dataclasses.replace(kind, source=name) if isinstance(kind, record_tensors.Longer) else kind
+        for name, kind in zip(arguments, first)
+    ]
+    try:
+        made, pads = row_functions.padded(definition, [*kinds, *last.outside], _paddings(batch))
+    except record_tensors.NotByRow as error:
+        raise left_for_single(last.op, error) from error
+    parsed_functions.forward(made)
+    padded = {i: pads[name] for i, name in enumerate(arguments) if name in pads}
+    return BatchMap(last.op, made, batched_shapes(batch), is_light), padded
+
+
+def _paddings(batch: tf.Operation) -> List[record_tensors.Padding]:
+    components = (len(batch.inputs) - 3) // 2
+    values = [tf.get_static_value(tensor) for tensor in batch.inputs[2:-1]]
+    if any(value is None for value in values):
+        raise Refused(f"the shapes or values of '{batch.name}' are not known")
+    shapes = [tuple(shape.tolist()) for shape in values[:components]]
+    return [record_tensors.Padding(shape, np.asarray(value)) for shape, value in zip(shapes, values[components:])]
 
 
 def row_of(shape: Optional[tf.TensorShape]) -> record_tensors.Row:

@@ -13,13 +13,15 @@ from typing import Any, Dict, List, Sequence, Tuple, Union
 import tensorflow as tf
 
 from tf_booster.passes import live_datasets, record_steps, row_functions
-from tf_booster.passes.batch_maps import BatchMap, maps_of_batches, row_of
+from tf_booster.passes.batch_maps import BatchMap, map_of_padded_batches, maps_of_batches, row_of
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused
 from tf_booster.passes.dataset_steps import (
+    ALL_BATCHES,
     BATCHES,
     FILTER,
     MAP_AND_BATCH,
     MAPS,
+    PADDED_BATCH,
     check_order,
     element,
     is_of_anything,
@@ -77,7 +79,7 @@ def match(map_op: tf.Operation, functions: Dict[str, Any], of_csv: bool = False)
     if map_op.type == MAP_AND_BATCH:
         batches = [map_op]
     else:
-        batches = live_datasets.batches_of(map_op, (*BATCHES, MAP_AND_BATCH), alone=of_csv)
+        batches = live_datasets.batches_of(map_op, ALL_BATCHES, alone=of_csv)
     return [_batched(map_op, batch, functions, of_csv, done) for batch in batches]
 
 
@@ -109,10 +111,13 @@ def _batched(
             maps.append(record_function(op, functions))
         elif op.type == FILTER:
             steps.append(_earlier_filter(maps, record_function(op, functions)))
-        elif op.type not in ("PrefetchDataset", *BATCHES):
+        elif op.type not in ("PrefetchDataset", *ALL_BATCHES):
             steps.append(op)
     first = [row_of(shape) for shape in element(map_op.inputs[0].op)]
-    made = maps_of_batches(batch, maps, first, is_light=False)
+    if batch.type == PADDED_BATCH:
+        made = [map_of_padded_batches(batch, maps, first, is_light=False)[0]]
+    else:
+        made = maps_of_batches(batch, maps, first, is_light=False)
     try:
         if batch.type == MAP_AND_BATCH:
             raise Refused("the errors of a map_and_batch count as elements")

@@ -6,7 +6,7 @@ Nothing is made of a piece before it is known what becomes of it: an op that onl
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -82,17 +82,30 @@ class SplitPart:
     of: Optional[Pieces] = None
 
 
-Lazy = Union[Pieces, SplitPart]
+@dataclasses.dataclass(frozen=True)
+class Count:
+    """How many elements `of`, a vector, has: as tf.size gives it, or, with is_shape, as tf.shape does."""
+
+    of: Pieces
+    dtype: tf.DType
+    is_shape: bool = False
+
+
+Lazy = Union[Pieces, SplitPart, Count]
 
 
 @dataclasses.dataclass
 class _Op:
-    """One TfBoosterSplitLines: what the split of one tensor becomes. outside: delimiter, skip_empty; inner: the same, of pieces."""
+    """One TfBoosterSplitLines: what the split of one tensor becomes. outside: delimiter, skip_empty; inner: the same, of pieces.
+
+    padded: of outputs that are padded, the tensor that they are padded with.
+    """
 
     line: str
     outer: Tuple[bytes, bool]
     inner: Optional[Tuple[bytes, bool]] = None
-    outputs: List[Pieces] = dataclasses.field(default_factory=list)
+    outputs: List[Union[Pieces, Count]] = dataclasses.field(default_factory=list)
+    padded: Dict[Pieces, str] = dataclasses.field(default_factory=dict)
 
 
 class LinePieces:
@@ -118,14 +131,25 @@ class LinePieces:
         return SplitPart(node.name, part, of)
 
     def made(self, tensor: str, kind: Any) -> Tuple[Optional[int], ...]:
-        """Has an op make `tensor`, of that kind. Returns its shape for one line; None for what all lines of a batch share."""
-        if not isinstance(kind, Pieces):
+        """Has an op make `tensor`, of that kind. Returns its shape for one line; None for what all lines of a batch share, or what is padded."""
+        if isinstance(kind, SplitPart):
             raise NotOfLines("the SparseTensor of a split is used")
-        outputs = self._ops[kind.range.split].outputs
+        if isinstance(kind, Count) and kind.is_shape:
+            raise NotOfLines("the shape of what a line is split into is used; take tf.size")
+        self._renamed[tensor] = self.output(kind)
+        return () if isinstance(kind, Count) else kind.shape
+
+    def output(self, kind: Union[Pieces, Count]) -> str:
+        """The tensor of an op that is of that kind."""
+        split = kind.of.range.split if isinstance(kind, Count) else kind.range.split
+        outputs = self._ops[split].outputs
         if kind not in outputs:
             outputs.append(kind)
-        self._renamed[tensor] = f"{_name(kind.range.split)}:values:{outputs.index(kind)}"
-        return kind.shape
+        return f"{_name(split)}:values:{outputs.index(kind)}"
+
+    def pad(self, pieces: Pieces, padding: str) -> None:
+        """Has lines that have fewer `pieces` than others be padded with the tensor `padding`."""
+        self._ops[pieces.range.split].padded[pieces] = padding
 
     def nodes(self) -> List[Any]:
         """The ops, as NodeDefs."""
@@ -154,27 +178,40 @@ def _splitting(node: Any, delimiter: np.ndarray) -> Tuple[bytes, bool]:
 
 
 def _node(name: str, op: _Op) -> Any:
-    node = tf.compat.v1.NodeDef(name=name, op="TfBoosterSplitLines", input=[op.line])
-    ranges = list(dict.fromkeys(pieces.range for pieces in op.outputs))
+    padded = [op.padded[output] for output in op.outputs if output in op.padded]
+    node = tf.compat.v1.NodeDef(name=name, op="TfBoosterSplitLines", input=[op.line, *padded])
+    pieces = [output.of if isinstance(output, Count) else output for output in op.outputs]
+    ranges = list(dict.fromkeys(of.range for of in pieces))
     # Next to each other where they are the same pieces, which then are split into parts once.
     ranges.sort(key=lambda of: (of.span.begin, _end(of.span), of.part is not None))
     inner, inner_skip_empty = op.inner or (b"", False)
-    node.attr["T"].list.type.extend(pieces.range.dtype.as_datatype_enum for pieces in op.outputs)
     node.attr["delimiter"].s, node.attr["skip_empty"].b = op.outer
     node.attr["inner_delimiter"].s, node.attr["inner_skip_empty"].b = inner, inner_skip_empty
+    for attr, dtypes in {
+        "T": [output.dtype if isinstance(output, Count) else output.range.dtype for output in op.outputs],
+        "P": [output.range.dtype for output in op.outputs if output in op.padded],
+        "range_types": [of.dtype for of in ranges],
+    }.items():
+        node.attr[attr].list.type.extend(dtype.as_datatype_enum for dtype in dtypes)
     for attr, values in {
         "range_begins": [of.span.begin for of in ranges],
         "range_ends": [_end(of.span) for of in ranges],
         "range_parts": [of.part[0] if of.part else 0 for of in ranges],
         "range_counts": [of.part[1] if of.part else -1 for of in ranges],
-        "ranges": [ranges.index(pieces.range) for pieces in op.outputs],
-        "begins": [pieces.span.begin for pieces in op.outputs],
-        "ends": [_end(pieces.span) for pieces in op.outputs],
-        "sizes": [-1 if pieces.size is None else pieces.size for pieces in op.outputs],
+        "ranges": [ranges.index(of.range) for of in pieces],
+        "begins": [of.span.begin for of in pieces],
+        "ends": [_end(of.span) for of in pieces],
+        "sizes": [-1 if of.size is None else of.size for of in pieces],
     }.items():
         node.attr[attr].list.i.extend(values)
-    node.attr["indexed"].list.b.extend(pieces.indexed for pieces in op.outputs)
+    node.attr["gives"].list.s.extend(_gives(output, op.padded) for output in op.outputs)
     return node
+
+
+def _gives(output: Union[Pieces, Count], padded: Collection[Pieces]) -> bytes:
+    if isinstance(output, Count):
+        return b"count"
+    return b"padded" if output in padded else b"element" if output.indexed else b"slice"
 
 
 def _end(span: Span) -> int:
@@ -199,6 +236,13 @@ def reshaped(values: SplitPart, shape: SplitPart) -> Pieces:
         raise NotOfLines("what a split gives is put together anew")
     of = values.of
     return Pieces(dataclasses.replace(of.range, span=of.span, part=(0, 1)))
+
+
+def counted(pieces: Pieces, dtype: tf.DType, is_shape: bool) -> Count:
+    """How many elements they have. Raises NotOfLines where that is more than one number."""
+    if pieces.indexed or pieces.is_matrix or pieces.size is not None:
+        raise NotOfLines("the size of what is no vector of pieces is asked")
+    return Count(pieces, dtype, is_shape)
 
 
 def sliced(pieces: Pieces, index: Sequence[Any]) -> Pieces:

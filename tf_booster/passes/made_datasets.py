@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tf_booster.passes.batch_maps import BatchMap
 from tf_booster.passes.batched_first import EarlierFilter
-from tf_booster.passes.dataset_steps import ALL_BATCHES, MAP_AND_BATCH, components
+from tf_booster.passes.dataset_steps import ALL_BATCHES, MAP_AND_BATCH, PADDED_BATCH, components
 from tf_booster.passes.graph_view import GraphView
 
 # What all maps have.
@@ -50,13 +50,16 @@ def _calls_of_batches(calls: tf.Tensor) -> tf.Tensor:
 def of_others(view: GraphView, step: tf.Operation, source: tf.Tensor) -> tf.Tensor:
     """What the dataset `step`, which looks at no element, makes of those of `source`."""
     node = node_like(step, "step")
-    size = tf.TensorShape(step.get_attr("output_shapes")[0])[:1] if step.type in ALL_BATCHES else tf.TensorShape([])
-    set_elements(node, [(dtype, size.concatenate(shape)) for dtype, shape in components(source.op)])
     sources = [source, *step.inputs[1:]]
     if step.type == MAP_AND_BATCH:
         batch_size, _, drop_remainder = step.inputs[-3:]
         sources = [source, batch_size, drop_remainder]
-        _set_type(node, "BatchDatasetV2", ("output_types", "output_shapes"))
+        _set_type(node, "BatchDatasetV2", ())
+    elif step.type == PADDED_BATCH:
+        sources = [source, step.inputs[1], step.inputs[-1]]
+        _set_type(node, "BatchDatasetV2", ("parallel_copy", "metadata"))
+    size = tf.TensorShape(step.get_attr("output_shapes")[0])[:1] if step.type in ALL_BATCHES else tf.TensorShape([])
+    set_elements(node, [(dtype, size.concatenate(shape)) for dtype, shape in components(source.op)])
     node.input[:] = [f"input_{i}" for i in range(len(sources))]
     return view.add_nodes([node], [], sources, "of_others")[0].outputs[0]
 

@@ -12,9 +12,8 @@ import tensorflow as tf
 
 from tf_booster.data import record_stages
 from tf_booster.data.record_batches import Batching, Reading
-from tf_booster.passes import file_readers, live_datasets, parsed_functions, record_steps, record_tensors, row_functions
-from tf_booster.passes.batch_maps import BatchMap, left_for_single, maps_of_batches, row_of
-from tf_booster.passes.composed_functions import composed
+from tf_booster.passes import file_readers, live_datasets, parsed_functions, record_steps, record_tensors
+from tf_booster.passes.batch_maps import BatchMap, map_of_padded_batches, maps_of_batches, row_of
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
 from tf_booster.passes.dataset_steps import (
     ALL_BATCHES,
@@ -24,7 +23,6 @@ from tf_booster.passes.dataset_steps import (
     MAP_AND_BATCH,
     MAPS,
     PADDED_BATCH,
-    batched_shapes,
 )
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.inlined_functions import PARSE, function_of
@@ -103,9 +101,9 @@ def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPip
         records.steps.append(batch)
     first = next(op for op in records.steps if op.type in (*MAPS, MAP_AND_BATCH))
     parse, params = _parse(function_of(first, functions))
-    paddings = _paddings(batch) if batch.type == PADDED_BATCH else None
-    features = _features(params, longer=paddings is not None)
-    live_datasets.check_above(batch, single_records=True, sparse=bool(params.sparse_keys) and paddings is None)
+    pads = batch.type == PADDED_BATCH
+    features = _features(params, longer=pads)
+    live_datasets.check_above(batch, single_records=True, sparse=bool(params.sparse_keys) and not pads)
     stages: List[record_stages.Stage] = []
     maps: List[RecordFunction] = []
     for op in records.steps:
@@ -119,11 +117,11 @@ def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPip
             if op is first:
                 of_parsed = parsed_functions.of_parsed(function_of(op, functions), parse, params)
                 maps[0] = dataclasses.replace(maps[0], definition=of_parsed)
-    if paddings is None:
-        made = maps_of_batches(batch, maps, list(features.values()), is_light=True)
+    if pads:
+        map_of_batches, padded = map_of_padded_batches(batch, maps, list(features.values()), is_light=True)
+        made, params = [map_of_batches], _padded_by(params, {list(features)[i]: value for i, value in padded.items()})
     else:
-        map_of_batches, pads = _map_of_padded_batches(batch, maps, features, paddings)
-        made, params = [map_of_batches], _padded_by(params, pads)
+        made = maps_of_batches(batch, maps, list(features.values()), is_light=True)
     batching = dataclasses.replace(record_steps.batching(batch), single_examples=True)
     reading = dataclasses.replace(records.reading, stages=tuple(stages))
     return RecordPipeline(batch, made, params, records.files, reading, batching, records.options)
@@ -142,37 +140,6 @@ def _features(params: Any, longer: bool) -> Dict[str, Any]:
         else:
             raise Refused(f"rows of feature '{key}' have no fixed length; parse batches of records, which pads them")
     return dict(sorted(found.items()))
-
-
-def _map_of_padded_batches(
-    batch: tf.Operation, maps: Sequence[RecordFunction], features: Dict[str, Any], paddings: Sequence[Any]
-) -> Tuple[BatchMap, Dict[str, np.ndarray]]:
-    """The maps as one, and what the parse pads each feature with that has rows of different lengths."""
-    last = maps[-1]
-    if len(maps) > 1 and any(function.captured for function in maps):
-        raise Refused(f"of several maps before '{batch.name}' one uses tensors from outside")
-    definition = composed([m.definition for m in maps], [len(m.definition.signature.input_arg) for m in maps])
-    arguments = [argument.name for argument in definition.signature.input_arg]
-    kinds = [
-        dataclasses.replace(kind, source=name) if isinstance(kind, record_tensors.Longer) else kind
-        for name, kind in zip(arguments, features.values())
-    ]
-    try:
-        made, pads = row_functions.padded(definition, [*kinds, *last.outside], paddings)
-    except record_tensors.NotByRow as error:
-        raise left_for_single(last.op, error) from error
-    parsed_functions.forward(made)
-    by_key = {key: pads[name] for name, key in zip(arguments, features) if name in pads}
-    return BatchMap(last.op, made, batched_shapes(batch), is_light=True), by_key
-
-
-def _paddings(batch: tf.Operation) -> List[record_tensors.Padding]:
-    components = (len(batch.inputs) - 3) // 2
-    values = [tf.get_static_value(tensor) for tensor in batch.inputs[2:-1]]
-    if any(value is None for value in values):
-        raise Refused(f"the shapes or values of '{batch.name}' are not known")
-    shapes = [tuple(shape.tolist()) for shape in values[:components]]
-    return [record_tensors.Padding(shape, np.asarray(value)) for shape, value in zip(shapes, values[components:])]
 
 
 def _padded_by(params: Any, pads: Dict[str, np.ndarray]) -> Any:

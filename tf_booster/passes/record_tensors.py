@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional, Tuple
+from typing import Hashable, Optional, Tuple
 
 import numpy as np
 
@@ -28,14 +28,17 @@ class Even:
 
 @dataclasses.dataclass(frozen=True)
 class Longer:
-    """Rows of different lengths along their first dimension, which a batch pads: those of an argument, or of the node `source`.
+    """Rows of different lengths along their first dimension, which a batch pads.
 
-    shape: without the batch and that dimension. cast: whether a Cast came behind, which pads as well, with what it makes of the padding.
+    source: where: the name of an argument, of a node, or of a tensor that a node parses; or pieces of a line.
+    shape: without the batch and that dimension. cast, computed: whether a Cast, or another op of each element, came behind, which makes
+    something else of the padding, too.
     """
 
-    source: str
+    source: Hashable
     shape: Tuple[int, ...] = ()
     cast: bool = False
+    computed: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ served, by ops of our own.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Sequence, Set, Tuple
+from typing import Any, Dict, Hashable, List, Sequence, Set, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -18,7 +18,7 @@ from tf_booster.passes import line_pieces, ragged_line, row_parses, row_repeats
 from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, prune
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.function_constants import MASKS, folded, index_of
-from tf_booster.passes.line_pieces import SPLITS, LinePieces, NotOfLines, Pieces, SplitPart
+from tf_booster.passes.line_pieces import SPLITS, Count, LinePieces, NotOfLines, Pieces, SplitPart
 from tf_booster.passes.ragged_line import OfRow
 from tf_booster.passes.record_tensors import Even, Longer, NotByRow, Outside, Padding, Row, SparsePart
 
@@ -30,13 +30,14 @@ _ANY = ("LogicalNot", "Neg", "Abs", "Square", "Floor", "Ceil", "Rint", "IsNan", 
 # Of numbers with a fraction, vectors treat NaN another way, or divide by a product.
 _OF_INTEGERS = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv", "Maximum", "Minimum", "BitwiseAnd", "BitwiseOr",
                 "BitwiseXor", "LeftShift", "RightShift", "Invert")  # fmt: skip
+_DIVISIONS_THAT_FAIL = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv")  # Of integers, by 0.
 _DIVISIONS = ("RealDiv",)  # Rounded as IEEE says, in vectors too.
 _ROOTS = ("Sqrt",)  # The same; of bfloat16, NaNs of vectors have another sign.
 
 _UNARY_OF_EACH = ("Log", "Log1p")
 _BINARY_OF_EACH = ("Maximum", "Minimum")
 # What is known of a tensor of one line, and made only if needed.
-_LAZY = (Pieces, SplitPart, OfRow)
+_LAZY = (Pieces, SplitPart, Count, OfRow)
 # Elements that TensorFlow computes one by one: fewer than a vector of the least processor has.
 _FEW = {tf.float32: 3, tf.float64: 1}
 
@@ -64,9 +65,9 @@ def batched(definition: Any, arguments: Sequence[Any]) -> Any:
 
 
 def padded(definition: Any, arguments: Sequence[Any], paddings: Sequence[Padding]) -> Tuple[Any, Dict[str, np.ndarray]]:
-    """The same, with Longer among arguments and results, for a batch that pads results so; and what pads which arguments."""
+    """The same, with rows of different lengths, for a batch that pads results so; and what pads those that are arguments, by name."""
     made = _copy(definition)
-    batching = _Batching(DatasetFunction(made), arguments)
+    batching = _Batching(DatasetFunction(made), arguments, pads=True)
     for (name, found), padding in zip(batching.run().items(), paddings):
         batching.pad(name, found, padding)
     return made, batching.end()
@@ -81,15 +82,17 @@ def _copy(definition: Any) -> Any:
 
 
 class _Batching:
-    """Goes through a function, which is changed on the way."""
+    """Goes through a function, which is changed on the way. pads: whether rows of different lengths are padded, which otherwise are errors."""
 
-    def __init__(self, function: DatasetFunction, arguments: Sequence[Any]) -> None:
+    def __init__(self, function: DatasetFunction, arguments: Sequence[Any], pads: bool = False) -> None:
         self._function = function
+        self._does_pad = pads
         self._known: Dict[str, Any] = dict(zip(function.arguments, arguments))
         self._new: List[Any] = []
         self._changed: Set[str] = set()
-        self._pads: Dict[str, np.ndarray] = {}
+        self._pads: Dict[Hashable, np.ndarray] = {}
         self._lines = LinePieces()
+        self._lists: Dict[Pieces, None] = {}  # Rows of different lengths among what `_lines` makes.
 
     def run(self) -> Dict[str, Any]:
         """What each result is, in the order of results."""
@@ -104,19 +107,46 @@ class _Batching:
         return {name: self._made(tensor, self.kind(tensor)) for name, tensor in results.items()}
 
     def pad(self, name: str, found: Any, padding: Padding) -> None:
-        """Notes how the result `name` is padded. Raises NotByRow where that is not to what its rows want."""
-        if not isinstance(found, (Row, Longer)) or found.shape is None:
+        """Has the result `name` be padded. Raises NotByRow where that is not known to be as padded_batch does it."""
+        if isinstance(found, Outside):
+            self.repeat(name, found)
+        elif not isinstance(found, (Row, Longer)) or found.shape is None:
             raise NotByRow(f"its result '{name}' is not made of dense values of the record")
-        shape = (-1, *found.shape) if isinstance(found, Longer) else found.shape
-        if len(shape) != len(padding.shape) or any(p not in (d, -1) for d, p in zip(shape, padding.shape)):
+        shape = (None, *found.shape) if isinstance(found, Longer) else found.shape
+        fits = len(shape) == len(padding.shape) and all(d is None or p in (d, -1) for d, p in zip(shape, padding.shape))
+        if not fits:
             raise NotByRow(f"its result '{name}' is padded to a shape of the program's, {list(padding.shape)}")
-        if isinstance(found, Row):
-            return
-        if found.cast and padding.value != 0:
-            raise NotByRow(f"its result '{name}' is cast, and padded with {padding.value}")
-        value = np.zeros([], np.int64) if found.cast else padding.value
-        if self._pads.setdefault(found.source, value) != value:
+        if isinstance(found, Longer):
+            self._pad_lists(name, found, padding.value, padding.shape[0])
+
+    def _pad_lists(self, name: str, found: Longer, value: np.ndarray, size: int) -> None:
+        """Has the result `name` be padded with `value`, to `size`; -1: to the longest of its batch."""
+        lengths = np.zeros(
+            [0], np.int64
+        )  # None: all are as long as the longest, which the padding of their source made them.
+        if isinstance(found.source, Pieces):
+            anew = found.computed or (found.cast and value != 0) or self._pads.setdefault(found.source, value) != value
+            lengths_of = self._lines.output(Count(found.source, tf.int64)) if anew else self._constant(lengths)
+        elif found.cast and value != 0:
+            raise NotByRow(f"its result '{name}' is cast, and padded with {value}")
+        elif self._pads.setdefault(found.source, np.zeros([], np.int64) if found.cast else value) != value:
             raise NotByRow(f"its result '{name}' is padded with {value}, another one of the same values is not")
+        else:
+            anew, lengths_of = False, self._constant(lengths)
+        if not anew and size < 0:
+            return
+        definition = self._function.definition
+        output = next(output for output in definition.signature.output_arg if output.name == name)
+        padding = self._constant(_of_type(tf.as_dtype(output.type), value))
+        node = tf.compat.v1.NodeDef(
+            name=f"tf_booster_padded_{name}",
+            op="TfBoosterPadLists",
+            input=[definition.ret[name], lengths_of, padding],
+        )
+        node.attr["T"].type = output.type
+        node.attr["size"].i = size
+        self._new.append(node)
+        definition.ret[name] = f"{node.name}:padded:0"
 
     def repeat(self, name: str, found: Outside) -> None:
         """Gives the result `name`, which is the same for all records, to each. Raises NotByRow where nothing tells how many there are."""
@@ -131,16 +161,31 @@ class _Batching:
 
     def end(self) -> Dict[str, np.ndarray]:
         """Adds what is new, has nodes pad as noted, and returns what pads each argument."""
+        for pieces in [pieces for pieces in self._lists if pieces not in self._pads]:  # What becomes of them is padded anew.
+            self._pads[pieces] = np.asarray(b"" if pieces.range.dtype == tf.string else 0)
         for source, value in self._pads.items():
-            node = self._function.nodes.get(source)
-            if node is not None:
-                dtype = tf.as_dtype(node.attr["T"].type)
-                self._set_constant(node, 3, value if dtype == tf.string else value.astype(dtype.as_numpy_dtype))
+            self._pad_source(source, value)
         definition = self._function.definition
         definition.node_def.extend([*self._new, *self._lines.nodes()])
         self._lines.rename(definition)
         prune(definition)  # Splits of one line.
         return {name: self._pads[name] for name in self._function.arguments if name in self._pads}
+
+    def _pad_source(self, source: Hashable, value: np.ndarray) -> None:
+        """Has `source` of a Longer be padded with `value`, unless it is an argument."""
+        if isinstance(source, Pieces):
+            self._lines.pad(source, self._constant(_of_type(source.range.dtype, value)))
+            return
+        name = str(source)
+        node = self._function.nodes.get(name.split(":")[0])
+        if node is None:
+            return
+        if node.op in row_parses.PARSES:
+            at, dtype = row_parses.default_of(node, name)
+            value = value.reshape([1])
+        else:
+            at, dtype = 3, tf.as_dtype(node.attr["T"].type)
+        self._set_constant(node, at, _of_type(dtype, value))
 
     def kind(self, tensor: str) -> Any:
         """What `tensor` is, and on the way whatever its op needs to compute it of batches."""
@@ -167,7 +212,7 @@ class _Batching:
         if node.op == "SerializeSparse":
             return self._sparse(node, inputs)
         if node.op in row_parses.PARSES:
-            return row_parses.parsed(node, tensor, inputs)
+            return row_parses.parsed(node, tensor, inputs, self._does_pad)
         if node.op in SPLITS:
             return self._split(node, tensor, names, inputs)
         if any(isinstance(i, _LAZY) for i in inputs):
@@ -201,9 +246,7 @@ class _Batching:
                 raise NotByRow(f"its {node.op} ('{node.name}') is of rows whose lengths may differ")
             return next(i for i in inputs if isinstance(i, Even))
         if any(isinstance(i, Longer) for i in inputs):
-            if node.op != "Cast":
-                raise NotByRow(f"its {node.op} ('{node.name}') is of rows of different lengths, which a batch pads")
-            return dataclasses.replace(inputs[0], cast=True)
+            return self._of_lists(node, inputs)
         parts = [i for i in inputs if isinstance(i, SparsePart)]
         if parts:
             same = all(p == parts[0] and p.part == "values" for p in parts)
@@ -221,6 +264,9 @@ class _Batching:
             shape = self._lines.made(tensor, found)
         except NotOfLines as error:
             raise NotByRow(str(error)) from error
+        if self._does_pad and shape == (None,):
+            self._lists[found] = None
+            return Longer(found)
         return Even(shape) if None in shape else Row(shape)
 
     def _split(self, node: Any, tensor: str, names: List[str], inputs: List[Any]) -> Any:
@@ -251,6 +297,11 @@ class _Batching:
                 return first
             if isinstance(first, Pieces) and None in first.shape and -1 not in wanted:
                 return [dataclasses.replace(first, size=int(np.prod(wanted))), inputs[1]]
+        elif node.op in ("Size", "Shape") and isinstance(first, Pieces):
+            return line_pieces.counted(first, tf.as_dtype(node.attr["out_type"].type), node.op == "Shape")
+        elif node.op == "StridedSlice" and isinstance(first, Count) and first.is_shape and bounds:
+            if index_of(node, bounds) == [0]:
+                return dataclasses.replace(first, is_shape=False)
         elif node.op == "StringToNumber" and isinstance(first, Pieces):
             return line_pieces.to_numbers(first, tf.as_dtype(node.attr["out_type"].type))
         elif node.op == "StridedSlice" and isinstance(first, Pieces) and first.size is None:
@@ -278,6 +329,17 @@ class _Batching:
         if not isinstance(inputs[3], Outside):
             raise NotByRow(f"the default value of its SparseToDense ('{node.name}') is not the same for all records")
         return Longer(node.name)
+
+    def _of_lists(self, node: Any, inputs: List[Any]) -> Longer:
+        """What the op makes of rows of different lengths and, on the way, of what they are padded with, which must be no error."""
+        lists = [i for i in inputs if isinstance(i, Longer)]
+        if node.op == "Cast":
+            return dataclasses.replace(lists[0], cast=True)
+        fails = node.op == "StringToNumber" or (node.op in _DIVISIONS_THAT_FAIL and inputs[1] in lists)
+        alike = all(i in lists or _is_one_outside(i) for i in inputs) and len({i.source for i in lists}) == 1
+        if fails or not alike or not isinstance(lists[0].source, Pieces):
+            raise NotByRow(f"its {node.op} ('{node.name}') is of rows of different lengths, which a batch pads")
+        return dataclasses.replace(lists[0], computed=True)
 
     def _by_value(self, node: Any, inputs: List[Any]) -> Row:
         shapes = {i.shape for i in inputs if isinstance(i, Row)}
@@ -401,17 +463,25 @@ class _Batching:
         return Row(tuple(d for i, d in enumerate(shape) if i not in at))
 
     def _set_constant(self, node: Any, index: int, value: np.ndarray) -> None:
+        node.input[index] = self._constant(value)
+
+    def _constant(self, value: np.ndarray) -> str:
+        """A tensor that is `value`."""
         constant = tf.compat.v1.NodeDef(name=f"tf_booster_constant_{len(self._new)}", op="Const")
         constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
         constant.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
         self._new.append(constant)
-        node.input[index] = f"{constant.name}:output:0"
+        return f"{constant.name}:output:0"
 
 
 def decode_by_own_op(node: Any, single: bool) -> None:
     """Has a DecodeCSV of a function be our op for it. single: it decoded lines one by one, and errors are to be those."""
     node.op = _OWN_DECODE_CSV
     node.attr["single"].b = single
+
+
+def _of_type(dtype: tf.DType, value: np.ndarray) -> np.ndarray:
+    return value if dtype == tf.string else value.astype(dtype.as_numpy_dtype)
 
 
 def _output(tensor: str) -> int:

@@ -41,10 +41,14 @@ struct Range {
   int64_t begin, end, part, count;
 };
 
+// What an output gives of a line.
+enum class Gives { kSlice, kElement, kPadded, kCount };
+
 struct Pick {
   int64_t range, begin, end;
-  bool indexed;
+  Gives gives;
   int64_t size;
+  int padding;  // Which of the paddings; -1 for none.
 };
 
 // What a line has in a range: `rows` times `width` texts, read.
@@ -54,6 +58,8 @@ class Values {
   virtual TfStatus Read(const Views& texts) = 0;
   // Elements from `begin` on, `count` of them, into a tensor from element `to` on.
   virtual void Write(int64_t begin, int64_t count, int64_t to, Tensor* tensor) const = 0;
+  // `padding`, a scalar, into `count` elements from `to` on.
+  virtual void Pad(const Tensor& padding, int64_t to, int64_t count, Tensor* tensor) const = 0;
 
   int64_t rows = 0, width = 0;
 };
@@ -73,6 +79,9 @@ class Numbers final : public Values {
   void Write(int64_t begin, int64_t count, int64_t to, Tensor* tensor) const override {
     std::copy_n(values_.data() + begin, count, tensor->flat<T>().data() + to);
   }
+  void Pad(const Tensor& padding, int64_t to, int64_t count, Tensor* tensor) const override {
+    std::fill_n(tensor->flat<T>().data() + to, count, padding.scalar<T>()());
+  }
 
  private:
   std::vector<T> values_;
@@ -87,6 +96,9 @@ class Strings final : public Values {
   void Write(int64_t begin, int64_t count, int64_t to, Tensor* tensor) const override {
     tstring* strings = tensor->flat<tstring>().data() + to;
     for (int64_t i = 0; i < count; ++i) strings[i].assign(texts_[begin + i].data(), texts_[begin + i].size());
+  }
+  void Pad(const Tensor& padding, int64_t to, int64_t count, Tensor* tensor) const override {
+    std::fill_n(tensor->flat<tstring>().data() + to, count, padding.scalar<tstring>()());
   }
 
  private:
@@ -116,6 +128,11 @@ class Line {
   void Split(std::string_view line) {
     pieces_.clear();
     SplitPieces(line, outer_, most_, &pieces_);
+  }
+
+  // How many pieces, or rows of parts, a range has.
+  int64_t RowsOf(const Range& range) const {
+    return Slice(range.begin, range.end, static_cast<int64_t>(pieces_.size())).count();
   }
 
   // The texts of a range, and how many of them are a row. The range before it may have had the same pieces.
@@ -199,17 +216,19 @@ class SplitLinesOp final : public tensorflow::OpKernel {
     const auto begins = list("range_begins"), ends = list("range_ends"), parts = list("range_parts"),
                counts = list("range_counts");
     const auto ranges = list("ranges"), firsts = list("begins"), lasts = list("ends"), sizes = list("sizes");
-    std::vector<bool> indexed;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("indexed", &indexed));
+    std::vector<std::string> gives;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("gives", &gives));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("range_types", &types_));
     const size_t outputs = num_outputs();
-    OP_REQUIRES(ctx, ends.size() == begins.size() && parts.size() == begins.size() && counts.size() == begins.size(),
-                InvalidArgument("range_*: lists of different lengths"));
     OP_REQUIRES(ctx,
-                ranges.size() == outputs && firsts.size() == outputs && lasts.size() == outputs &&
-                    sizes.size() == outputs && indexed.size() == outputs,
-                InvalidArgument("ranges, begins, ends, indexed and sizes: wanted one of each for each of ", outputs,
-                                " outputs"));
-    types_.resize(begins.size(), tensorflow::DT_STRING);
+                ends.size() == begins.size() && parts.size() == begins.size() && counts.size() == begins.size() &&
+                    types_.size() == begins.size(),
+                InvalidArgument("range_*: lists of different lengths"));
+    OP_REQUIRES(
+        ctx,
+        ranges.size() == outputs && firsts.size() == outputs && lasts.size() == outputs && sizes.size() == outputs &&
+            gives.size() == outputs,
+        InvalidArgument("ranges, begins, ends, gives and sizes: wanted one of each for each of ", outputs, " outputs"));
     for (size_t i = 0; i < begins.size(); ++i) {
       OP_REQUIRES(ctx,
                   counts[i] == kWhole || (counts[i] >= 0 && parts[i] >= 0 && (counts[i] == 0 || parts[i] < counts[i])),
@@ -218,16 +237,17 @@ class SplitLinesOp final : public tensorflow::OpKernel {
       const bool ends_at = begins[i] >= 0 && ends[i] >= 0;
       most_ = ends_at ? std::max(most_, static_cast<size_t>(ends[i])) : std::numeric_limits<size_t>::max();
     }
-    for (size_t i = 0; i < outputs; ++i) {
+    int paddings = 0;
+    for (int i = 0; i < num_outputs(); ++i) {
       OP_REQUIRES(ctx, ranges[i] >= 0 && static_cast<size_t>(ranges[i]) < ranges_.size(),
                   InvalidArgument("ranges: ", ranges[i], " is none of ", ranges_.size(), " ranges"));
-      picks_.push_back({ranges[i], firsts[i], lasts[i], indexed[i], sizes[i]});
-      types_[ranges[i]] = output_type(static_cast<int>(i));
+      const Gives kind = GivesOf(gives[i]);
+      picks_.push_back({ranges[i], firsts[i], lasts[i], kind, sizes[i], kind == Gives::kPadded ? paddings++ : -1});
     }
-    for (size_t i = 0; i < outputs; ++i) {
-      OP_REQUIRES(ctx, types_[ranges[i]] == output_type(static_cast<int>(i)),
-                  InvalidArgument("T: outputs of range ", ranges[i], " have different types"));
-    }
+    OP_REQUIRES(ctx, paddings == num_inputs() - 1,
+                InvalidArgument("paddings: found ", num_inputs() - 1, " for ", paddings, " padded outputs"));
+    pads_ = paddings > 0;
+    for (int i = 0; i < num_outputs(); ++i) OP_REQUIRES_OK(ctx, CheckOutput(i));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -236,7 +256,13 @@ class SplitLinesOp final : public tensorflow::OpKernel {
     Line line(outer_, inner_, most_);
     std::vector<std::unique_ptr<Values>> values;
     for (tensorflow::DataType type : types_) values.push_back(ValuesOf(type));
-    if (count == 0) OP_REQUIRES_OK(ctx, Allocate(ctx, 0, values));
+    std::vector<int64_t> longest(picks_.size(), 0);
+    for (int i = 1; i < ctx->num_inputs(); ++i) {
+      OP_REQUIRES(ctx, tensorflow::TensorShapeUtils::IsScalar(ctx->input(i).shape()),
+                  InvalidArgument("paddings: found shape ", ctx->input(i).shape().DebugString(), ", wanted scalars"));
+    }
+    if (pads_) Measure(lines, &line, &longest);
+    if (count == 0) OP_REQUIRES_OK(ctx, Allocate(ctx, 0, values, longest));
     Views texts;
     for (int64_t i = 0; i < count; ++i) {
       line.Split(lines.flat<tstring>()(i));
@@ -244,20 +270,59 @@ class SplitLinesOp final : public tensorflow::OpKernel {
         OP_REQUIRES_OK(ctx, line.TextsOf(ranges_[r], r == 0 ? nullptr : &ranges_[r - 1], &texts, values[r].get()));
         OP_REQUIRES_OK(ctx, values[r]->Read(texts));
       }
-      if (i == 0) OP_REQUIRES_OK(ctx, Allocate(ctx, count, values));
-      for (int o = 0; o < num_outputs(); ++o)
-        OP_REQUIRES_OK(ctx, Write(picks_[o], *values[picks_[o].range], i, ctx->mutable_output(o)));
+      if (i == 0) OP_REQUIRES_OK(ctx, Allocate(ctx, count, values, longest));
+      for (int o = 0; o < num_outputs(); ++o) OP_REQUIRES_OK(ctx, Write(ctx, o, *values[picks_[o].range], i));
     }
   }
 
  private:
-  // Outputs of the first line's shapes, for `count` of them.
-  TfStatus Allocate(OpKernelContext* ctx, int64_t count, const std::vector<std::unique_ptr<Values>>& values) const {
+  static Gives GivesOf(const std::string& name) {
+    if (name == "padded") return Gives::kPadded;
+    if (name == "count") return Gives::kCount;
+    return name == "element" ? Gives::kElement : Gives::kSlice;
+  }
+
+  // Whether the type of output `i`, and what it gives, are known for its range.
+  TfStatus CheckOutput(int i) const {
+    const Pick& pick = picks_[i];
+    const tensorflow::DataType type = output_type(i);
+    if (pick.gives == Gives::kCount) {
+      const bool counts = type == tensorflow::DT_INT32 || type == tensorflow::DT_INT64;
+      if (!counts) return InvalidArgument("T: counts are int32 or int64, output ", i, " is not");
+    } else if (type != types_[pick.range]) {
+      return InvalidArgument("T: output ", i, " has another type than its range ", pick.range);
+    }
+    if (pick.gives != Gives::kPadded) return OkStatus();
+    if (ranges_[pick.range].count > 0) return InvalidArgument("gives: the parts of output ", i, " cannot be padded");
+    if (input_type(1 + pick.padding) != type) {
+      return InvalidArgument("P: output ", i, " is padded with another type than its own");
+    }
+    return OkStatus();
+  }
+
+  // The longest slice of each padded output.
+  void Measure(const Tensor& lines, Line* line, std::vector<int64_t>* longest) const {
+    for (int64_t i = 0; i < lines.NumElements(); ++i) {
+      line->Split(lines.flat<tstring>()(i));
+      for (size_t o = 0; o < picks_.size(); ++o) {
+        const Pick& pick = picks_[o];
+        if (pick.gives != Gives::kPadded) continue;
+        const int64_t rows = line->RowsOf(ranges_[pick.range]);
+        (*longest)[o] = std::max((*longest)[o], Slice(pick.begin, pick.end, rows).count());
+      }
+    }
+  }
+
+  // Outputs of the first line's shapes, or as wide as the longest, for `count` lines.
+  TfStatus Allocate(OpKernelContext* ctx, int64_t count, const std::vector<std::unique_ptr<Values>>& values,
+                    const std::vector<int64_t>& longest) const {
     for (int o = 0; o < num_outputs(); ++o) {
       const Pick& pick = picks_[o];
       const Values& of = *values[pick.range];
       TensorShape shape({count});
-      if (!pick.indexed) {
+      if (pick.gives == Gives::kPadded) {
+        shape.AddDim(longest[o]);
+      } else if (pick.gives == Gives::kSlice) {
         shape.AddDim(Slice(pick.begin, pick.end, of.rows).count());
         if (ranges_[pick.range].count > 0) shape.AddDim(of.width);
       }
@@ -267,9 +332,11 @@ class SplitLinesOp final : public tensorflow::OpKernel {
     return OkStatus();
   }
 
-  // Line `i`.
-  TfStatus Write(const Pick& pick, const Values& values, int64_t i, Tensor* output) const {
-    if (pick.indexed) {
+  // What output `o` has of line `i`.
+  TfStatus Write(OpKernelContext* ctx, int o, const Values& values, int64_t i) const {
+    const Pick& pick = picks_[o];
+    Tensor* output = ctx->mutable_output(o);
+    if (pick.gives == Gives::kElement) {
       const int64_t at = pick.begin < 0 ? pick.begin + values.rows : pick.begin;
       if (at < 0 || at >= values.rows) {
         return InvalidArgument("slice index ", pick.begin + std::max<int64_t>(ranges_[pick.range].begin, 0),
@@ -279,6 +346,20 @@ class SplitLinesOp final : public tensorflow::OpKernel {
       return OkStatus();
     }
     const Slice slice(pick.begin, pick.end, values.rows);
+    if (pick.gives == Gives::kCount) {
+      if (output->dtype() == tensorflow::DT_INT32) {
+        output->flat<int32_t>()(i) = static_cast<int32_t>(slice.count());
+      } else {
+        output->flat<int64_t>()(i) = slice.count();
+      }
+      return OkStatus();
+    }
+    if (pick.gives == Gives::kPadded) {
+      const int64_t length = output->dim_size(1), count = slice.count();
+      values.Write(slice.begin, count, i * length, output);
+      values.Pad(ctx->input(1 + pick.padding), i * length + count, length - count, output);
+      return OkStatus();
+    }
     const int64_t size = slice.count() * values.width, width = output->dims() == 3 ? output->dim_size(2) : 1;
     if (pick.size >= 0 && size != pick.size) {
       return InvalidArgument("Line ", i, " of a batch has ", size, " values where ", pick.size, " are wanted");
@@ -294,6 +375,7 @@ class SplitLinesOp final : public tensorflow::OpKernel {
   Splitting outer_, inner_;
   std::vector<Range> ranges_;
   std::vector<tensorflow::DataType> types_;  // Of ranges.
+  bool pads_ = false;                        // Whether any output is padded.
   std::vector<Pick> picks_;
   size_t most_ = 0;  // Pieces of a line that are looked at.
 };

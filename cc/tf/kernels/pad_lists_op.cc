@@ -1,0 +1,101 @@
+// TfBoosterPadLists: lists among the rows of a tensor are copied, and padded anew.
+#include <algorithm>
+#include <cstring>
+
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tf_booster {
+namespace {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::tstring;
+using tensorflow::errors::DataLoss;
+using tensorflow::errors::InvalidArgument;
+
+// Elements of `bytes` bytes.
+struct Plain {
+  void Copy(int64_t from, int64_t to, int64_t count) const {
+    if (count > 0) std::memcpy(output + to * bytes, values + from * bytes, count * bytes);
+  }
+  void Fill(int64_t to, int64_t count) const {
+    for (int64_t i = to; i < to + count; ++i) std::memcpy(output + i * bytes, padding, bytes);
+  }
+
+  const char *values, *padding;
+  char* output;
+  int64_t bytes;
+};
+
+struct Strings {
+  void Copy(int64_t from, int64_t to, int64_t count) const { std::copy_n(values + from, count, output + to); }
+  void Fill(int64_t to, int64_t count) const { std::fill_n(output + to, count, *padding); }
+
+  const tstring *values, *padding;
+  tstring* output;
+};
+
+class PadListsOp final : public tensorflow::OpKernel {
+ public:
+  explicit PadListsOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("size", &size_));
+    const tensorflow::DataType type = input_type(0);
+    OP_REQUIRES(ctx, type == tensorflow::DT_STRING || tensorflow::DataTypeCanUseMemcpy(type),
+                InvalidArgument("PadLists '", name(), "': values are ", tensorflow::DataTypeString(type),
+                                "; wanted numbers, bool or strings"));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    const Tensor &values = ctx->input(0), &lengths = ctx->input(1), &padding = ctx->input(2);
+    OP_REQUIRES(ctx, values.dims() >= 2 && lengths.dims() == 1 && padding.dims() == 0,
+                InvalidArgument("PadLists '", name(), "': found shapes ", values.shape().DebugString(), ", ",
+                                lengths.shape().DebugString(), ", ", padding.shape().DebugString(),
+                                "; wanted values of lists, a vector of lengths, a scalar"));
+    const int64_t rows = values.dim_size(0), width = values.dim_size(1);
+    const bool all = lengths.NumElements() == 0;
+    OP_REQUIRES(
+        ctx, all || lengths.NumElements() == rows,
+        InvalidArgument("PadLists '", name(), "': found ", lengths.NumElements(), " lengths for ", rows, " rows"));
+    const int64_t size = size_ < 0 ? width : size_;
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t length = all ? width : lengths.flat<int64_t>()(i);
+      OP_REQUIRES(
+          ctx, 0 <= length && length <= width,
+          InvalidArgument("PadLists '", name(), "': found length ", length, " where values are ", width, " wide"));
+      OP_REQUIRES(ctx, length <= size, DataLoss("Attempted to pad to a smaller size than the input element."));
+    }
+    tensorflow::TensorShape shape = values.shape();
+    shape.set_dim(1, size);
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &output));
+    if (output->NumElements() == 0) return;
+    if (values.dtype() == tensorflow::DT_STRING) {
+      Pad(Strings{values.flat<tstring>().data(), &padding.scalar<tstring>()(), output->flat<tstring>().data()}, values,
+          lengths, output);
+    } else {
+      Pad(Plain{values.tensor_data().data(), padding.tensor_data().data(),
+                const_cast<char*>(output->tensor_data().data()), tensorflow::DataTypeSize(values.dtype())},
+          values, lengths, output);
+    }
+  }
+
+ private:
+  template <class Elements>
+  static void Pad(const Elements& elements, const Tensor& values, const Tensor& lengths, Tensor* output) {
+    const int64_t rows = values.dim_size(0), width = values.dim_size(1), size = output->dim_size(1);
+    const int64_t inner = output->NumElements() / (rows * size);
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t length = lengths.NumElements() == 0 ? width : lengths.flat<int64_t>()(i);
+      elements.Copy(i * width * inner, i * size * inner, length * inner);
+      elements.Fill((i * size + length) * inner, (size - length) * inner);
+    }
+  }
+
+  int64_t size_ = -1;
+};
+
+REGISTER_KERNEL_BUILDER(Name("TfBoosterPadLists").Device(tensorflow::DEVICE_CPU), PadListsOp);
+
+}  // namespace
+}  // namespace tf_booster
