@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from tf_booster.passes import parsed_functions, record_tensors, row_functions
+from tf_booster.passes import parsed_functions, record_tensors, row_functions, row_lists
 from tf_booster.passes.composed_functions import composed
 from tf_booster.passes.dataset_functions import Refused
 from tf_booster.passes.dataset_steps import batched_shapes, element, static
@@ -33,6 +33,8 @@ def maps_of_batches(
     Raises:
       Refused: a function is not known to compute each record by itself.
     """
+    if len(maps) > 1 and row_lists.are_padded(m.definition for m in maps):
+        maps = [_joined(batch, maps)]  # Only together do they give rows of one length.
     made = []
     for function in maps:
         op = function.op
@@ -54,22 +56,27 @@ def map_of_padded_batches(
 
     Raises Refused, as maps_of_batches().
     """
-    last = maps[-1]
-    if len(maps) > 1 and any(function.captured for function in maps):
-        raise Refused(f"of several maps before '{batch.name}' one uses tensors from outside")
-    definition = composed([m.definition for m in maps], [len(m.definition.signature.input_arg) for m in maps])
-    arguments = [argument.name for argument in definition.signature.input_arg]
+    joined = _joined(batch, maps)
+    arguments = [argument.name for argument in joined.definition.signature.input_arg]
     kinds = [
         dataclasses.replace(kind, source=name) if isinstance(kind, record_tensors.Longer) else kind
         for name, kind in zip(arguments, first)
     ]
     try:
-        made, pads = row_functions.padded(definition, [*kinds, *last.outside], _paddings(batch))
+        made, pads = row_functions.padded(joined.definition, [*kinds, *joined.outside], _paddings(batch))
     except record_tensors.NotByRow as error:
-        raise left_for_single(last.op, error) from error
+        raise left_for_single(joined.op, error) from error
     parsed_functions.forward(made)
     padded = {i: pads[name] for i, name in enumerate(arguments) if name in pads}
-    return BatchMap(last.op, made, batched_shapes(batch), is_light), padded
+    return BatchMap(joined.op, made, batched_shapes(batch), is_light), padded
+
+
+def _joined(batch: tf.Operation, maps: Sequence[RecordFunction]) -> RecordFunction:
+    """`maps` as one, the last. Raises Refused where that would take tensors from outside in another place."""
+    if len(maps) > 1 and any(function.captured for function in maps):
+        raise Refused(f"of several maps before '{batch.name}' one uses tensors from outside")
+    definition = composed([m.definition for m in maps], [len(m.definition.signature.input_arg) for m in maps])
+    return dataclasses.replace(maps[-1], definition=definition)
 
 
 def _paddings(batch: tf.Operation) -> List[record_tensors.Padding]:

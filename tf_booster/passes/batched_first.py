@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-from tf_booster.passes import live_datasets, record_steps, row_functions
+from tf_booster.passes import live_datasets, record_steps, row_functions, row_lists, row_parses
 from tf_booster.passes.batch_maps import BatchMap, map_of_padded_batches, maps_of_batches, row_of
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused
 from tf_booster.passes.dataset_steps import (
@@ -106,14 +106,23 @@ def _batched(
 ) -> BatchedFirst:
     live_datasets.check_above(batch, single_records=True, sparse=None in element(batch))
     steps, maps = [], []  # type: List[Union[tf.Operation, EarlierFilter]], List[RecordFunction]
-    for op in _from_map_to_batch(map_op, batch):
-        if op.type in (*MAPS, MAP_AND_BATCH):
-            maps.append(record_function(op, functions))
+    way = _from_map_to_batch(map_op, batch)
+    functions_of = {op: record_function(op, functions) for op in way if op.type in (*MAPS, MAP_AND_BATCH)}
+    if batch.type != PADDED_BATCH and row_lists.are_padded(f.definition for f in functions_of.values()):
+        functions_of[map_op] = _with_lists(functions_of[map_op])
+    for op in way:
+        if op in functions_of:
+            maps.append(functions_of[op])
         elif op.type == FILTER:
             steps.append(_earlier_filter(maps, record_function(op, functions)))
         elif op.type not in ("PrefetchDataset", *ALL_BATCHES):
             steps.append(op)
-    first = [row_of(shape) for shape in element(map_op.inputs[0].op)]
+    given = element(map_op.inputs[0].op)
+    if any(shape is not None and not shape.is_fully_defined() for shape in given):
+        raise Refused(
+            "beside its lines or records it gets tensors whose shape is not known, of which a batch might fail"
+        )
+    first = [row_of(shape) for shape in given]
     if batch.type == PADDED_BATCH:
         made = [map_of_padded_batches(batch, maps, first, is_light=False)[0]]
     else:
@@ -127,6 +136,11 @@ def _batched(
         if of_csv:
             raise
         return BatchedFirst(batch, map_op.inputs[0], [*steps, batch], made, done)
+
+
+def _with_lists(function: RecordFunction) -> RecordFunction:
+    definition = row_parses.lists_as_sparse(DatasetFunction(function.definition)).definition
+    return dataclasses.replace(function, definition=definition)
 
 
 def _batches_of_files(

@@ -84,14 +84,13 @@ class SplitPart:
 
 @dataclasses.dataclass(frozen=True)
 class Count:
-    """How many elements `of`, a vector, has: as tf.size gives it, or, with is_shape, as tf.shape does."""
+    """How many elements `of`, a vector, has."""
 
     of: Pieces
     dtype: tf.DType
-    is_shape: bool = False
 
 
-Lazy = Union[Pieces, SplitPart, Count]
+Lazy = Union[Pieces, SplitPart]
 
 
 @dataclasses.dataclass
@@ -132,12 +131,10 @@ class LinePieces:
 
     def made(self, tensor: str, kind: Any) -> Tuple[Optional[int], ...]:
         """Has an op make `tensor`, of that kind. Returns its shape for one line; None for what all lines of a batch share, or what is padded."""
-        if isinstance(kind, SplitPart):
+        if not isinstance(kind, Pieces):
             raise NotOfLines("the SparseTensor of a split is used")
-        if isinstance(kind, Count) and kind.is_shape:
-            raise NotOfLines("the shape of what a line is split into is used; take tf.size")
         self._renamed[tensor] = self.output(kind)
-        return () if isinstance(kind, Count) else kind.shape
+        return kind.shape
 
     def output(self, kind: Union[Pieces, Count]) -> str:
         """The tensor of an op that is of that kind."""
@@ -236,13 +233,6 @@ def reshaped(values: SplitPart, shape: SplitPart) -> Pieces:
         raise NotOfLines("what a split gives is put together anew")
     of = values.of
     return Pieces(dataclasses.replace(of.range, span=of.span, part=(0, 1)))
-
-
-def counted(pieces: Pieces, dtype: tf.DType, is_shape: bool) -> Count:
-    """How many elements they have. Raises NotOfLines where that is more than one number."""
-    if pieces.indexed or pieces.is_matrix or pieces.size is not None:
-        raise NotOfLines("the size of what is no vector of pieces is asked")
-    return Count(pieces, dtype, is_shape)
 
 
 def sliced(pieces: Pieces, index: Sequence[Any]) -> Pieces:

@@ -17,6 +17,7 @@ from tf_booster.passes.dataset_steps import captured, static
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.inlined_functions import function_of
 from tf_booster.passes.line_pieces import SPLITS
+from tf_booster.passes.row_lists import PADS
 from tf_booster.passes.row_parses import PARSES
 
 _DIVISIONS = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv")
@@ -106,4 +107,17 @@ def _may_fail(node: Any, definition: Any) -> bool:
         return divisor is None or not np.all(divisor)
     if node.op in _OF_KNOWN_SIZES:
         return any(other.op in SPLITS for other in definition.node_def)
+    if node.op in PADS:
+        return not _is_clipped(DatasetFunction(definition), data_inputs(node)[1])
     return node.op in ("StringToNumber", row_functions.DECODE_CSV, *PARSES)
+
+
+def _is_clipped(function: DatasetFunction, paddings: str) -> bool:
+    """Whether it is a maximum with 0 that says how much a list is padded."""
+    node = function.producer(paddings)
+    while node is not None and node.op == "Pack":
+        node = next((n for n in map(function.producer, data_inputs(node)) if n is not None and n.op != "Const"), None)
+    if node is None or node.op != "Maximum":
+        return False
+    constants = [function.constant(name) for name in data_inputs(node)]
+    return any(constant is not None and not np.any(constant) for constant in constants)

@@ -32,13 +32,14 @@ class Longer:
 
     source: where: the name of an argument, of a node, or of a tensor that a node parses; or pieces of a line.
     shape: without the batch and that dimension. cast, computed: whether a Cast, or another op of each element, came behind, which makes
-    something else of the padding, too.
+    something else of the padding, too. most: how many of a list's elements are taken; None: all.
     """
 
     source: Hashable
     shape: Tuple[int, ...] = ()
     cast: bool = False
     computed: bool = False
+    most: Optional[int] = None
 
 
 @dataclasses.dataclass(frozen=True)

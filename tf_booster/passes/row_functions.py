@@ -8,19 +8,20 @@ served, by ops of our own.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Hashable, List, Sequence, Set, Tuple
+from typing import Any, Dict, Hashable, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.passes import line_pieces, ragged_line, row_parses, row_repeats
+from tf_booster.passes import line_pieces, ragged_line, row_lists, row_parses, row_repeats
 from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, prune
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.function_constants import MASKS, folded, index_of
-from tf_booster.passes.line_pieces import SPLITS, Count, LinePieces, NotOfLines, Pieces, SplitPart
+from tf_booster.passes.line_pieces import SPLITS, LinePieces, NotOfLines, Pieces, SplitPart
 from tf_booster.passes.ragged_line import OfRow
 from tf_booster.passes.record_tensors import Even, Longer, NotByRow, Outside, Padding, Row, SparsePart
+from tf_booster.passes.row_lists import PADS, AtLeast, Length, RowLists
 
 _ANY = ("LogicalNot", "Neg", "Abs", "Square", "Floor", "Ceil", "Rint", "IsNan", "IsInf", "IsFinite",
         "ZerosLike", "OnesLike", "StringToNumber", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToHashBucket",
@@ -37,7 +38,7 @@ _ROOTS = ("Sqrt",)  # The same; of bfloat16, NaNs of vectors have another sign.
 _UNARY_OF_EACH = ("Log", "Log1p")
 _BINARY_OF_EACH = ("Maximum", "Minimum")
 # What is known of a tensor of one line, and made only if needed.
-_LAZY = (Pieces, SplitPart, Count, OfRow)
+_LAZY = (Pieces, SplitPart, OfRow, *row_lists.LAZY)
 # Elements that TensorFlow computes one by one: fewer than a vector of the least processor has.
 _FEW = {tf.float32: 3, tf.float64: 1}
 
@@ -54,10 +55,13 @@ def batched(definition: Any, arguments: Sequence[Any]) -> Any:
     `arguments`: a Row or Outside for each of its arguments. Raises NotByRow.
     """
     made = _copy(definition)
-    batching = _Batching(DatasetFunction(made), arguments)
+    function = DatasetFunction(made)
+    batching = _Batching(function, arguments, lists=bool(function.of_type(*PADS)))
     for name, found in batching.run().items():
         if isinstance(found, Outside):
             batching.repeat(name, found)
+        elif isinstance(found, Longer):
+            raise NotByRow(f"the rows of its result '{name}' have no fixed length; padded_batch would pad them")
         elif not isinstance(found, (Row, Even)):
             raise NotByRow(f"its result '{name}' is not made of the record alone")
     batching.end()
@@ -67,7 +71,7 @@ def batched(definition: Any, arguments: Sequence[Any]) -> Any:
 def padded(definition: Any, arguments: Sequence[Any], paddings: Sequence[Padding]) -> Tuple[Any, Dict[str, np.ndarray]]:
     """The same, with rows of different lengths, for a batch that pads results so; and what pads those that are arguments, by name."""
     made = _copy(definition)
-    batching = _Batching(DatasetFunction(made), arguments, pads=True)
+    batching = _Batching(DatasetFunction(made), arguments, lists=True)
     for (name, found), padding in zip(batching.run().items(), paddings):
         batching.pad(name, found, padding)
     return made, batching.end()
@@ -82,17 +86,18 @@ def _copy(definition: Any) -> Any:
 
 
 class _Batching:
-    """Goes through a function, which is changed on the way. pads: whether rows of different lengths are padded, which otherwise are errors."""
+    """Goes through a function, which is changed on the way. lists: whether rows may be of different lengths, because they are padded in the end."""
 
-    def __init__(self, function: DatasetFunction, arguments: Sequence[Any], pads: bool = False) -> None:
+    def __init__(self, function: DatasetFunction, arguments: Sequence[Any], lists: bool) -> None:
         self._function = function
-        self._does_pad = pads
+        self._has_lists = lists
         self._known: Dict[str, Any] = dict(zip(function.arguments, arguments))
         self._new: List[Any] = []
         self._changed: Set[str] = set()
         self._pads: Dict[Hashable, np.ndarray] = {}
         self._lines = LinePieces()
-        self._lists: Dict[Pieces, None] = {}  # Rows of different lengths among what `_lines` makes.
+        self._lists = RowLists(function, self._lines, self._new, self._constant)
+        self._made_lists: Dict[Pieces, None] = {}  # Lists among what `_lines` makes.
 
     def run(self) -> Dict[str, Any]:
         """What each result is, in the order of results."""
@@ -108,8 +113,13 @@ class _Batching:
 
     def pad(self, name: str, found: Any, padding: Padding) -> None:
         """Has the result `name` be padded. Raises NotByRow where that is not known to be as padded_batch does it."""
+        definition = self._function.definition
         if isinstance(found, Outside):
             self.repeat(name, found)
+        elif isinstance(found, SparsePart) and found.part == "values":
+            tensor = definition.ret[name]
+            found = self._lists.of_values(tensor, found, self._result_type(name))
+            definition.ret[name] = self._lists.dense(tensor)
         elif not isinstance(found, (Row, Longer)) or found.shape is None:
             raise NotByRow(f"its result '{name}' is not made of dense values of the record")
         shape = (None, *found.shape) if isinstance(found, Longer) else found.shape
@@ -121,32 +131,27 @@ class _Batching:
 
     def _pad_lists(self, name: str, found: Longer, value: np.ndarray, size: int) -> None:
         """Has the result `name` be padded with `value`, to `size`; -1: to the longest of its batch."""
-        lengths = np.zeros(
-            [0], np.int64
-        )  # None: all are as long as the longest, which the padding of their source made them.
-        if isinstance(found.source, Pieces):
-            anew = found.computed or (found.cast and value != 0) or self._pads.setdefault(found.source, value) != value
-            lengths_of = self._lines.output(Count(found.source, tf.int64)) if anew else self._constant(lengths)
+        before = np.zeros([], np.int64) if found.cast else value
+        if self._lists.has_lengths(found):
+            anew = (
+                found.computed or (found.cast and value != 0) or self._pads.setdefault(found.source, before) != before
+            )
         elif found.cast and value != 0:
             raise NotByRow(f"its result '{name}' is cast, and padded with {value}")
-        elif self._pads.setdefault(found.source, np.zeros([], np.int64) if found.cast else value) != value:
+        elif self._pads.setdefault(found.source, before) != before:
             raise NotByRow(f"its result '{name}' is padded with {value}, another one of the same values is not")
         else:
-            anew, lengths_of = False, self._constant(lengths)
-        if not anew and size < 0:
-            return
-        definition = self._function.definition
-        output = next(output for output in definition.signature.output_arg if output.name == name)
-        padding = self._constant(_of_type(tf.as_dtype(output.type), value))
-        node = tf.compat.v1.NodeDef(
-            name=f"tf_booster_padded_{name}",
-            op="TfBoosterPadLists",
-            input=[definition.ret[name], lengths_of, padding],
-        )
-        node.attr["T"].type = output.type
-        node.attr["size"].i = size
-        self._new.append(node)
-        definition.ret[name] = f"{node.name}:padded:0"
+            anew = False
+        if anew or size >= 0:
+            results, dtype = self._function.definition.ret, self._result_type(name)
+            padding = self._constant(_of_type(dtype, value))
+            results[name] = self._lists.pad(
+                results[name], found, padding, size, dtype.as_datatype_enum, "of padded_batch", known=anew
+            )
+
+    def _result_type(self, name: str) -> tf.DType:
+        outputs = self._function.definition.signature.output_arg
+        return tf.as_dtype(next(output.type for output in outputs if output.name == name))
 
     def repeat(self, name: str, found: Outside) -> None:
         """Gives the result `name`, which is the same for all records, to each. Raises NotByRow where nothing tells how many there are."""
@@ -154,20 +159,22 @@ class _Batching:
         dense = [a for a in definition.signature.input_arg if _is_dense(self._known[a.name])]
         if found.shape is None or not dense:
             raise NotByRow(f"its result '{name}' is not made of the record")
-        output = next(output for output in definition.signature.output_arg if output.name == name)
-        node = f"tf_booster_repeated_{name}"
-        self._new += row_repeats.repeated(node, definition.ret[name], output.type, found.shape, dense[0])
+        node, dtype = f"tf_booster_repeated_{name}", self._result_type(name).as_datatype_enum
+        self._new += row_repeats.repeated(node, definition.ret[name], dtype, found.shape, dense[0])
         definition.ret[name] = f"{node}:output:0"
 
     def end(self) -> Dict[str, np.ndarray]:
         """Adds what is new, has nodes pad as noted, and returns what pads each argument."""
-        for pieces in [pieces for pieces in self._lists if pieces not in self._pads]:  # What becomes of them is padded anew.
+        for pieces in [
+            pieces for pieces in self._made_lists if pieces not in self._pads
+        ]:  # What becomes of them is padded anew.
             self._pads[pieces] = np.asarray(b"" if pieces.range.dtype == tf.string else 0)
         for source, value in self._pads.items():
             self._pad_source(source, value)
         definition = self._function.definition
         definition.node_def.extend([*self._new, *self._lines.nodes()])
         self._lines.rename(definition)
+        self._lists.rename()
         prune(definition)  # Splits of one line.
         return {name: self._pads[name] for name in self._function.arguments if name in self._pads}
 
@@ -212,9 +219,12 @@ class _Batching:
         if node.op == "SerializeSparse":
             return self._sparse(node, inputs)
         if node.op in row_parses.PARSES:
-            return row_parses.parsed(node, tensor, inputs, self._does_pad)
+            return row_parses.parsed(node, tensor, inputs, self._has_lists)
         if node.op in SPLITS:
             return self._split(node, tensor, names, inputs)
+        found = self._of_list(node, names, inputs)
+        if found is not None:
+            return found
         if any(isinstance(i, _LAZY) for i in inputs):
             found = self._of_pieces(node, tensor, inputs)
             if not isinstance(found, list):
@@ -226,6 +236,7 @@ class _Batching:
         special = {
             "ConcatV2": self._concat,
             **dict.fromkeys((DECODE_CSV, _OWN_DECODE_CSV), self._decode_csv),
+            "EnsureShape": self._ensure_shape,
             "ExpandDims": self._expand,
             "OneHot": self._one_hot,
             "Pack": self._pack,
@@ -257,17 +268,57 @@ class _Batching:
         return self._by_value(node, inputs)
 
     def _made(self, tensor: str, found: Any) -> Any:
-        """What `tensor` is in a batch, if it is pieces of a line."""
+        """What `tensor` is in a batch, which has it be made."""
         if not isinstance(found, _LAZY):
             return found
+        if isinstance(found, row_lists.LAZY):
+            return self._lists.made(tensor, found)
         try:
             shape = self._lines.made(tensor, found)
         except NotOfLines as error:
             raise NotByRow(str(error)) from error
-        if self._does_pad and shape == (None,):
-            self._lists[found] = None
+        if self._has_lists and shape == (None,):
+            self._made_lists[found] = None
             return Longer(found)
         return Even(shape) if None in shape else Row(shape)
+
+    def _of_list(self, node: Any, names: List[str], inputs: List[Any]) -> Any:
+        """What the op is of a list, or of the length of one; None where it is of neither."""
+        index = None
+        if node.op == "StridedSlice" and all(isinstance(i, Outside) and i.value is not None for i in inputs[1:]):
+            index = index_of(node, [i.value for i in inputs[1:]])
+        if any(isinstance(i, row_lists.LAZY) for i in inputs):
+            if isinstance(inputs[0], AtLeast) and node.op == "StridedSlice":
+                return self._lists.cut(node, inputs[0], index)
+            found = self._lists.followed(node, names, inputs, index)
+            if found is not None:
+                return found
+        if node.op in ("Size", "Shape"):
+            of = self._list(node, names[0], inputs[0])
+            return None if of is None else Length(of, tf.as_dtype(node.attr["out_type"].type), node.op == "Shape")
+        if node.op in PADS and self._has_lists:
+            of = self._list(node, names[0], self._made(names[0], inputs[0]))
+            if of is not None:
+                padding = names[2] if node.op == "PadV2" and _is_one_outside(inputs[2]) else None
+                if node.op == "PadV2" and padding is None:
+                    raise NotByRow(f"what its PadV2 ('{node.name}') pads with is not the same for all records")
+                return self._lists.padded(node, self._lists.dense(names[0]), of, inputs[1], padding)
+        if node.op == "StridedSlice" and isinstance(inputs[0], (Longer, SparsePart)):
+            of = self._list(node, names[0], inputs[0])
+            if of is not None:
+                sliced = self._lists.sliced(node, of, index)
+                node.input[0] = self._lists.dense(names[0])
+                self._set_slice(node, inputs[1:])
+                return sliced
+        return None
+
+    def _list(self, node: Any, tensor: str, found: Any) -> Optional[Longer]:
+        """`tensor` as a list of each record; None for anything else."""
+        if isinstance(found, Pieces):
+            return Longer(found) if found.shape == (None,) else None
+        if isinstance(found, SparsePart) and found.part == "values":
+            return self._lists.of_values(tensor, found, tf.as_dtype(node.attr["T"].type))
+        return found if isinstance(found, Longer) and not found.shape else None
 
     def _split(self, node: Any, tensor: str, names: List[str], inputs: List[Any]) -> Any:
         if isinstance(inputs[0], Pieces) and inputs[0].shape == (None,):
@@ -297,11 +348,6 @@ class _Batching:
                 return first
             if isinstance(first, Pieces) and None in first.shape and -1 not in wanted:
                 return [dataclasses.replace(first, size=int(np.prod(wanted))), inputs[1]]
-        elif node.op in ("Size", "Shape") and isinstance(first, Pieces):
-            return line_pieces.counted(first, tf.as_dtype(node.attr["out_type"].type), node.op == "Shape")
-        elif node.op == "StridedSlice" and isinstance(first, Count) and first.is_shape and bounds:
-            if index_of(node, bounds) == [0]:
-                return dataclasses.replace(first, is_shape=False)
         elif node.op == "StringToNumber" and isinstance(first, Pieces):
             return line_pieces.to_numbers(first, tf.as_dtype(node.attr["out_type"].type))
         elif node.op == "StridedSlice" and isinstance(first, Pieces) and first.size is None:
@@ -337,7 +383,7 @@ class _Batching:
             return dataclasses.replace(lists[0], cast=True)
         fails = node.op == "StringToNumber" or (node.op in _DIVISIONS_THAT_FAIL and inputs[1] in lists)
         alike = all(i in lists or _is_one_outside(i) for i in inputs) and len({i.source for i in lists}) == 1
-        if fails or not alike or not isinstance(lists[0].source, Pieces):
+        if fails or not alike or not self._lists.has_lengths(lists[0]):
             raise NotByRow(f"its {node.op} ('{node.name}') is of rows of different lengths, which a batch pads")
         return dataclasses.replace(lists[0], computed=True)
 
@@ -374,6 +420,13 @@ class _Batching:
         node.op = "TfBoosterUnaryOfEach" if node.op in _UNARY_OF_EACH else "TfBoosterBinaryOfEach"
         for name in set(node.attr) - {"T", "function"}:
             del node.attr[name]
+        return Row(shape)
+
+    def _ensure_shape(self, node: Any, inputs: List[Any]) -> Row:
+        shape, wanted = _row_shape(node, inputs[0]), tf.TensorShape(node.attr["shape"].shape)
+        if not wanted.is_compatible_with(shape):
+            raise NotByRow(f"its EnsureShape ('{node.name}') does not fit")
+        node.attr["shape"].shape.CopyFrom(tf.TensorShape([None, *shape]).as_proto())
         return Row(shape)
 
     def _expand(self, node: Any, inputs: List[Any]) -> Row:
@@ -446,11 +499,15 @@ class _Batching:
             result = np.zeros(shape, np.bool_)[tuple(index_of(node, bounds))].shape
         except IndexError:
             raise NotByRow(f"its StridedSlice ('{node.name}') does not fit") from None
+        self._set_slice(node, inputs[1:])
+        return Row(tuple(result))
+
+    def _set_slice(self, node: Any, bounds: Sequence[Any]) -> None:
+        """Has a StridedSlice of a row take the same of each row of a batch."""
         for i, (bound, first) in enumerate(zip(bounds, (0, 0, 1))):
-            self._set_constant(node, 1 + i, np.asarray([first, *bound.tolist()], bound.dtype))
+            self._set_constant(node, 1 + i, np.asarray([first, *bound.value.tolist()], bound.value.dtype))
         for name in MASKS:
             node.attr[name].i = node.attr[name].i << 1 | (name in ("begin_mask", "end_mask"))
-        return Row(tuple(result))
 
     def _reduce(self, node: Any, inputs: List[Any]) -> Row:
         shape, axes = _row_shape(node, inputs[0]), _constant(node, inputs[1])

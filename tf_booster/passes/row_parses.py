@@ -7,6 +7,7 @@ from typing import Any, Sequence, Tuple, Union
 import numpy as np
 import tensorflow as tf
 
+from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, set_messages
 from tf_booster.passes.inlined_functions import PARSE
 from tf_booster.passes.record_tensors import Longer, NotByRow, Outside, Row, SparsePart
 
@@ -50,6 +51,67 @@ def parsed(node: Any, tensor: str, inputs: Sequence[Any], pads: bool) -> Union[R
         return Longer(tensor, tuple(shape.as_list()[1:]))
     key = _text(dense[int(place)])
     raise NotByRow(f"rows of feature '{key}' have no fixed length; parse batches of records, which pads them")
+
+
+def lists_as_sparse(function: DatasetFunction) -> DatasetFunction:
+    """A function whose parses give each FixedLenSequenceFeature of single values as a SparseTensor, which tells lengths, and make it dense."""
+    made = type(function.definition)()
+    made.CopyFrom(function.definition)
+    changed = DatasetFunction(made)
+    for parse in changed.of_type(*PARSES):
+        _make_sparse(changed, parse)
+    return DatasetFunction(made)
+
+
+def _make_sparse(function: DatasetFunction, parse: Any) -> None:
+    inputs = data_inputs(parse)
+    sparse, dense = (function.constant(name) for name in (inputs[2], inputs[3]))
+    shapes = [tf.TensorShape(shape) for shape in parse.attr["dense_shapes"].list.shape]
+    lists = [i for i, shape in enumerate(shapes) if shape.rank == 1 and not shape.is_fully_defined()]
+    if not lists or sparse is None or dense is None:
+        return
+    kept = [i for i in range(len(shapes)) if i not in lists]
+    types = list(parse.attr["Tdense"].list.type)
+    nodes, renamed = (
+        [],
+        {f"{parse.name}:dense_values:{i}": f"{parse.name}:dense_values:{n}" for n, i in enumerate(kept)},
+    )
+    for n, i in enumerate(lists, len(sparse)):
+        dtype = tf.as_dtype(types[i])
+        zero = _constant_node(
+            f"{parse.name}/default_{i}", np.asarray(b"" if dtype == tf.string else 0, dtype.as_numpy_dtype)
+        )
+        parts = [f"{parse.name}:sparse_{part}:{n}" for part in ("indices", "shapes", "values")]
+        node = tf.compat.v1.NodeDef(
+            name=f"{parse.name}/list_{i}", op="SparseToDense", input=[*parts, f"{zero.name}:output:0"]
+        )
+        node.attr["T"].type, node.attr["Tindices"].type = types[i], tf.int64.as_datatype_enum
+        nodes += [zero, node]
+        renamed[f"{parse.name}:dense_values:{i}"] = f"{node.name}:dense:0"
+    definition = function.definition
+    for node in definition.node_def:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+    for result, name in list(definition.ret.items()):
+        definition.ret[result] = renamed.get(name, name)
+    keys = {2: [*sparse.tolist(), *(dense[i] for i in lists)], 3: [dense[i] for i in kept]}
+    for at, values in keys.items():
+        nodes.append(_constant_node(f"{parse.name}/keys_{at}", np.asarray(values, object)))
+        inputs[at] = f"{nodes[-1].name}:output:0"
+    controls = [name for name in parse.input if name.startswith("^")]
+    parse.input[:] = [*inputs[:5], *(inputs[5 + i] for i in kept), *controls]
+    parse.attr["num_sparse"].i = len(keys[2])
+    parse.attr["sparse_types"].list.type.extend(types[i] for i in lists)
+    parse.attr["Tdense"].list.type[:] = [types[i] for i in kept]
+    set_messages(parse.attr["dense_shapes"].list.shape, [parse.attr["dense_shapes"].list.shape[i] for i in kept])
+    definition.node_def.extend(nodes)
+
+
+def _constant_node(name: str, value: np.ndarray) -> Any:
+    node = tf.compat.v1.NodeDef(name=name, op="Const")
+    dtype = tf.string if value.dtype == object else tf.as_dtype(value.dtype)
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, dtype))
+    node.attr["dtype"].type = dtype.as_datatype_enum
+    return node
 
 
 def default_of(node: Any, tensor: str) -> Tuple[int, tf.DType]:

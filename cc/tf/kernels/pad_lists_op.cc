@@ -1,6 +1,8 @@
-// TfBoosterPadLists: lists among the rows of a tensor are copied, and padded anew.
+// TfBoosterPadLists: lists among the rows of a tensor are copied, and padded anew. TfBoosterListLengths: of rows of a
+// SparseTensor.
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
@@ -40,6 +42,8 @@ class PadListsOp final : public tensorflow::OpKernel {
  public:
   explicit PadListsOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("size", &size_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("longer", &longer_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("in_front", &in_front_));
     const tensorflow::DataType type = input_type(0);
     OP_REQUIRES(ctx, type == tensorflow::DT_STRING || tensorflow::DataTypeCanUseMemcpy(type),
                 InvalidArgument("PadLists '", name(), "': values are ", tensorflow::DataTypeString(type),
@@ -63,7 +67,12 @@ class PadListsOp final : public tensorflow::OpKernel {
       OP_REQUIRES(
           ctx, 0 <= length && length <= width,
           InvalidArgument("PadLists '", name(), "': found length ", length, " where values are ", width, " wide"));
-      OP_REQUIRES(ctx, length <= size, DataLoss("Attempted to pad to a smaller size than the input element."));
+      if (length > size && longer_ != "cut") {
+        OP_REQUIRES(ctx, longer_ == "of padded_batch",
+                    InvalidArgument("Paddings must be non-negative: ", in_front_ ? size - length : 0, " ",
+                                    in_front_ ? 0 : size - length));
+        OP_REQUIRES(ctx, false, DataLoss("Attempted to pad to a smaller size than the input element."));
+      }
     }
     tensorflow::TensorShape shape = values.shape();
     shape.set_dim(1, size);
@@ -82,19 +91,45 @@ class PadListsOp final : public tensorflow::OpKernel {
 
  private:
   template <class Elements>
-  static void Pad(const Elements& elements, const Tensor& values, const Tensor& lengths, Tensor* output) {
+  void Pad(const Elements& elements, const Tensor& values, const Tensor& lengths, Tensor* output) const {
     const int64_t rows = values.dim_size(0), width = values.dim_size(1), size = output->dim_size(1);
     const int64_t inner = output->NumElements() / (rows * size);
     for (int64_t i = 0; i < rows; ++i) {
-      const int64_t length = lengths.NumElements() == 0 ? width : lengths.flat<int64_t>()(i);
-      elements.Copy(i * width * inner, i * size * inner, length * inner);
-      elements.Fill((i * size + length) * inner, (size - length) * inner);
+      const int64_t length = std::min(size, lengths.NumElements() == 0 ? width : lengths.flat<int64_t>()(i));
+      const int64_t list = i * size + (in_front_ ? size - length : 0), padding = i * size + (in_front_ ? 0 : length);
+      elements.Copy(i * width * inner, list * inner, length * inner);
+      elements.Fill(padding * inner, (size - length) * inner);
     }
   }
 
   int64_t size_ = -1;
+  std::string longer_;
+  bool in_front_ = false;
 };
 
+class ListLengthsOp final : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    const Tensor &indices = ctx->input(0), &shape = ctx->input(1);
+    OP_REQUIRES(ctx, indices.dims() == 2 && indices.dim_size(1) == 2 && shape.NumElements() == 2,
+                InvalidArgument("ListLengths '", name(), "': found indices ", indices.shape().DebugString(),
+                                "; wanted those of a SparseTensor of rank 2"));
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {shape.flat<int64_t>()(0)}, &output));
+    auto lengths = output->flat<int64_t>();
+    lengths.setZero();
+    const auto rows = indices.matrix<int64_t>();
+    for (int64_t i = 0; i < indices.dim_size(0); ++i) {
+      OP_REQUIRES(ctx, 0 <= rows(i, 0) && rows(i, 0) < lengths.size(),
+                  InvalidArgument("ListLengths '", name(), "': row ", rows(i, 0), " is none of ", lengths.size()));
+      ++lengths(rows(i, 0));
+    }
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("TfBoosterListLengths").Device(tensorflow::DEVICE_CPU), ListLengthsOp);
 REGISTER_KERNEL_BUILDER(Name("TfBoosterPadLists").Device(tensorflow::DEVICE_CPU), PadListsOp);
 
 }  // namespace

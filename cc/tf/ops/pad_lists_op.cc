@@ -32,18 +32,36 @@ REGISTER_OP("TfBoosterPadLists")
     .Output("padded: T")
     .Attr("T: type")
     .Attr("size: int = -1")
+    .Attr("longer: {'of padded_batch', 'of pad', 'cut'} = 'of padded_batch'")
+    .Attr("in_front: bool = false")
     .SetShapeFn(PadListsShapes)
     .Doc(R"doc(
-Rows of lists whose padding is another one, or that are as long as `size` says: what padded_batch makes of the lists alone.
-
-A list that is longer than `size` is the error of padded_batch.
+Rows of lists whose padding is another one, or that are as long as `size` says: what padded_batch, or a Pad of each, makes of the lists alone.
 
 values: of rank 2 at least; [i, j] for each j below the length of list i is an element of it.
 lengths: of the lists; none if all are as long as `values` is wide.
 padding: a scalar.
-padded: the lists, and behind them the padding.
+padded: the lists, and behind or in front of them the padding.
 T: numbers, truths or strings.
 size: of the second dimension; -1 for that of `values`.
+longer: what becomes of a list that is longer than `size`: the error of padded_batch or of Pad, or its first elements.
+in_front: whether the padding is in front of the lists.
+)doc");
+
+REGISTER_OP("TfBoosterListLengths")
+    .Input("indices: int64")
+    .Input("dense_shape: int64")
+    .Output("lengths: int64")
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+      return OkStatus();
+    })
+    .Doc(R"doc(
+How many elements each row of a SparseTensor of rank 2 has.
+
+indices: of the SparseTensor.
+dense_shape: of the SparseTensor.
+lengths: one for each row, also of those without elements.
 )doc");
 
 }  // namespace tensorflow
