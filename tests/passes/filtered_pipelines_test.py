@@ -45,11 +45,12 @@ BY_ROW = {
     "and, or": lambda f: tf.logical_or(f["id"] % 5 < 1, tf.logical_and(f["id"] > 9, f["pair"][1] < -14.0)),
     "text": lambda f: tf.strings.to_hash_bucket_fast(tf.strings.as_string(f["id"]), 3) > 0,
     "a logarithm": lambda f: tf.math.log1p(tf.cast(f["id"], tf.float32)) > 2.0,
+    "a list's length": lambda f: tf.size(f["clicks"].values) > 2,
+    "the length of its first elements": lambda f: tf.shape(f["words"].values[:2])[0] < 2,
     "none": lambda f: f["id"] < 0,
     "all": lambda f: f["id"] >= 0,
 }
 ONE_BY_ONE = {
-    "a list's length": lambda f: tf.size(f["clicks"].values) > 2,
     "a list's shape": lambda f: f["words"].dense_shape[0] < 3,
     "a sine": lambda f: tf.math.sin(tf.cast(f["id"], tf.float32)) > 0.2,
     "a sum of fractions": lambda f: tf.reduce_sum(f["pair"]) > 0.5,
@@ -307,7 +308,7 @@ def test_refusals(files):
 # --- Iterators ---
 
 
-@pytest.mark.parametrize("name", ["a number", "a list's length"])
+@pytest.mark.parametrize("name", ["a number", "a list's length", "a list's shape"])
 def test_every_position_of_a_saved_iterator(files, tmp_path, name):
     """Also in the middle of the records that were read ahead."""
     keeps = {**BY_ROW, **ONE_BY_ONE}[name]

@@ -210,6 +210,14 @@ def left(function):
     return lambda: tf.data.Dataset.from_tensor_slices(["1 2:3"]).map(function).batch(1)
 
 
+def test_sizes():
+    def sizes(line):
+        values, parts = parts_of(line)
+        return tf.size(values[1:]), tf.shape(parts[:, 1])[0], tf.size(to_number(parts[:, 0]), tf.int64) + 1
+
+    assert_replaced(left(sizes))
+
+
 def test_refused():
     split = lambda line, *args, **kwargs: v1.string_split([line], *args, **kwargs)
     assert_refused(left(lambda line: tf.strings.split(line, " ", maxsplit=1)[0]), "not all of a line")
@@ -220,7 +228,8 @@ def test_refused():
     assert_refused(left(lambda line: split(line).values[-2:][0]), "counts from the end")
     assert_refused(left(lambda line: split(line).values[:-1][0]), "counts from the end")
     assert_refused(left(lambda line: split(line).values[:1][1]), "behind the end")
-    assert_refused(left(lambda line: tf.size(split(line).values)), "Size")
+    assert_refused(left(lambda line: tf.size(parts_of(line)[1])), "Size")
+    assert_refused(left(lambda line: tf.shape(split(line).values)), "length of a list")
     assert_refused(left(lambda line: to_number(split(line).values[:1]) + tf.ones([1])), "may differ")
     assert_refused(left(lambda line: parts_of(line)[1][:, :1]), "more than one column")
     assert_refused(left(lambda line: parts_of(line)[1][:, 0][:1]), "some of the parts")

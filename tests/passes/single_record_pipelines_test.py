@@ -182,7 +182,7 @@ def test_refusals(files, tmp_path):
     refused(lambda s: tf.reduce_sum(parse(s)["pair"]), "Sum")
     refused(lambda s: parse(s)["pair"] + tf.ones([3, 2]), "shapes at its AddV2")
     refused(lambda s: parse(s)["pair"] + tf.random.uniform([]), "state or effects")
-    refused(lambda s: tf.sparse.to_dense(parse(s)["clicks"])[:1], "not")
+    refused(lambda s: tf.sparse.to_dense(parse(s)["clicks"])[:1], "have no fixed length")
     refused(lambda s: tf.cast(parse(s)["id"], tf.float32) * parse(s)["pair"], "parses 2 times")
 
     def scaled(s):
