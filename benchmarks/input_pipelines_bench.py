@@ -5,7 +5,7 @@ iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten re
 sample_from_datasets makes one, and `generator` are records of a Python generator. `serialized` are batches of
 records as they are, of 39 ids or of 10 kB, which programs parse in the graph, or by a map of another kind. `lists` are of 32 such Examples
 in a message, decoded, padded and parsed as TF-Ranking does. `lines` are Criteo's, 40 fields each, of which map(decode_csv) makes tensors, one by one and in batches, or `make_csv_dataset`; `libsvm` are lines of 39 ids with
-their values, split one by one. Each contestant is a graph with an endless iterator; a run takes 24 batches, of which a few may have been
+their values, split one by one. `padded` are the lists of records, made rows of one length one by one (`tf.pad`), and `padded lines` lines with 8 lists of ids, for padded_batch. Each contestant is a graph with an endless iterator; a run takes 24 batches, of which a few may have been
 made ahead in another's turn.
 """
 
@@ -32,6 +32,8 @@ BATCHES_A_RUN = 24
 SECONDS = 2.0
 SHUFFLE = 2048
 LIST_SIZE = 32
+LISTS = 8
+LONGEST = 20
 
 
 def run(threads: int) -> Iterator[Result]:
@@ -52,6 +54,9 @@ def run(threads: int) -> Iterator[Result]:
                     "TensorFlow with our kernel": _contestant(make, threads, rewritten=False, our_kernel=True)
                 }
                 yield _result(f"{shape}, {kind}", name, threads, _beside(make, threads, kernel_alone))
+            if kind == "sparse":
+                make = functools.partial(_padded, path, features, threads)
+                yield _result("padded", name, threads, _beside(make, threads, {}))
             if kind == "fixed":
                 make = functools.partial(_sampled, path, features, threads)
                 yield _result("sampled", name, threads, _beside(make, threads, {}))
@@ -80,6 +85,10 @@ def run(threads: int) -> Iterator[Result]:
         _write_libsvm(path)
         make = functools.partial(_lines, path, threads, _split_libsvm)
         yield _result("libsvm", "39 pairs", threads, _beside(make, threads, {}))
+        path = os.path.join(folder, "lists of ids")
+        _write_lists_of_ids(path)
+        make = functools.partial(_padded_lines, path, threads)
+        yield _result("padded lines", f"{LISTS} lists", threads, _beside(make, threads, {}))
 
 
 def _beside(make: Callable[[], tf.data.Dataset], threads: int, others: Dict[str, Any]) -> Dict[str, Any]:
@@ -128,6 +137,33 @@ def _write_libsvm(path: str) -> None:
                 f"{n}:1" for n in rng.integers(10**6, size=26)
             ]
             file.write(" ".join(["1", *pairs]) + "\n")
+
+
+def _write_lists_of_ids(path: str) -> None:
+    """A label and lists of 1 to LONGEST ids, apart by tabs."""
+    rng = np.random.default_rng(1)
+    with open(path, "w", encoding="ascii") as file:
+        for _ in range(BATCH * BATCHES):
+            lists = [",".join(map(str, rng.integers(10**6, size=n))) for n in rng.integers(1, LONGEST + 1, LISTS)]
+            file.write("\t".join(["1", *lists]) + "\n")
+
+
+def _padded(path: str, features: Any, threads: int) -> tf.data.Dataset:
+    def function(serialized: tf.Tensor) -> Any:
+        lists = {key: value.values[:LONGEST] for key, value in tf.io.parse_single_example(serialized, features).items()}
+        return {key: tf.pad(ids, [[0, LONGEST - tf.size(ids)]]) for key, ids in lists.items()}
+
+    return tf.data.TFRecordDataset(path).map(function, _calls(threads)).shuffle(SHUFFLE, seed=1).repeat().batch(BATCH)
+
+
+def _padded_lines(path: str, threads: int) -> tf.data.Dataset:
+    def function(line: tf.Tensor) -> Any:
+        fields = tf.strings.split(line, "\t")
+        lists = [v1.string_split([fields[1 + i]], ",").values for i in range(LISTS)]
+        return {f"f{i}": tf.strings.to_number(ids, tf.int64) for i, ids in enumerate(lists)}, fields[0]
+
+    parsed = tf.data.TextLineDataset(path).map(function, _calls(threads))
+    return parsed.shuffle(SHUFFLE, seed=1).repeat().padded_batch(BATCH)
 
 
 def _lists(path: str, features: Any, threads: int) -> tf.data.Dataset:
