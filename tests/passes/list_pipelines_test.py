@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from pipeline_pairs import assert_refused, assert_same, num_replaced, outcome, try_more
 from record_files import FEATURES
 
+from tf_booster.passes import eager_datasets
+
 v1 = tf.compat.v1
 Dataset, Lines, Records = tf.data.Dataset, tf.data.TextLineDataset, tf.data.TFRecordDataset
 to_number = tf.strings.to_number
@@ -88,6 +90,13 @@ def two_lists(serialized):
     return pad(features["sequence"]), pad(features["words"].values), pad(features["clicks"].values + 1)
 
 
+def rows_of_one_length_already(serialized):
+    features = parse(serialized)
+    pair = features["pair"]
+    row = tf.pad(pair, [[1, 2]], constant_values=0.5)
+    return row, tf.pad(pair[:, None], [[0, 1], [2, 0]]), tf.pad(features["id"], tf.zeros([0, 2], tf.int32))
+
+
 OF_RECORDS = [
     dense_list,
     values_of_a_list,
@@ -95,6 +104,7 @@ OF_RECORDS = [
     computed_before,
     a_sequence,
     in_front,
+    rows_of_one_length_already,
     two_lists,
 ]
 
@@ -263,6 +273,9 @@ def test_refusals(files, text):
     refused(lambda line: row(WORDS(line), behind), "length of a list")
     refused(lambda line: row(WORDS(line), lambda shortfall: [[shortfall, 0]]), "may be longer than 20")
     refused(lambda line: row(WORDS(line), behind)[:30], "more of a list than")
+    refused(
+        lambda line: row(WORDS(line), lambda shortfall: behind(tf.maximum(shortfall, 1)))[:9], "not of dense values"
+    )
     refused(lambda line: row(tf.strings.split(line, "."), lambda _: behind(20 - tf.size(WORDS(line)))), "to one size")
     refused(lambda line: (row(WORDS(line), behind)[:9], WORDS(line)), "have no fixed length")
     refused(lambda line: to_bucket(WORDS(line), 9)[1:], "other elements of a list than the first", padded)
@@ -287,6 +300,26 @@ def test_elements_that_differ_in_shape_beside_records(files):
     assert_refused(make, "")
     result, _ = assert_same(make)
     assert not result.modified
+
+
+EAGER = {
+    "padded by the function": lambda files: Records(files).map(values_of_a_list).batch(4),
+    "padded_batch": lambda files: Records(files).map(lambda s: parse(s)["clicks"].values).padded_batch(4),
+    "a sequence": lambda files: Records(files).map(a_sequence, 2).batch(4, drop_remainder=True),
+}
+
+
+@pytest.mark.parametrize("name", sorted(EAGER))
+def test_eager_datasets(files, name):
+    made = EAGER[name](files)
+    mine = eager_datasets.stands_for(made)
+    assert mine is not made
+    flat = lambda dataset: [tf.nest.flatten(element, expand_composites=True) for element in dataset]
+    ours, theirs = flat(mine), flat(made)
+    assert len(ours) == len(theirs) > 3
+    for a, b in zip(ours, theirs):
+        for x, y in zip(a, b):
+            np.testing.assert_array_equal(x, y)
 
 
 SHAPES = st.fixed_dictionaries(

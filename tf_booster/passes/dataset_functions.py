@@ -42,6 +42,10 @@ class DatasetFunction:
         outputs = self.definition.signature.output_arg
         return self.producer(self.definition.ret[outputs[0].name]) if len(outputs) == 1 else None
 
+    def result_type(self, name: str) -> tf.DType:
+        """The type of the result of that name."""
+        return tf.as_dtype(next(o.type for o in self.definition.signature.output_arg if o.name == name))
+
     def constant(self, tensor: str) -> Optional[np.ndarray]:
         """The value of a constant, or of a reshaped one; None for anything else."""
         node = self.producer(tensor)

@@ -8,7 +8,7 @@ served, by ops of our own.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Hashable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -94,10 +94,8 @@ class _Batching:
         self._known: Dict[str, Any] = dict(zip(function.arguments, arguments))
         self._new: List[Any] = []
         self._changed: Set[str] = set()
-        self._pads: Dict[Hashable, np.ndarray] = {}
         self._lines = LinePieces()
         self._lists = RowLists(function, self._lines, self._new, self._constant)
-        self._made_lists: Dict[Pieces, None] = {}  # Lists among what `_lines` makes.
 
     def run(self) -> Dict[str, Any]:
         """What each result is, in the order of results."""
@@ -118,7 +116,7 @@ class _Batching:
             self.repeat(name, found)
         elif isinstance(found, SparsePart) and found.part == "values":
             tensor = definition.ret[name]
-            found = self._lists.of_values(tensor, found, self._result_type(name))
+            found = self._lists.of_values(tensor, found, self._function.result_type(name))
             definition.ret[name] = self._lists.dense(tensor)
         elif not isinstance(found, (Row, Longer)) or found.shape is None:
             raise NotByRow(f"its result '{name}' is not made of dense values of the record")
@@ -127,31 +125,7 @@ class _Batching:
         if not fits:
             raise NotByRow(f"its result '{name}' is padded to a shape of the program's, {list(padding.shape)}")
         if isinstance(found, Longer):
-            self._pad_lists(name, found, padding.value, padding.shape[0])
-
-    def _pad_lists(self, name: str, found: Longer, value: np.ndarray, size: int) -> None:
-        """Has the result `name` be padded with `value`, to `size`; -1: to the longest of its batch."""
-        before = np.zeros([], np.int64) if found.cast else value
-        if self._lists.has_lengths(found):
-            anew = (
-                found.computed or (found.cast and value != 0) or self._pads.setdefault(found.source, before) != before
-            )
-        elif found.cast and value != 0:
-            raise NotByRow(f"its result '{name}' is cast, and padded with {value}")
-        elif self._pads.setdefault(found.source, before) != before:
-            raise NotByRow(f"its result '{name}' is padded with {value}, another one of the same values is not")
-        else:
-            anew = False
-        if anew or size >= 0:
-            results, dtype = self._function.definition.ret, self._result_type(name)
-            padding = self._constant(_of_type(dtype, value))
-            results[name] = self._lists.pad(
-                results[name], found, padding, size, dtype.as_datatype_enum, "of padded_batch", known=anew
-            )
-
-    def _result_type(self, name: str) -> tf.DType:
-        outputs = self._function.definition.signature.output_arg
-        return tf.as_dtype(next(output.type for output in outputs if output.name == name))
+            self._lists.pad_result(name, found, padding.value, padding.shape[0])
 
     def repeat(self, name: str, found: Outside) -> None:
         """Gives the result `name`, which is the same for all records, to each. Raises NotByRow where nothing tells how many there are."""
@@ -159,40 +133,19 @@ class _Batching:
         dense = [a for a in definition.signature.input_arg if _is_dense(self._known[a.name])]
         if found.shape is None or not dense:
             raise NotByRow(f"its result '{name}' is not made of the record")
-        node, dtype = f"tf_booster_repeated_{name}", self._result_type(name).as_datatype_enum
+        node, dtype = f"tf_booster_repeated_{name}", self._function.result_type(name).as_datatype_enum
         self._new += row_repeats.repeated(node, definition.ret[name], dtype, found.shape, dense[0])
         definition.ret[name] = f"{node}:output:0"
 
     def end(self) -> Dict[str, np.ndarray]:
-        """Adds what is new, has nodes pad as noted, and returns what pads each argument."""
-        for pieces in [
-            pieces for pieces in self._made_lists if pieces not in self._pads
-        ]:  # What becomes of them is padded anew.
-            self._pads[pieces] = np.asarray(b"" if pieces.range.dtype == tf.string else 0)
-        for source, value in self._pads.items():
-            self._pad_source(source, value)
+        """Adds what is new, and returns what pads each argument."""
+        self._lists.pad_sources()
         definition = self._function.definition
         definition.node_def.extend([*self._new, *self._lines.nodes()])
         self._lines.rename(definition)
         self._lists.rename()
         prune(definition)  # Splits of one line.
-        return {name: self._pads[name] for name in self._function.arguments if name in self._pads}
-
-    def _pad_source(self, source: Hashable, value: np.ndarray) -> None:
-        """Has `source` of a Longer be padded with `value`, unless it is an argument."""
-        if isinstance(source, Pieces):
-            self._lines.pad(source, self._constant(_of_type(source.range.dtype, value)))
-            return
-        name = str(source)
-        node = self._function.nodes.get(name.split(":")[0])
-        if node is None:
-            return
-        if node.op in row_parses.PARSES:
-            at, dtype = row_parses.default_of(node, name)
-            value = value.reshape([1])
-        else:
-            at, dtype = 3, tf.as_dtype(node.attr["T"].type)
-        self._set_constant(node, at, _of_type(dtype, value))
+        return {name: self._lists.pads[name] for name in self._function.arguments if name in self._lists.pads}
 
     def kind(self, tensor: str) -> Any:
         """What `tensor` is, and on the way whatever its op needs to compute it of batches."""
@@ -240,6 +193,7 @@ class _Batching:
             "ExpandDims": self._expand,
             "OneHot": self._one_hot,
             "Pack": self._pack,
+            **dict.fromkeys(PADS, self._pad),
             "Reshape": self._reshape,
             "SparseToDense": self._to_dense,
             "Squeeze": self._squeeze,
@@ -278,8 +232,7 @@ class _Batching:
         except NotOfLines as error:
             raise NotByRow(str(error)) from error
         if self._has_lists and shape == (None,):
-            self._made_lists[found] = None
-            return Longer(found)
+            return self._lists.of_pieces(found)
         return Even(shape) if None in shape else Row(shape)
 
     def _of_list(self, node: Any, names: List[str], inputs: List[Any]) -> Any:
@@ -299,9 +252,9 @@ class _Batching:
         if node.op in PADS and self._has_lists:
             of = self._list(node, names[0], self._made(names[0], inputs[0]))
             if of is not None:
-                padding = names[2] if node.op == "PadV2" and _is_one_outside(inputs[2]) else None
-                if node.op == "PadV2" and padding is None:
-                    raise NotByRow(f"what its PadV2 ('{node.name}') pads with is not the same for all records")
+                if not all(isinstance(i, Outside) for i in inputs[2:]):
+                    raise NotByRow(f"what its {node.op} ('{node.name}') pads with is not the same for all records")
+                padding = names[2] if len(names) > 2 else None
                 return self._lists.padded(node, self._lists.dense(names[0]), of, inputs[1], padding)
         if node.op == "StridedSlice" and isinstance(inputs[0], (Longer, SparsePart)):
             of = self._list(node, names[0], inputs[0])
@@ -477,6 +430,13 @@ class _Batching:
         node.attr["axis"].i = at + 1
         return Row((*shape[:at], len(inputs), *shape[at:]))
 
+    def _pad(self, node: Any, inputs: List[Any]) -> Row:
+        shape, paddings = _row_shape(node, inputs[0]), _constant(node, inputs[1])
+        if not all(isinstance(i, Outside) for i in inputs[2:]):
+            raise NotByRow(f"what its {node.op} ('{node.name}') pads with is not the same for all records")
+        self._set_constant(node, 1, np.concatenate([np.zeros([1, 2], paddings.dtype), paddings.reshape([-1, 2])]))
+        return Row(tuple(d + sum(padding) for d, padding in zip(shape, paddings.reshape([-1, 2]).tolist())))
+
     def _unpack(self, node: Any, inputs: List[Any]) -> Row:
         shape, axis = _row_shape(node, inputs[0]), node.attr["axis"].i
         at = axis if axis >= 0 else axis + len(shape)
@@ -535,10 +495,6 @@ def decode_by_own_op(node: Any, single: bool) -> None:
     """Has a DecodeCSV of a function be our op for it. single: it decoded lines one by one, and errors are to be those."""
     node.op = _OWN_DECODE_CSV
     node.attr["single"].b = single
-
-
-def _of_type(dtype: tf.DType, value: np.ndarray) -> np.ndarray:
-    return value if dtype == tf.string else value.astype(dtype.as_numpy_dtype)
 
 
 def _output(tensor: str) -> int:

@@ -7,11 +7,12 @@ made; the end of it is one op, TfBoosterPadLists.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Hashable, Iterable, List, Optional, Sequence, Union
 
 import numpy as np
 import tensorflow as tf
 
+from tf_booster.passes import row_parses
 from tf_booster.passes.dataset_functions import DatasetFunction
 from tf_booster.passes.line_pieces import Count, LinePieces, Pieces
 from tf_booster.passes.record_tensors import Longer, NotByRow, Outside, Row, SparsePart
@@ -58,7 +59,10 @@ Lazy = Union[Length, Shortfall, AtLeast]
 
 
 class RowLists:
-    """The lists of one function, and the nodes that are made for them: constant() makes one, too, and says what it gives."""
+    """The lists of one function, and the nodes that are made for them: constant() makes one, too, and says what it gives.
+
+    pads: what the sources of lists are padded with, where they are made.
+    """
 
     def __init__(
         self, function: DatasetFunction, lines: LinePieces, new: List[Any], constant: Callable[[np.ndarray], str]
@@ -67,9 +71,16 @@ class RowLists:
         self._lines = lines
         self._new = new
         self._constant = constant
+        self.pads: Dict[Hashable, np.ndarray] = {}
+        self._pieces: Dict[Pieces, None] = {}
         self._renamed: Dict[str, str] = {}
         self._lengths: Dict[Longer, str] = {}
         self._dense: Dict[str, str] = {}
+
+    def of_pieces(self, pieces: Pieces) -> Longer:
+        """The list that `pieces` of a line, which are made, are."""
+        self._pieces[pieces] = None
+        return Longer(pieces)
 
     def has_lengths(self, of: Longer) -> bool:
         """Whether it can be told how long the lists are."""
@@ -102,7 +113,7 @@ class RowLists:
         """The values of a record's SparseTensor as a list; dense() has its tensor."""
         if tensor not in self._dense:
             indices, shape = self._parts(values.variant)
-            default = self._constant(np.asarray(b"" if dtype == tf.string else 0, dtype.as_numpy_dtype))
+            default = self._constant(_zero(dtype))
             made = self._add("SparseToDense", [indices, shape, tensor, default], "dense", T=dtype, Tindices=tf.int64)
             self._dense[tensor] = made
             node = self._new[-1]
@@ -173,8 +184,7 @@ class RowLists:
         if not pads or (by.length.of.source, by.length.of.most) != (of.source, of.most):
             raise NotByRow(f"its {node.op} ('{node.name}') does not pad a list to one size")
         if padding is None:
-            dtype = tf.as_dtype(node.attr["T"].type)
-            padding = self._constant(np.asarray(b"" if dtype == tf.string else 0, dtype.as_numpy_dtype))
+            padding = self._constant(_zero(tf.as_dtype(node.attr["T"].type)))
         if not by.clipped or (of.most is not None and of.most <= by.size):
             made = self.pad(values, of, padding, by.size, node.attr["T"].type, "of pad")
             self._new[-1].attr["in_front"].b = by.in_front
@@ -199,6 +209,41 @@ class RowLists:
         if most is None:
             raise NotByRow(f"its StridedSlice ('{node.name}') takes other elements of a list than the first ones")
         return dataclasses.replace(of, most=most if of.most is None else min(most, of.most))
+
+    def pad_result(self, name: str, found: Longer, value: np.ndarray, size: int) -> None:
+        """Has the list that is the result `name` be padded with `value`, to `size`; -1: to the longest of its batch. Raises NotByRow."""
+        before = np.zeros([], np.int64) if found.cast else value  # Behind the source, that is.
+        casts = found.cast and value != 0
+        if self.has_lengths(found):
+            anew = found.computed or casts or self.pads.setdefault(found.source, before) != before
+        elif casts:
+            raise NotByRow(f"its result '{name}' is cast, and padded with {value}")
+        elif self.pads.setdefault(found.source, before) != before:
+            raise NotByRow(f"its result '{name}' is padded with {value}, another one of the same values is not")
+        else:
+            anew = False
+        if anew or size >= 0:
+            results, dtype = self._function.definition.ret, self._function.result_type(name)
+            padding = self._constant(_of_type(dtype, value))
+            results[name] = self.pad(
+                results[name], found, padding, size, dtype.as_datatype_enum, "of padded_batch", known=anew
+            )
+
+    def pad_sources(self) -> None:
+        """Has what makes lists pad them, but for arguments."""
+        for pieces in self._pieces:  # Some are padded anew only.
+            self.pads.setdefault(pieces, _zero(pieces.range.dtype))
+        for source, value in self.pads.items():
+            if isinstance(source, Pieces):
+                self._lines.pad(source, self._constant(_of_type(source.range.dtype, value)))
+                continue
+            name = str(source)
+            node = self._function.nodes.get(name.split(":")[0])
+            if node is not None and node.op in row_parses.PARSES:
+                at, dtype = row_parses.default_of(node, name)
+                node.input[at] = self._constant(_of_type(dtype, value.reshape([1])))
+            elif node is not None:
+                node.input[3] = self._constant(_of_type(tf.as_dtype(node.attr["T"].type), value))
 
     def pad(self, values: str, of: Longer, padding: str, size: int, dtype: int, longer: str, known: bool = True) -> str:
         """Lists `values` that are padded with `padding`, to `size` or, if that is -1, the longest. known: or all are as long as the longest."""
@@ -231,6 +276,14 @@ def _packed(inputs: Sequence[Any]) -> Optional[Shortfall]:
     in_front = found[0] is inputs[0]
     zero = _number(inputs[1 if in_front else 0]) == 0
     return dataclasses.replace(found[0], packed=1, in_front=in_front) if zero else None
+
+
+def _zero(dtype: tf.DType) -> np.ndarray:
+    return np.asarray(b"" if dtype == tf.string else 0, dtype.as_numpy_dtype)
+
+
+def _of_type(dtype: tf.DType, value: np.ndarray) -> np.ndarray:
+    return value if dtype == tf.string else value.astype(dtype.as_numpy_dtype)
 
 
 def _number(found: Any) -> Optional[int]:

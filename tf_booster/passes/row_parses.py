@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence, Tuple, Union
+from typing import Any, List, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -72,15 +72,12 @@ def _make_sparse(function: DatasetFunction, parse: Any) -> None:
         return
     kept = [i for i in range(len(shapes)) if i not in lists]
     types = list(parse.attr["Tdense"].list.type)
-    nodes, renamed = (
-        [],
-        {f"{parse.name}:dense_values:{i}": f"{parse.name}:dense_values:{n}" for n, i in enumerate(kept)},
-    )
+    nodes: List[Any] = []
+    renamed = {f"{parse.name}:dense_values:{i}": f"{parse.name}:dense_values:{n}" for n, i in enumerate(kept)}
     for n, i in enumerate(lists, len(sparse)):
         dtype = tf.as_dtype(types[i])
-        zero = _constant_node(
-            f"{parse.name}/default_{i}", np.asarray(b"" if dtype == tf.string else 0, dtype.as_numpy_dtype)
-        )
+        empty = np.asarray(b"" if dtype == tf.string else 0, dtype.as_numpy_dtype)
+        zero = _constant_node(f"{parse.name}/default_{i}", empty)
         parts = [f"{parse.name}:sparse_{part}:{n}" for part in ("indices", "shapes", "values")]
         node = tf.compat.v1.NodeDef(
             name=f"{parse.name}/list_{i}", op="SparseToDense", input=[*parts, f"{zero.name}:output:0"]
