@@ -120,11 +120,13 @@ class ListLengthsOp final : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {shape.flat<int64_t>()(0)}, &output));
     auto lengths = output->flat<int64_t>();
     lengths.setZero();
-    const auto rows = indices.matrix<int64_t>();
-    for (int64_t i = 0; i < indices.dim_size(0); ++i) {
-      OP_REQUIRES(ctx, 0 <= rows(i, 0) && rows(i, 0) < lengths.size(),
-                  InvalidArgument("ListLengths '", name(), "': row ", rows(i, 0), " is none of ", lengths.size()));
-      ++lengths(rows(i, 0));
+    const auto places = indices.matrix<int64_t>();
+    for (int64_t i = 0; i < indices.dim_size(0);) {  // A row's elements stand together.
+      const int64_t row = places(i, 0), first = i;
+      OP_REQUIRES(ctx, 0 <= row && row < lengths.size(),
+                  InvalidArgument("ListLengths '", name(), "': row ", row, " is none of ", lengths.size()));
+      while (i < indices.dim_size(0) && places(i, 0) == row) ++i;
+      lengths(row) += i - first;
     }
   }
 };
