@@ -276,6 +276,8 @@ def test_refusals(files, text):
     refused(
         lambda line: row(WORDS(line), lambda shortfall: behind(tf.maximum(shortfall, 1)))[:9], "not of dense values"
     )
+    some = lambda x: tf.pad(x[:4], [[0, 20 - tf.size(x)]], constant_values="")
+    refused(lambda line: some(WORDS(line)), "to one size")
     refused(lambda line: row(tf.strings.split(line, "."), lambda _: behind(20 - tf.size(WORDS(line)))), "to one size")
     refused(lambda line: (row(WORDS(line), behind)[:9], WORDS(line)), "have no fixed length")
     refused(lambda line: to_bucket(WORDS(line), 9)[1:], "other elements of a list than the first", padded)
