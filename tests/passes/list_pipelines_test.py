@@ -126,6 +126,11 @@ def numbers_then_cut(line):
     return tf.pad(ids, tf.maximum([[0, 4 - tf.shape(ids)[0]]], 0), constant_values=-1)[:4]
 
 
+def cut_before_and_behind(line):
+    ids = to_bucket(tf.strings.split(field_of(line), "|"), 50)[:6]
+    return tf.pad(ids, [[0, tf.maximum(4 - tf.size(ids), 0)]], constant_values=-1)[:4]
+
+
 def the_last_ones(line):
     ids = tf.strings.split(field_of(line), "|")[-4:]
     return tf.pad(ids, [[0, 4 - tf.size(ids)]], constant_values="x"), tf.cast(tf.size(ids), tf.float32) / 2.0
@@ -140,7 +145,7 @@ def counts_alone(line):
     return tf.size(tf.strings.split(field_of(line), "|")), tf.shape(tf.strings.split(line, ","))[0] * 2
 
 
-OF_LINES = [hashed, numbers_then_cut, the_last_ones, in_front_of_pieces, counts_alone]
+OF_LINES = [hashed, numbers_then_cut, cut_before_and_behind, the_last_ones, in_front_of_pieces, counts_alone]
 
 
 @pytest.mark.parametrize("function", OF_LINES)

@@ -31,6 +31,7 @@ def outcome(make, rewrite, go_on=False, one_shot=False, seed=5):
         result = InputPipeline().run(view) if rewrite else None
         again = InputPipeline().run(GraphView(graph)) if rewrite else None
         assert again is None or not again.modified
+        session.run(v1.tables_initializer())
         if not one_shot:
             session.run(iterator.initializer)
         found, errors = [], 0

@@ -40,7 +40,10 @@ class RecordFunction:
 def record_function(op: tf.Operation, functions: Dict[str, Any]) -> RecordFunction:
     """The function of a map or filter of single records."""
     tensors = captured(op)
-    outside = [record_tensors.Outside(static(tensor.shape)) for tensor in tensors]
+    outside = [
+        record_tensors.Outside(static(tensor.shape), is_vocabulary=tensor.op.type == "HashTableV2")
+        for tensor in tensors
+    ]
     return RecordFunction(op, function_of(op, functions).definition, tensors, outside)
 
 

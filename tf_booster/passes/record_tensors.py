@@ -52,10 +52,11 @@ class Padding:
 
 @dataclasses.dataclass(frozen=True)
 class Outside:
-    """A tensor that is the same for all records."""
+    """A tensor that is the same for all records. is_vocabulary: a lookup table that, once it is initialized, answers the same for ever."""
 
     shape: Optional[Tuple[int, ...]]
     value: Optional[np.ndarray] = None
+    is_vocabulary: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,6 +37,8 @@ _ROOTS = ("Sqrt",)  # The same; of bfloat16, NaNs of vectors have another sign.
 
 _UNARY_OF_EACH = ("Log", "Log1p")
 _BINARY_OF_EACH = ("Maximum", "Minimum")
+_FIND = "LookupTableFindV2"
+_SIZE_OF_VOCABULARY = "LookupTableSizeV2"
 # What is known of a tensor of one line, and made only if needed.
 _LAZY = (Pieces, SplitPart, OfRow, *row_lists.LAZY)
 # Elements that TensorFlow computes one by one: fewer than a vector of the least processor has.
@@ -101,13 +103,19 @@ class _Batching:
         """What each result is, in the order of results."""
         definition = self._function.definition
         for node in definition.node_def:
-            if _compat.is_stateful(node.op):
+            if _compat.is_stateful(node.op) and not self._asks_vocabulary(node):
                 raise NotByRow(f"its {node.op} ('{node.name}') has a state or effects")
         why = changed_by_grappler(definition)
         if why is not None:
             raise NotByRow(why)
         results = {output.name: definition.ret[output.name] for output in definition.signature.output_arg}
         return {name: self._made(tensor, self.kind(tensor)) for name, tensor in results.items()}
+
+    def _asks_vocabulary(self, node: Any) -> bool:
+        if node.op not in (_FIND, _SIZE_OF_VOCABULARY):
+            return False
+        table = self._known.get(self._function.behind_identities(node.input[0]))
+        return isinstance(table, Outside) and table.is_vocabulary
 
     def pad(self, name: str, found: Any, padding: Padding) -> None:
         """Has the result `name` be padded. Raises NotByRow where that is not known to be as padded_batch does it."""
@@ -183,6 +191,8 @@ class _Batching:
             if not isinstance(found, list):
                 return found
             inputs = [self._made(*both) for both in zip(names, found)]
+        if node.op == _SIZE_OF_VOCABULARY:
+            return Outside(())
         if all(isinstance(i, Outside) for i in inputs):
             value = folded(node, [i.value for i in inputs])
             return Outside(None if value is None else value.shape, value)
@@ -203,9 +213,15 @@ class _Batching:
         }
         if node.op in special:
             return special[node.op](node, inputs)
+        if node.op == _FIND:
+            return self._of_elements(node, inputs[1:])
         if node.op in (*_UNARY_OF_EACH, *_BINARY_OF_EACH) and tf.as_dtype(node.attr["T"].type) in _FEW:
             return self._of_each(node, inputs)
         _check_op(node)
+        return self._of_elements(node, inputs)
+
+    def _of_elements(self, node: Any, inputs: List[Any]) -> Any:
+        """What the op is, which computes each element of `inputs` by itself."""
         if any(isinstance(i, Even) for i in inputs):
             if sum(not _is_one_outside(i) for i in inputs) > 1:
                 raise NotByRow(f"its {node.op} ('{node.name}') is of rows whose lengths may differ")
