@@ -285,7 +285,8 @@ def test_refusals(files, text):
     refused(lambda line: some(WORDS(line)), "to one size")
     refused(lambda line: row(tf.strings.split(line, "."), lambda _: behind(20 - tf.size(WORDS(line)))), "to one size")
     refused(lambda line: (row(WORDS(line), behind)[:9], WORDS(line)), "have no fixed length")
-    refused(lambda line: to_bucket(WORDS(line), 9)[1:], "other elements of a list than the first", padded)
+    for taken in (slice(1, None), slice(1, 3), slice(0, 4, 2), slice(None, -1), slice(None, None, 2)):
+        refused(lambda line, s=taken: to_bucket(WORDS(line), 9)[s], "other elements of a list than the first", padded)
     refused(lambda line: to_number(tf.strings.strip(WORDS(line))), "of rows of different lengths", padded)
     number = lambda line: to_number(WORDS(line), tf.int32)
     refused(lambda line: 7 % (number(line) + 1), "of rows of different lengths", padded)
