@@ -261,8 +261,8 @@ def test_lists_that_are_too_long_are_errors(files, text):
 
 
 def test_refusals(files, text):
-    def refused(function, reason, batch=lambda d: d.batch(4), dataset=None):
-        assert_refused(lambda: batch((dataset or Lines(text)).map(function)), reason)
+    def refused(function, reason, batch=lambda d: d.batch(4), dataset=lambda: Lines(text)):
+        assert_refused(lambda: batch(dataset().map(function)), reason)
 
     padded = lambda d: d.padded_batch(4)
     with_sum = lambda line: tf.size(WORDS(line)) + tf.size(tf.strings.split(line, ","))
@@ -293,6 +293,9 @@ def test_refusals(files, text):
     refused(
         lambda line: number(line) + to_number(tf.strings.split(line, ",")[0], tf.int32), "different lengths", padded
     )
+    of_two_lengths = lambda x: x[:1] + x[:5]  # One element would be added to all.
+    refused(lambda line: of_two_lengths(to_bucket(WORDS(line), 9)), "of rows of different lengths", padded)
+    refused(lambda s: of_two_lengths(parse(s)["clicks"].values), "different lengths", padded, lambda: Records(files))
     matrix = lambda line: tf.reshape(WORDS(line), [1, -1])
     refused(matrix, "", padded)
 
@@ -353,7 +356,7 @@ COMPUTED = {
     "nothing": lambda x: x,
     "cast": lambda x: x if x.dtype == tf.string else tf.cast(x, tf.int32),
     "bucket": lambda x: to_bucket(x, 50) if x.dtype == tf.string else x % 50,
-    "computed": lambda x: tf.strings.join([x, "!"]) if x.dtype == tf.string else x * 3 - 1,
+    "computed": lambda x: tf.strings.join([x, "!", x]) if x.dtype == tf.string else x * 3 - x,
 }
 
 

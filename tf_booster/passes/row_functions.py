@@ -351,7 +351,7 @@ class _Batching:
         if node.op == "Cast":
             return dataclasses.replace(lists[0], cast=True)
         fails = node.op == "StringToNumber" or (node.op in _DIVISIONS_THAT_FAIL and inputs[1] in lists)
-        alike = all(i in lists or _is_one_outside(i) for i in inputs) and len({i.source for i in lists}) == 1
+        alike = all(i in lists or _is_one_outside(i) for i in inputs) and len({(i.source, i.most) for i in lists}) == 1
         if fails or not alike or not self._lists.has_lengths(lists[0]):
             raise NotByRow(f"its {node.op} ('{node.name}') is of rows of different lengths, which a batch pads")
         return dataclasses.replace(lists[0], computed=True)
