@@ -79,6 +79,20 @@ def a_sequence(serialized):
     return {"row": row, "pair": features["pair"], "sparse": features["clicks"], "id": features["id"], "same": row}
 
 
+def sequences_among_others(serialized):
+    """Their keys come before, between and behind those of other features."""
+    sequence = tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True)
+    keys = {
+        "id": FEW["id"],
+        "pair": FEW["pair"],
+        "words": tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True),
+    }
+    features = tf.io.parse_single_example(serialized, {**keys, "clicks": sequence, "missing": sequence})
+    pad = lambda x, value: tf.pad(x, [[0, 30 - tf.size(x)]], constant_values=value)
+    lists = {key: pad(features[key], "none" if key == "words" else 7) for key in ("clicks", "missing", "words")}
+    return {**lists, "id": features["id"] + 1, "pair": features["pair"]}
+
+
 def in_front(serialized):
     ids = parse(serialized)["clicks"].values[:5]
     return tf.pad(ids, [[5 - tf.size(ids), 0]], constant_values=9)
@@ -103,6 +117,7 @@ OF_RECORDS = [
     padded_then_cut,
     computed_before,
     a_sequence,
+    sequences_among_others,
     in_front,
     rows_of_one_length_already,
     two_lists,
@@ -127,7 +142,7 @@ def numbers_then_cut(line):
 
 
 def cut_before_and_behind(line):
-    ids = to_bucket(tf.strings.split(field_of(line), "|"), 50)[:6]
+    ids = to_bucket(tf.strings.split(field_of(line), "|"), 50)[:6][:9]
     return tf.pad(ids, [[0, tf.maximum(4 - tf.size(ids), 0)]], constant_values=-1)[:4]
 
 
@@ -281,6 +296,9 @@ def test_refusals(files, text):
     refused(
         lambda line: row(WORDS(line), lambda shortfall: behind(tf.maximum(shortfall, 1)))[:9], "not of dense values"
     )
+    refused(lambda line: tf.shape(WORDS(line))[:1], "length of a list")
+    never = lambda x: tf.pad(x, [[0, -1 - tf.size(x)]], constant_values="")
+    refused(lambda line: never(WORDS(line)), "not of dense values")
     some = lambda x: tf.pad(x[:4], [[0, 20 - tf.size(x)]], constant_values="")
     refused(lambda line: some(WORDS(line)), "to one size")
     refused(lambda line: row(tf.strings.split(line, "."), lambda _: behind(20 - tf.size(WORDS(line)))), "to one size")
