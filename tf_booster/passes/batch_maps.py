@@ -8,11 +8,11 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from tf_booster.passes import parsed_functions, record_tensors, row_functions, row_lists
+from tf_booster.passes import parsed_functions, record_tensors, row_functions, row_lists, row_parses
 from tf_booster.passes.composed_functions import composed
 from tf_booster.passes.dataset_functions import Refused
-from tf_booster.passes.dataset_steps import batched_shapes, element, static
-from tf_booster.passes.record_predicates import RecordFunction
+from tf_booster.passes.dataset_steps import MAP_AND_BATCH, MAPS, PADDED_BATCH, batched_shapes, element, static
+from tf_booster.passes.record_predicates import RecordFunction, record_function
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +23,18 @@ class BatchMap:
     definition: Any
     output_shapes: Optional[List[tf.TensorShape]] = None  # None: those of `like`.
     is_light: bool = False
+
+
+def functions_of_maps(
+    batch: tf.Operation, ops: Sequence[tf.Operation], functions: Dict[str, Any]
+) -> Dict[tf.Operation, RecordFunction]:
+    """The functions of those of `ops` that are maps, before `batch`. Where they pad lists, the first one's parse tells how long lists are."""
+    found = {op: record_function(op, functions) for op in ops if op.type in (*MAPS, MAP_AND_BATCH)}
+    if batch.type != PADDED_BATCH and row_lists.are_padded(function.definition for function in found.values()):
+        first = next(iter(found))
+        definition = row_parses.lists_as_sparse(found[first].definition)
+        found[first] = dataclasses.replace(found[first], definition=definition)
+    return found
 
 
 def maps_of_batches(

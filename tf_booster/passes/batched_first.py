@@ -12,8 +12,8 @@ from typing import Any, Dict, List, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-from tf_booster.passes import live_datasets, record_steps, row_functions, row_lists, row_parses
-from tf_booster.passes.batch_maps import BatchMap, map_of_padded_batches, maps_of_batches, row_of
+from tf_booster.passes import live_datasets, record_steps, row_functions
+from tf_booster.passes.batch_maps import BatchMap, functions_of_maps, map_of_padded_batches, maps_of_batches, row_of
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused
 from tf_booster.passes.dataset_steps import (
     ALL_BATCHES,
@@ -107,9 +107,7 @@ def _batched(
     live_datasets.check_above(batch, single_records=True, sparse=None in element(batch))
     steps, maps = [], []  # type: List[Union[tf.Operation, EarlierFilter]], List[RecordFunction]
     way = _from_map_to_batch(map_op, batch)
-    functions_of = {op: record_function(op, functions) for op in way if op.type in (*MAPS, MAP_AND_BATCH)}
-    if batch.type != PADDED_BATCH and row_lists.are_padded(f.definition for f in functions_of.values()):
-        functions_of[map_op] = _with_lists(functions_of[map_op])
+    functions_of = functions_of_maps(batch, way, functions)
     for op in way:
         if op in functions_of:
             maps.append(functions_of[op])
@@ -136,11 +134,6 @@ def _batched(
         if of_csv:
             raise
         return BatchedFirst(batch, map_op.inputs[0], [*steps, batch], made, done)
-
-
-def _with_lists(function: RecordFunction) -> RecordFunction:
-    definition = row_parses.lists_as_sparse(DatasetFunction(function.definition)).definition
-    return dataclasses.replace(function, definition=definition)
 
 
 def _batches_of_files(

@@ -92,6 +92,15 @@ def prune(definition: Any) -> None:
     set_messages(definition.node_def, [node for node in definition.node_def if node.name in reached])
 
 
+def rename(definition: Any, names: Dict[str, str]) -> None:
+    """Has the nodes of a FunctionDef, and its results, read other tensors, by name."""
+    for node in definition.node_def:
+        for i, name in enumerate(node.input):
+            node.input[i] = names.get(name, name)
+    for result, name in list(definition.ret.items()):
+        definition.ret[result] = names.get(name, name)
+
+
 def set_messages(repeated: Any, messages: List[Any]) -> None:
     """Has a repeated field hold copies of `messages`, which may be its own."""
     kept = [type(message).FromString(message.SerializeToString()) for message in messages]

@@ -10,6 +10,20 @@ import tensorflow as tf
 MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 
 
+def zero(dtype: tf.DType) -> np.ndarray:
+    """What tensors of that type are padded with: a zero, or no text."""
+    return np.asarray(b"" if dtype == tf.string else 0, dtype.as_numpy_dtype)
+
+
+def constant_node(name: str, value: np.ndarray) -> Any:
+    """The NodeDef of a constant; of texts if `value` is of objects."""
+    dtype = tf.string if value.dtype == object else tf.as_dtype(value.dtype)
+    node = tf.compat.v1.NodeDef(name=name, op="Const")
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, dtype))
+    node.attr["dtype"].type = dtype.as_datatype_enum
+    return node
+
+
 def index_of(node: Any, bounds: Sequence[np.ndarray]) -> List[Any]:
     """What a StridedSlice takes, as Python would have it between brackets. bounds: where its slices begin, end, and their strides."""
     found: List[Any] = []

@@ -11,6 +11,8 @@ from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple, Union
 import numpy as np
 import tensorflow as tf
 
+from tf_booster.passes.dataset_functions import rename
+
 SPLITS = ("StringSplit", "StringSplitV2")
 
 _ALL = int(np.iinfo(np.int64).max)
@@ -154,11 +156,7 @@ class LinePieces:
 
     def rename(self, definition: Any) -> None:
         """Has the readers of what the ops make, and the results, read it from them."""
-        for node in definition.node_def:
-            for i, name in enumerate(node.input):
-                node.input[i] = self._renamed.get(name, name)
-        for result, name in list(definition.ret.items()):
-            definition.ret[result] = self._renamed.get(name, name)
+        rename(definition, self._renamed)
 
 
 def _name(split: str) -> str:

@@ -18,10 +18,8 @@ from tf_booster.passes import (
     parsed_functions,
     record_steps,
     record_tensors,
-    row_lists,
-    row_parses,
 )
-from tf_booster.passes.batch_maps import BatchMap, map_of_padded_batches, maps_of_batches, row_of
+from tf_booster.passes.batch_maps import BatchMap, functions_of_maps, map_of_padded_batches, maps_of_batches, row_of
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
 from tf_booster.passes.dataset_steps import (
     ALL_BATCHES,
@@ -107,12 +105,11 @@ def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPip
     records = record_steps.records(batch, [], functions)
     if batch.type == MAP_AND_BATCH:
         records.steps.append(batch)
-    functions_of = {op: function_of(op, functions) for op in records.steps if op.type in (*MAPS, MAP_AND_BATCH)}
+    functions_of = functions_of_maps(batch, records.steps, functions)
     first = next(iter(functions_of))
+    function = DatasetFunction(functions_of[first].definition)
+    parse, params = _parse(function)
     pads = batch.type == PADDED_BATCH
-    if not pads and row_lists.are_padded(function.definition for function in functions_of.values()):
-        functions_of[first] = row_parses.lists_as_sparse(functions_of[first])
-    parse, params = _parse(functions_of[first])
     features = _features(params, longer=pads)
     live_datasets.check_above(batch, single_records=True, sparse=bool(params.sparse_keys) and not pads)
     stages: List[record_stages.Stage] = []
@@ -124,9 +121,9 @@ def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPip
         elif op.type not in (*MAPS, MAP_AND_BATCH):
             stages += record_steps.stages(op)
         else:
-            maps.append(record_function(op, functions))
+            maps.append(functions_of[op])
             if op is first:
-                of_parsed = parsed_functions.of_parsed(functions_of[first], parse, params)
+                of_parsed = parsed_functions.of_parsed(function, parse, params)
                 maps[0] = dataclasses.replace(maps[0], definition=of_parsed)
     if pads:
         map_of_batches, padded = map_of_padded_batches(batch, maps, list(features.values()), is_light=True)

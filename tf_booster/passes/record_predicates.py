@@ -20,7 +20,6 @@ from tf_booster.passes.line_pieces import SPLITS
 from tf_booster.passes.row_lists import PADS
 from tf_booster.passes.row_parses import PARSES
 
-_DIVISIONS = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv")
 # They fail where a tensor is smaller than they want, as what a line is split into may be.
 _OF_KNOWN_SIZES = ("StridedSlice", "Reshape", "Split", "SplitV")
 # Said to have a state, but ask a table that is outside, or give a number for each record in turn, whoever asks.
@@ -105,7 +104,7 @@ def _check_failures(maps: Sequence[RecordFunction], predicate: Any, name: str) -
 
 
 def _may_fail(node: Any, definition: Any) -> bool:
-    if node.op in _DIVISIONS:
+    if node.op in row_functions.DIVISIONS_THAT_FAIL:
         divisor = DatasetFunction(definition).constant(data_inputs(node)[1])
         return divisor is None or not np.all(divisor)
     if node.op in _OF_KNOWN_SIZES:

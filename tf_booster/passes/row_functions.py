@@ -17,7 +17,7 @@ from tf_booster import _compat
 from tf_booster.passes import line_pieces, ragged_line, row_lists, row_parses, row_repeats
 from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, prune
 from tf_booster.passes.float_arithmetic import changed_by_grappler
-from tf_booster.passes.function_constants import MASKS, folded, index_of
+from tf_booster.passes.function_constants import MASKS, constant_node, folded, index_of
 from tf_booster.passes.line_pieces import SPLITS, LinePieces, NotOfLines, Pieces, SplitPart
 from tf_booster.passes.ragged_line import OfRow
 from tf_booster.passes.record_tensors import Even, Longer, NotByRow, Outside, Padding, Row, SparsePart
@@ -28,10 +28,10 @@ _ANY = ("LogicalNot", "Neg", "Abs", "Square", "Floor", "Ceil", "Rint", "IsNan", 
         "AsString", "StringLower", "StringUpper", "StringStrip", "StringLength", "StaticRegexReplace", "Add", "AddV2",
         "Sub", "Mul", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr",
         "SelectV2", "StringJoin")  # fmt: skip
+DIVISIONS_THAT_FAIL = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv")  # Of integers, by 0.
 # Of numbers with a fraction, vectors treat NaN another way, or divide by a product.
-_OF_INTEGERS = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv", "Maximum", "Minimum", "BitwiseAnd", "BitwiseOr",
-                "BitwiseXor", "LeftShift", "RightShift", "Invert")  # fmt: skip
-_DIVISIONS_THAT_FAIL = ("FloorMod", "FloorDiv", "Mod", "TruncateMod", "TruncateDiv")  # Of integers, by 0.
+_OF_INTEGERS = (*DIVISIONS_THAT_FAIL, "Maximum", "Minimum", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift",
+                "Invert")  # fmt: skip
 _DIVISIONS = ("RealDiv",)  # Rounded as IEEE says, in vectors too.
 _ROOTS = ("Sqrt",)  # The same; of bfloat16, NaNs of vectors have another sign.
 
@@ -350,7 +350,7 @@ class _Batching:
         lists = [i for i in inputs if isinstance(i, Longer)]
         if node.op == "Cast":
             return dataclasses.replace(lists[0], cast=True)
-        fails = node.op == "StringToNumber" or (node.op in _DIVISIONS_THAT_FAIL and inputs[1] in lists)
+        fails = node.op == "StringToNumber" or (node.op in DIVISIONS_THAT_FAIL and inputs[1] in lists)
         alike = all(i in lists or _is_one_outside(i) for i in inputs) and len({(i.source, i.most) for i in lists}) == 1
         if fails or not alike or not self._lists.has_lengths(lists[0]):
             raise NotByRow(f"its {node.op} ('{node.name}') is of rows of different lengths, which a batch pads")
@@ -500,9 +500,7 @@ class _Batching:
 
     def _constant(self, value: np.ndarray) -> str:
         """A tensor that is `value`."""
-        constant = tf.compat.v1.NodeDef(name=f"tf_booster_constant_{len(self._new)}", op="Const")
-        constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
-        constant.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
+        constant = constant_node(f"tf_booster_constant_{len(self._new)}", value)
         self._new.append(constant)
         return f"{constant.name}:output:0"
 

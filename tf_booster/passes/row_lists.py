@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_booster.passes import row_parses
-from tf_booster.passes.dataset_functions import DatasetFunction
+from tf_booster.passes.dataset_functions import DatasetFunction, rename
+from tf_booster.passes.function_constants import zero
 from tf_booster.passes.line_pieces import Count, LinePieces, Pieces
 from tf_booster.passes.record_tensors import Longer, NotByRow, Outside, Row, SparsePart
 
@@ -113,7 +114,7 @@ class RowLists:
         """The values of a record's SparseTensor as a list; dense() has its tensor."""
         if tensor not in self._dense:
             indices, shape = self._parts(values.variant)
-            default = self._constant(_zero(dtype))
+            default = self._constant(zero(dtype))
             made = self._add("SparseToDense", [indices, shape, tensor, default], "dense", T=dtype, Tindices=tf.int64)
             self._dense[tensor] = made
             node = self._new[-1]
@@ -152,12 +153,7 @@ class RowLists:
 
     def rename(self) -> None:
         """Has the readers of what was made, and the results, read it."""
-        for node in self._function.definition.node_def:
-            for i, name in enumerate(node.input):
-                node.input[i] = self._renamed.get(name, name)
-        results = self._function.definition.ret
-        for result, name in list(results.items()):
-            results[result] = self._renamed.get(name, name)
+        rename(self._function.definition, self._renamed)
 
     def followed(self, node: Any, names: Sequence[str], inputs: Sequence[Any], index: Optional[Sequence[Any]]) -> Any:
         """What the op is of lengths of lists; None where it is of something else. index: what it takes, if it is a StridedSlice of known bounds."""
@@ -184,7 +180,7 @@ class RowLists:
         if not pads or (by.length.of.source, by.length.of.most) != (of.source, of.most):
             raise NotByRow(f"its {node.op} ('{node.name}') does not pad a list to one size")
         if padding is None:
-            padding = self._constant(_zero(tf.as_dtype(node.attr["T"].type)))
+            padding = self._constant(zero(tf.as_dtype(node.attr["T"].type)))
         if not by.clipped or (of.most is not None and of.most <= by.size):
             made = self.pad(values, of, padding, by.size, node.attr["T"].type, "of pad")
             self._new[-1].attr["in_front"].b = by.in_front
@@ -232,7 +228,7 @@ class RowLists:
     def pad_sources(self) -> None:
         """Has what makes lists pad them, but for arguments."""
         for pieces in self._pieces:  # Some are padded anew only.
-            self.pads.setdefault(pieces, _zero(pieces.range.dtype))
+            self.pads.setdefault(pieces, zero(pieces.range.dtype))
         for source, value in self.pads.items():
             if isinstance(source, Pieces):
                 self._lines.pad(source, self._constant(_of_type(source.range.dtype, value)))
@@ -276,10 +272,6 @@ def _packed(inputs: Sequence[Any]) -> Optional[Shortfall]:
     in_front = found[0] is inputs[0]
     zero = _number(inputs[1 if in_front else 0]) == 0
     return dataclasses.replace(found[0], packed=1, in_front=in_front) if zero else None
-
-
-def _zero(dtype: tf.DType) -> np.ndarray:
-    return np.asarray(b"" if dtype == tf.string else 0, dtype.as_numpy_dtype)
 
 
 def _of_type(dtype: tf.DType, value: np.ndarray) -> np.ndarray:

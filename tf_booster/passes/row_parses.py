@@ -7,7 +7,8 @@ from typing import Any, List, Sequence, Tuple, Union
 import numpy as np
 import tensorflow as tf
 
-from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, set_messages
+from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, rename, set_messages
+from tf_booster.passes.function_constants import constant_node, zero
 from tf_booster.passes.inlined_functions import PARSE
 from tf_booster.passes.record_tensors import Longer, NotByRow, Outside, Row, SparsePart
 
@@ -53,14 +54,14 @@ def parsed(node: Any, tensor: str, inputs: Sequence[Any], pads: bool) -> Union[R
     raise NotByRow(f"rows of feature '{key}' have no fixed length; parse batches of records, which pads them")
 
 
-def lists_as_sparse(function: DatasetFunction) -> DatasetFunction:
-    """A function whose parses give each FixedLenSequenceFeature of single values as a SparseTensor, which tells lengths, and make it dense."""
-    made = type(function.definition)()
-    made.CopyFrom(function.definition)
-    changed = DatasetFunction(made)
-    for parse in changed.of_type(*PARSES):
-        _make_sparse(changed, parse)
-    return DatasetFunction(made)
+def lists_as_sparse(definition: Any) -> Any:
+    """A FunctionDef whose parses give each FixedLenSequenceFeature of single values as a SparseTensor, which tells lengths, and make it dense."""
+    made = type(definition)()
+    made.CopyFrom(definition)
+    function = DatasetFunction(made)
+    for parse in function.of_type(*PARSES):
+        _make_sparse(function, parse)
+    return made
 
 
 def _make_sparse(function: DatasetFunction, parse: Any) -> None:
@@ -76,23 +77,19 @@ def _make_sparse(function: DatasetFunction, parse: Any) -> None:
     renamed = {f"{parse.name}:dense_values:{i}": f"{parse.name}:dense_values:{n}" for n, i in enumerate(kept)}
     for n, i in enumerate(lists, len(sparse)):
         dtype = tf.as_dtype(types[i])
-        empty = np.asarray(b"" if dtype == tf.string else 0, dtype.as_numpy_dtype)
-        zero = _constant_node(f"{parse.name}/default_{i}", empty)
+        default = constant_node(f"{parse.name}/default_{i}", zero(dtype))
         parts = [f"{parse.name}:sparse_{part}:{n}" for part in ("indices", "shapes", "values")]
         node = tf.compat.v1.NodeDef(
-            name=f"{parse.name}/list_{i}", op="SparseToDense", input=[*parts, f"{zero.name}:output:0"]
+            name=f"{parse.name}/list_{i}", op="SparseToDense", input=[*parts, f"{default.name}:output:0"]
         )
         node.attr["T"].type, node.attr["Tindices"].type = types[i], tf.int64.as_datatype_enum
-        nodes += [zero, node]
+        nodes += [default, node]
         renamed[f"{parse.name}:dense_values:{i}"] = f"{node.name}:dense:0"
     definition = function.definition
-    for node in definition.node_def:
-        node.input[:] = [renamed.get(name, name) for name in node.input]
-    for result, name in list(definition.ret.items()):
-        definition.ret[result] = renamed.get(name, name)
+    rename(definition, renamed)
     keys = {2: [*sparse.tolist(), *(dense[i] for i in lists)], 3: [dense[i] for i in kept]}
     for at, values in keys.items():
-        nodes.append(_constant_node(f"{parse.name}/keys_{at}", np.asarray(values, object)))
+        nodes.append(constant_node(f"{parse.name}/keys_{at}", np.asarray(values, object)))
         inputs[at] = f"{nodes[-1].name}:output:0"
     controls = [name for name in parse.input if name.startswith("^")]
     parse.input[:] = [*inputs[:5], *(inputs[5 + i] for i in kept), *controls]
@@ -101,14 +98,6 @@ def _make_sparse(function: DatasetFunction, parse: Any) -> None:
     parse.attr["Tdense"].list.type[:] = [types[i] for i in kept]
     set_messages(parse.attr["dense_shapes"].list.shape, [parse.attr["dense_shapes"].list.shape[i] for i in kept])
     definition.node_def.extend(nodes)
-
-
-def _constant_node(name: str, value: np.ndarray) -> Any:
-    node = tf.compat.v1.NodeDef(name=name, op="Const")
-    dtype = tf.string if value.dtype == object else tf.as_dtype(value.dtype)
-    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, dtype))
-    node.attr["dtype"].type = dtype.as_datatype_enum
-    return node
 
 
 def default_of(node: Any, tensor: str) -> Tuple[int, tf.DType]:

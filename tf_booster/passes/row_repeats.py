@@ -7,6 +7,8 @@ from typing import Any, List, Sequence
 import numpy as np
 import tensorflow as tf
 
+from tf_booster.passes.function_constants import constant_node
+
 _INT32 = tf.int32.as_datatype_enum
 
 
@@ -14,11 +16,12 @@ def repeated(name: str, tensor: str, dtype: int, shape: Sequence[int], rows: Any
     """NodeDefs of a function that give `tensor`, of static `shape`, for each row of its argument `rows`; the last one is `name`."""
     sizes = _node(f"{name}/sizes", "Shape", [rows.name], T=rows.type, out_type=_INT32)
     zero, one, row_shape = (
-        _constant(f"{name}/{what}", value) for what, value in (("zero", [0]), ("one", [1]), ("row_shape", shape))
+        constant_node(f"{name}/{what}", np.asarray(value, np.int32))
+        for what, value in (("zero", [0]), ("one", [1]), ("row_shape", shape))
     )
     first = [f"{sizes.name}:output:0", *(f"{node.name}:output:0" for node in (zero, one))]
     size = _node(f"{name}/size", "Slice", first, T=_INT32, Index=_INT32)
-    axis = _constant(f"{name}/axis", 0)
+    axis = constant_node(f"{name}/axis", np.asarray(0, np.int32))
     parts = [f"{node.name}:output:0" for node in (size, row_shape, axis)]
     whole = _node(f"{name}/shape", "ConcatV2", parts, T=_INT32, Tidx=_INT32)
     whole.attr["N"].i = 2
@@ -30,10 +33,4 @@ def _node(name: str, op_type: str, inputs: Sequence[str], **types: int) -> Any:
     node = tf.compat.v1.NodeDef(name=name, op=op_type, input=inputs)
     for attr, dtype in types.items():
         node.attr[attr].type = dtype
-    return node
-
-
-def _constant(name: str, value: Any) -> Any:
-    node = _node(name, "Const", [], dtype=_INT32)
-    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(np.asarray(value, np.int32)))
     return node

@@ -22,7 +22,12 @@ struct Plain {
     if (count > 0) std::memcpy(output + to * bytes, values + from * bytes, count * bytes);
   }
   void Fill(int64_t to, int64_t count) const {
-    for (int64_t i = to; i < to + count; ++i) std::memcpy(output + i * bytes, padding, bytes);
+    if (count <= 0) return;
+    char* const first = output + to * bytes;
+    std::memcpy(first, padding, bytes);
+    for (int64_t done = 1; done < count; done *= 2) {
+      std::memcpy(first + done * bytes, first, std::min(done, count - done) * bytes);
+    }
   }
 
   const char *values, *padding;
