@@ -79,7 +79,7 @@ def test_passes_are_left_out_by_name_in_any_order():
     assert first == options.parse({"disable_passes": ("sparse_lookups", "unique", "unique")})
     assert first.disable_passes == ("sparse_lookups", "unique")
     with pytest.raises(
-        ValueError, match="'disable_passes' is 'unique'; wanted a list of names out of 'conditional_updates'"
+        ValueError, match="'disable_passes' is 'unique'; wanted a list of names out of 'constant_conditions'"
     ):
         options.parse({"disable_passes": "unique"})
 

@@ -290,22 +290,45 @@ def head_classes() -> List[Any]:
 
 def in_control_flow(op: tf.Operation) -> bool:
     """Whether `op` stands inside a v1 tf.cond or tf.while_loop."""
-    return op._get_control_flow_context() is not None  # pylint: disable=protected-access
+    return control_flow_context(op) is not None
 
 
 def cond_branches(graph: tf.Graph) -> Dict[Any, List[tf.Operation]]:
     """The branches of v1 tf.conds that are in no other tf.cond or tf.while_loop (contexts with `pred`, `pivot` and `branch`), and their ops."""
     found: Dict[Any, List[tf.Operation]] = {}
     for op in graph.get_operations():
-        context = op._get_control_flow_context()  # pylint: disable=protected-access
-        if isinstance(context, _control_flow_ops.CondContext) and context.outer_context is None:
+        context = control_flow_context(op)
+        if is_cond_context(context) and context.outer_context is None:
             found.setdefault(context, []).append(op)
     return found
+
+
+def control_flow_context(op: tf.Operation) -> Any:
+    """Which v1 tf.cond or tf.while_loop `op` stands in, as a context with `outer_context`; None: in none."""
+    return op._get_control_flow_context()  # pylint: disable=protected-access
 
 
 def set_control_flow_context(op: tf.Operation, context: Any) -> None:
     """Says which tf.cond or tf.while_loop `op` stands in; None: in none."""
     op._set_control_flow_context(context)  # pylint: disable=protected-access
+
+
+def set_outer_context(context: Any, outer: Any) -> None:
+    """Says in which other the tf.cond or tf.while_loop of `context` stands; None: in none."""
+    context._outer_context = outer  # pylint: disable=protected-access
+
+
+def is_cond_context(context: Any) -> bool:
+    """Whether it is a branch of a v1 tf.cond, with `pred`, `pivot` and `branch`."""
+    return isinstance(context, _control_flow_ops.CondContext)
+
+
+def in_loop(op: tf.Operation) -> bool:
+    """Whether `op` stands in a v1 tf.while_loop. Of an imported graph that is not known: it says False."""
+    context = control_flow_context(op)
+    while context is not None and not context.IsWhileContext():
+        context = context.outer_context
+    return context is not None
 
 
 def is_function_graph(graph: tf.Graph) -> bool:

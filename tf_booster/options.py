@@ -41,6 +41,7 @@ class Options:
 
 # Passes that can be left out by name, in the order of passes/pipelines.py; hash_tables cannot: tables do not run without it.
 PASSES = (
+    "constant_conditions",
     "conditional_updates",
     "sparse_lookups",
     "partitioned_lookups",

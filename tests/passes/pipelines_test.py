@@ -292,6 +292,7 @@ def build_model():
     loss = tf.add_n([tf.reduce_sum(tf.square(end)) for end in ends])
     loss *= tf.cast(tf.reduce_all([tf.reduce_all(tf.math.is_finite(row)) for row in rows[:3]]), tf.float32)
     loss *= tf.cast(tf.add_n([*here, tf.reduce_sum(crossed)]), tf.float32) + tf.reduce_sum(matrix)
+    loss = tf.cond(tf.constant(True), lambda: loss * 0.5, lambda: loss)
     at_times = v1.get_variable("at_times", [4], use_resource=True)
     descent = v1.train.GradientDescentOptimizer(0.1)
     gradients = descent.compute_gradients(tf.reduce_sum(tf.square(at_times)), [at_times])

@@ -13,6 +13,7 @@ v1 = tf.compat.v1
 fc = tf.feature_column
 STEPS = 20
 EDITING = {
+    "constant_conditions",
     "conditional_updates",
     "clipped_rows",
     "indicator_columns",
@@ -54,6 +55,7 @@ def model_fn(features, labels, mode):
     for width in (8, 5):
         hidden = v1.layers.dense(hidden, width, tf.tanh)
     logits = v1.layers.dense(hidden, 1)
+    logits = tf.cond(tf.constant(mode == "train"), lambda: logits * 1.5, lambda: logits)
     loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
     _, auc = v1.metrics.auc(labels, tf.sigmoid(logits))
     loss += 0.01 * tf.stop_gradient(auc)

@@ -25,6 +25,10 @@ from tf_booster.pipeline.split import split_of
 
 # Fused ops read what is meant to be fed, or wait for it; a save is fed the last in place of tables.
 _MEANT_TO_BE_FED = ("Placeholder", "PlaceholderWithDefault", "TfBoosterTableExport")
+_REMEDY = (
+    "Feed it in a graph that tf_booster has not rewritten, or leave out the pass that did this (tf_booster.report() lists them): "
+    "tf.enable_gpu_booster(disable_passes=[...])"
+)
 _RUN = "_run"  # The method behind a session's run() and partial_run().
 _Inputs = Dict[str, List[str]]  # By the name of an op, as a NodeDef writes them.
 _originals: List[Any] = []
@@ -129,6 +133,10 @@ def _feeds_of(graph: tf.Graph) -> Optional[_Feeds]:
 
 def _fate_of(graph: tf.Graph, tensor: tf.Tensor) -> _Fate:
     """Whether a value of `tensor` reaches all that it did before the rewrite."""
+    if graph_view.is_relied_on(tensor):
+        return _Fate(
+            f"Tensor '{tensor.name}' is fed, which is a constant, and the branches of tf.conds that it chose are there for good now. {_REMEDY}"
+        )
     split, stand_in = split_of(graph), graph_view.stand_in_of(tensor)
     if split is not None:  # The pipeline serves such runs by hand.
         by_hand = {*split.ahead, *split.crossing}
@@ -209,8 +217,4 @@ def _op_of(name: str) -> str:
 
 def _said(graph: tf.Graph, tensor: tf.Tensor, fused: str) -> str:
     op_type = graph.get_operation_by_name(fused).type
-    return (
-        f"Tensor '{tensor.name}' is fed, but what it led to is computed by '{fused}' ({op_type}) now, which does not read it: the value would be lost. Feed it "
-        "in a graph that tf_booster has not rewritten, or leave out the pass that made this op (tf_booster.report() lists them): "
-        "tf.enable_gpu_booster(disable_passes=[...])"
-    )
+    return f"Tensor '{tensor.name}' is fed, but what it led to is computed by '{fused}' ({op_type}) now, which does not read it: the value would be lost. {_REMEDY}"

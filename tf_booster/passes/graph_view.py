@@ -19,6 +19,7 @@ _superseded: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph ->
 _left_functions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> names of functions.
 _before: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> inputs_before() of it.
 _stand_ins: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> by a tensor's name, its stand_in_of()'s.
+_relied_on: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> names of tensors; see rely_on().
 ORIGINALS = "_tf_booster_originals"
 
 
@@ -201,6 +202,13 @@ class GraphView:
         self._journal.add(lambda: left.difference_update(new))
         left.update(new)
 
+    def rely_on(self, tensors: Iterable[tf.Tensor]) -> None:
+        """Notes that the graph is what it is because of the values of these constants: they must not be fed others."""
+        names = _relied_on.setdefault(self.graph, set())
+        new = {tensor.name for tensor in tensors} - names
+        self._journal.add(lambda: names.difference_update(new))
+        names.update(new)
+
     def stand_in(self, new_op: tf.Operation, old_ops: Sequence[tf.Operation]) -> None:
         """What waits on `old_ops`, whose outputs nothing reads any more, waits on `new_op`, which stands for them; they are superseded."""
         self.redirect_control(old_ops, new_op)
@@ -377,6 +385,11 @@ def stand_in_of(tensor: tf.Tensor) -> Optional[tf.Tensor]:
     """What replace_all() put in the place of `tensor`, of its type and shape; None: nothing."""
     name = _stand_ins.get(tensor.graph, {}).get(tensor.name)
     return None if name is None else tensor.graph.get_tensor_by_name(name)
+
+
+def is_relied_on(tensor: tf.Tensor) -> bool:
+    """Whether a pass has called rely_on() for it."""
+    return tensor.name in _relied_on.get(tensor.graph, ())
 
 
 def names_with_stand_in(graph: tf.Graph) -> Collection[str]:

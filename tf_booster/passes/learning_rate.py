@@ -103,6 +103,8 @@ def _updates(view: GraphView) -> List[tf.Operation]:
         for op in index.of_types([op_type]):
             if op.name in left or index.number[op] in initial or not op.inputs or op.inputs[0].op.name in gone:
                 continue
+            if view.is_superseded(op):
+                continue
             if is_apply or (op.inputs[0].op in trained and not restores(op) and not _is_received(op)):
                 found.append(op)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, Iterable, List, Optional, Set
 
 import tensorflow as tf
 
@@ -55,21 +55,21 @@ class VariableUpdates(Pass):
         """Whether the graph has updates that no run of this pass has looked at."""
         judged = set(view.graph.get_collection(_JUDGED))
         known = view.ops(*_ONE_OP, *CHAIN_ENDS, *REFERENCE_TYPES)
-        return any(op.name not in judged for op in (*known, *stepping_assigns(view)))
+        return any(op.name not in judged for op in _running(view, [*known, *stepping_assigns(view)]))
 
     def run(self, view: GraphView) -> PassResult:
         """Fuses what can be, and says of every other update why it was left."""
         result = PassResult(self.name)
         left = _replaced(view) | set(removed_variables(view.graph))
-        candidates = view.ops(*_ONE_OP, *CHAIN_ENDS)
+        candidates = _running(view, view.ops(*_ONE_OP, *CHAIN_ENDS))
         known: Partitions = {}
         found = [
             self._match(op, known) for op in candidates if op.name not in left and op.inputs[0].op.name not in left
         ]
         updates = [update for update in found if update is not None]
         plan = plan_updates(view, updates)
-        references, assigns = view.ops(*REFERENCE_TYPES), stepping_assigns(view)
-        averages = [op for op in view.ops(REFERENCE_END) if is_of_reference(op)]
+        references, assigns = _running(view, view.ops(*REFERENCE_TYPES)), _running(view, stepping_assigns(view))
+        averages = [op for op in _running(view, view.ops(REFERENCE_END)) if is_of_reference(op)]
         for op in [*candidates, *references, *averages, *assigns]:
             view.add_to_collection(_JUDGED, op.name)
         result.variables = self._fuse(view, plan, result)
@@ -113,6 +113,10 @@ class VariableUpdates(Pass):
             waiting = [other.name for other in after if other.name not in replaced]
             if waiting:
                 raise RewriteError(f"Op '{op.name}' was replaced, but op '{waiting[0]}' waits on it.")
+
+
+def _running(view: GraphView, ops: Iterable[tf.Operation]) -> List[tf.Operation]:
+    return [op for op in ops if not view.is_superseded(op)]
 
 
 def _replaced(view: GraphView) -> Set[str]:

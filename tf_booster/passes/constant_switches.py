@@ -1,0 +1,151 @@
+"""Takes the branch out of a v1 tf.cond that a constant condition takes at every run; v1_conditions.py says what such a tf.cond is made of.
+
+What reads a Switch reads what goes into it; of a Merge, what comes from the branch that is taken. The other branch is dead: it never runs, nor does
+what waits for it, up to the Merges that take something else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set
+
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.passes.constant_condition import Condition, constant_condition
+from tf_booster.passes.fetches import executed_ops
+from tf_booster.passes.graph_view import GraphView, update_input
+
+_SWITCHES, _MERGES = ("Switch", "RefSwitch"), ("Merge", "RefMerge")
+
+
+def constant_switches(view: GraphView) -> Dict[tf.Operation, Condition]:
+    """The Switches that give what they are given to the same branch at every run; but none of a tf.while_loop, whose ops are of its frame, or of an
+    imported graph that has loops and does not say where."""
+    if not all(_compat.in_loop(op) for op in view.ops("Enter", "RefEnter")):
+        return {}
+    conditions: Dict[Any, Optional[Condition]] = {}
+    found: Dict[tf.Operation, Condition] = {}
+    for op in view.ops(*_SWITCHES):
+        pred = op.inputs[1]
+        if pred.ref() not in conditions:
+            conditions[pred.ref()] = constant_condition(pred)
+        condition = conditions[pred.ref()]
+        if condition is None or view.is_superseded(op) or _compat.in_loop(op):
+            continue
+        if condition.waits and op.type == "RefSwitch":  # Nothing passes a reference on after a while.
+            conditions[pred.ref()] = None
+        found[op] = condition
+    return {op: condition for op, condition in found.items() if conditions[op.inputs[1].ref()] is not None}
+
+
+def take_branches(view: GraphView, switches: Dict[tf.Operation, Condition]) -> List[str]:
+    """Has what `switches` pass on run as the graph's own ops do. Returns the names of the tf.conds."""
+    dead = _Dead(switches)
+    preds = {op.inputs[1].ref(): condition.value for op, condition in switches.items()}
+    pivots = [op for op in switches if op.inputs[0] is op.inputs[1]]
+    names = [op.name.rpartition("/")[0] or op.name for op in pivots or switches]
+    for op, condition in switches.items():
+        if op not in dead.ops:
+            given = _value(view, op, op.inputs[0], condition.waits)
+            view.redirect(op.outputs[condition.value], given)
+            view.redirect_control([op], given.op)
+    for merge in dead.merges():
+        _take(view, merge, dead.live(merge))
+    _leave_contexts(view, preds)
+    running = executed_ops(view)
+    view.supersede([*switches, *(op for op in dead.ops if op not in running)])
+    # Else who follows a tensor would find that it leads into a tf.cond.
+    view.cut_off([op for op in switches if op.type == "Switch" and op not in running])
+    return list(dict.fromkeys(names))
+
+
+def _value(view: GraphView, op: tf.Operation, given: tf.Tensor, waits: Sequence[tf.Operation] = ()) -> tf.Tensor:
+    """What the Switch or Merge `op` gives of `given`. One that is none of references reads a reference Variable when it runs."""
+    if not waits and given.dtype == op.outputs[0].dtype:
+        return given
+    with view.inserting(op.device, waits):
+        return tf.identity(given, name=f"tf_booster/{op.name}/given")
+
+
+def _take(view: GraphView, merge: tf.Operation, live: int) -> None:
+    """Has what reads `merge` read its input `live`; who fetches it by name gets that, too."""
+    value = _value(view, merge, merge.inputs[live])
+    view.redirect(merge.outputs[0], value)
+    if merge.outputs[1].consumers():
+        with view.inserting(merge.device, [value.op]):
+            view.redirect(merge.outputs[1], tf.constant(live, merge.outputs[1].dtype))
+    view.redirect_control([merge], value.op)
+    make = tf.raw_ops.RefSwitch if merge.type == "RefMerge" else tf.raw_ops.Switch
+    with view.inserting(merge.device):
+        sides = make(data=value, pred=tf.constant(True), name=f"tf_booster/{merge.name}/switch")
+    view.supersede([merge, sides.output_true.op])
+    for index in range(len(merge.inputs)):
+        update_input(merge, index, sides.output_true if index == live else sides.output_false)
+
+
+def _leave_contexts(view: GraphView, preds: Dict[Any, bool]) -> None:
+    """Has the ops of the branches that are taken stand where their tf.cond does."""
+
+    def around(context: Any) -> Any:
+        while _compat.is_cond_context(context) and preds.get(context.pred.ref()) == bool(context.branch):
+            context = context.outer_context
+        return context
+
+    inner: Dict[Any, None] = {}
+    for op in view.graph.get_operations():
+        context = _compat.control_flow_context(op)
+        while context is not None:
+            inner[context] = None
+            context = context.outer_context
+        context = _compat.control_flow_context(op)
+        outside = around(context)
+        if outside is not context:
+            view.on_rollback(lambda op=op, context=context: _compat.set_control_flow_context(op, context))
+            _compat.set_control_flow_context(op, outside)
+    for context in inner:
+        before, outside = context.outer_context, around(context.outer_context)
+        if outside is not before:
+            view.on_rollback(lambda context=context, before=before: _compat.set_outer_context(context, before))
+            _compat.set_outer_context(context, outside)
+
+
+class _Dead:
+    """What never runs, as some Switches pass on to one branch alone."""
+
+    def __init__(self, switches: Dict[tf.Operation, Condition]) -> None:
+        self._switches = switches
+        self.ops: Set[tf.Operation] = set()
+        self._merges: Dict[tf.Operation, None] = {}
+        waiting = [reader for op, c in switches.items() for reader in op.outputs[not c.value].consumers()]
+        while waiting:
+            op = waiting.pop()
+            if op in self.ops:
+                continue
+            if op.type in _MERGES and not self._is_dead_merge(op):
+                self._merges[op] = None
+                continue
+            self.ops.add(op)
+            waiting.extend(reader for output in op.outputs for reader in output.consumers())
+            waiting.extend(reader for reader in GraphView.control_outputs(op) if reader.type not in _MERGES)
+
+    def merges(self) -> Iterable[tf.Operation]:
+        """Those that have one input left."""
+        return [op for op in self._merges if op not in self.ops and len(self._live(op)) == 1]
+
+    def live(self, merge: tf.Operation) -> int:
+        """The place of that input."""
+        (place,) = self._live(merge)
+        return place
+
+    def _live(self, merge: tf.Operation) -> List[int]:
+        return [i for i, tensor in enumerate(merge.inputs) if not self._is_dead(tensor)]
+
+    def _is_dead_merge(self, merge: tf.Operation) -> bool:
+        """A loop's Merge waits for its Enter."""
+        return not self._live(merge) or any(
+            self._is_dead(t) and t.op.type in ("Enter", "RefEnter") for t in merge.inputs
+        )
+
+    def _is_dead(self, tensor: tf.Tensor) -> bool:
+        condition = self._switches.get(tensor.op)
+        return tensor.op in self.ops or (condition is not None and tensor.value_index != int(condition.value))
