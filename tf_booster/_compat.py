@@ -33,6 +33,7 @@ from tensorflow.python.framework import kernels as _kernels
 from tensorflow.python.framework import op_def_registry as _op_def_registry
 from tensorflow.python.framework import ops as _ops
 from tensorflow.python.ops import control_flow_ops as _control_flow_ops
+from tensorflow.python.ops import control_flow_v2_func_graphs as _control_flow_v2_func_graphs
 from tensorflow.python.ops import gen_dataset_ops as _gen_dataset_ops
 from tensorflow.python.ops import gen_experimental_dataset_ops as _gen_experimental_dataset_ops
 from tensorflow.python.ops import parsing_ops as _parsing_ops
@@ -334,6 +335,15 @@ def in_loop(op: tf.Operation) -> bool:
 def is_function_graph(graph: tf.Graph) -> bool:
     """Whether `graph` is the body of a tf.function, of a v2 cond or while, or of a dataset's function."""
     return bool(graph.building_function)
+
+
+def is_branch(graph: tf.Graph) -> bool:
+    """Whether `graph` is a branch of a v2 tf.cond, which may be in that of another, but in no other function."""
+    while isinstance(graph, _control_flow_v2_func_graphs.CondBranchFuncGraph):
+        graph = graph.outer_graph
+        if not is_function_graph(graph):
+            return True
+    return False
 
 
 # --- Estimator and MonitoredSession ---

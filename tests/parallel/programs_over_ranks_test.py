@@ -136,6 +136,34 @@ def applied_in_a_cond(rank, program):
     return program.run([train_op])
 
 
+def trained_in_a_constant_cond(rank, program):
+    """The gradients are taken in a function, of losses inside and outside of it."""
+    rows = v1.get_variable("rows", [3, 1], initializer=v1.ones_initializer(), use_resource=True)
+
+    def train():
+        loss = program.loss + tf.reduce_sum(tf.square(tf.gather(rows, [rank, 2])))
+        return tf.group(program.optimizer.minimize(loss, program.step))
+
+    return program.run([tf.cond(tf.constant(True), train, tf.no_op)])
+
+
+def trained_in_a_constant_v1_cond(rank, program):
+    v1.disable_control_flow_v2()
+    try:
+        return trained_in_a_constant_cond(rank, program)
+    finally:
+        v1.enable_control_flow_v2()
+
+
+def trained_in_a_cond(rank, program):
+    """Ranks cannot sum what is inside of a function."""
+    flag = v1.placeholder_with_default(True, [])
+    try:
+        return program.run([tf.cond(flag, lambda: tf.group(program.optimizer.minimize(program.loss)), tf.no_op)])
+    except RewriteError as error:
+        return {"refused": str(error)}
+
+
 def by_hand(rank, program):
     gradient = tf.linalg.matvec(program.x, 2 * (tf.linalg.matvec(program.x, program.w) - program.y), transpose_a=True)
     return program.run([program.optimizer.apply_gradients([(gradient / ROWS, program.w)])])
@@ -217,7 +245,7 @@ def weights_that_count(rank, program):
 
 
 PROGRAMS = [
-    initial_values, many_variables, users_horovod, two_in_turn, two_as_one, one_after_the_other, two_dtypes, by_tape, applied_in_a_cond, by_hand, penalty, batch_norm,
+    initial_values, many_variables, users_horovod, two_in_turn, two_as_one, one_after_the_other, two_dtypes, by_tape, applied_in_a_cond, trained_in_a_constant_cond, trained_in_a_constant_v1_cond, trained_in_a_cond, by_hand, penalty, batch_norm,
     reference_variable, rows_that_count, dry_sum, dry_without_numbers, dry_lookup, weights_that_count,
 ]  # fmt: skip
 
@@ -304,6 +332,19 @@ def test_each_dtype_has_a_collective(outcomes):
 
 def test_gradients_of_a_tape_are_summed(outcomes):
     np.testing.assert_allclose(weights(outcomes, "by_tape"), descended(X, Y), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("program", ["trained_in_a_constant_cond", "trained_in_a_constant_v1_cond"])
+def test_gradients_that_are_taken_where_a_constant_leads_are_summed(outcomes, program):
+    np.testing.assert_allclose(weights(outcomes, program), descended(X, Y), rtol=1e-5, atol=1e-7)
+    one, both = (1 - RATE) ** STEPS, (1 - 2 * RATE) ** STEPS  # Rows of one rank count half in the average.
+    np.testing.assert_allclose(weights(outcomes, program, "rows")[:, 0], [one, one, both], rtol=1e-5)
+
+
+def test_gradients_that_are_taken_inside_of_a_function_are_refused(outcomes):
+    for outcome in outcomes:
+        assert "'w' is taken inside of 'cond'" in outcome["trained_in_a_cond"]["refused"]
+        assert "outside of tf.cond" in outcome["trained_in_a_cond"]["refused"]
 
 
 def test_gradients_that_a_cond_applies_are_summed(outcomes):

@@ -2,6 +2,8 @@
 
 There the ranks' gradients can be summed so that clipping sees what one process would see. A mark is an Identity that only the program
 reads: a gradient itself may be read by the rest of the backward pass too. Without several ranks nothing is marked.
+
+In a branch of a tf.cond, which is a function, a mark says by attributes what it is: no collective can be there, but the branch may become part of the graph.
 """
 
 from __future__ import annotations
@@ -16,6 +18,11 @@ from tf_booster import _compat
 
 _COLLECTION = ("tf_booster", "raw_gradients")
 _NAME = "raw_gradient"
+# An attribute of a mark in a function: the Variable's op, the mark's own name, that of its indices or "", and what was differentiated.
+_IN_FUNCTION = "_tf_booster_gradient_of"
+_OF_GRAPH = (
+    "^"  # Before the name of what was differentiated, where it is a tensor of the graph and not of the function.
+)
 _marking = True
 
 
@@ -51,6 +58,34 @@ def unmarked() -> Iterator[None]:
         yield
     finally:
         _marking = was
+
+
+def marked_in(function: Any) -> Optional[str]:
+    """The name of a Variable whose gradient is taken in the body of `function`; None if none is."""
+    marks = (node.attr[_IN_FUNCTION].list.s[0] for node in function.node_def if _IN_FUNCTION in node.attr)
+    return next((name.decode() for name in marks), None)
+
+
+def note_imported(graph: tf.Graph, ops: Sequence[tf.Operation]) -> None:
+    """Makes those of `ops`, which were the body of a function, marks of `graph` that were marks there.
+
+    Raises ValueError where what was differentiated is not known.
+    """
+    for op in ops:
+        told = _compat.string_list_attr(op, _IN_FUNCTION)
+        if not told:
+            continue
+        if len(told) == 1:
+            raise ValueError(f"The gradient of Variable '{told[0]}' is of a loss in another tf.cond around its own.")
+        variable, own, rows, *losses = told
+        scope = op.name[: len(op.name) - len(own)]
+        gradient: Any = op.outputs[0]
+        if rows:
+            gradient = tf.IndexedSlices(gradient, graph.get_tensor_by_name(f"{scope}{rows}:0"))
+        names = [name[1:] if name.startswith(_OF_GRAPH) else scope + name for name in losses]
+        differentiated = tuple(graph.get_tensor_by_name(name) for name in names)
+        mark = RawGradient(graph.get_operation_by_name(variable), gradient, differentiated)
+        graph.add_to_collection(_COLLECTION, mark)
 
 
 def is_mark(op: tf.Operation) -> bool:
@@ -89,7 +124,8 @@ def _leaves(structure: Any) -> List[Any]:
 def _marked(gradients: Sequence[Any], ys: Any, xs: Any) -> List[Any]:
     graph = tf.compat.v1.get_default_graph()
     xs = list(xs) if isinstance(xs, (list, tuple)) else [xs]
-    if not _marking or _compat.is_function_graph(graph) or len(xs) != len(gradients):
+    in_function = _compat.is_function_graph(graph)
+    if not _marking or (in_function and not _compat.is_branch(graph)) or len(xs) != len(gradients):
         return gradients
     losses = tuple(y for y in tf.nest.flatten(ys) if isinstance(y, tf.Tensor))
     return [_mark(graph, gradient, x, losses) for gradient, x in zip(gradients, xs)]
@@ -104,8 +140,25 @@ def _mark(graph: tf.Graph, gradient: Any, x: Any, losses: Tuple[tf.Tensor, ...])
         gradient = tf.IndexedSlices(tf.identity(gradient.values, name=_NAME), indices, gradient.dense_shape)
     else:
         gradient = tf.identity(gradient, name=_NAME)
-    graph.add_to_collection(_COLLECTION, RawGradient(variable, gradient, losses))
+    if _compat.is_function_graph(graph):
+        _describe(gradient, variable, losses)
+    else:
+        graph.add_to_collection(_COLLECTION, RawGradient(variable, gradient, losses))
     return gradient
+
+
+def _describe(gradient: Any, variable: tf.Operation, losses: Sequence[tf.Tensor]) -> None:
+    """Writes the attribute. What is differentiated in a function between this one and the graph has no name in either."""
+    values, rows = (
+        (gradient.values, gradient.indices.op.name) if isinstance(gradient, tf.IndexedSlices) else (gradient, "")
+    )
+    names: List[str] = []
+    for loss in losses:
+        if loss.graph is not values.graph and _compat.is_function_graph(loss.graph):
+            _compat.set_string_list_attr(values.op, _IN_FUNCTION, [variable.name])
+            return
+        names.append(loss.name if loss.graph is values.graph else _OF_GRAPH + loss.name)
+    _compat.set_string_list_attr(values.op, _IN_FUNCTION, [variable.name, values.op.name, rows, *names])
 
 
 def _variable_op(x: Any) -> Optional[tf.Operation]:

@@ -21,6 +21,8 @@ from tf_booster.parallel import ranks
 
 _SCOPE = "tf_booster"
 _REQUEST_SECONDS = 10
+# Between tries of one request: the launcher may be busy with other ranks or resumed just now. One that has ended refuses at once.
+_PAUSES = (0.1, 0.5, 2.0)
 _SAY_AFTER_SECONDS = 30
 # Longer than any rank computes between two meetings; a rank that is dead ends the job long before.
 LIMIT_SECONDS = 3600.0
@@ -68,6 +70,19 @@ class Store:
             pause = min(pause * 1.5, 0.1)
 
     def _request(self, method: str, key: str, body: Optional[bytes] = None) -> Tuple[int, bytes]:
+        for pause in (*_PAUSES, None):
+            try:
+                return self._ask(method, key, body)
+            except (OSError, http.client.HTTPException) as error:
+                if pause is None:
+                    host, port = self._address
+                    raise StoreError(
+                        f"rank {ranks.launched().rank}: the launcher's store at {host}:{port} does not answer ({error}); it ended, or the network is cut"
+                    ) from error
+            time.sleep(pause)
+        raise AssertionError("The last try raises or returns.")
+
+    def _ask(self, method: str, key: str, body: Optional[bytes]) -> Tuple[int, bytes]:
         # Not by urllib, which would go through the proxy that the environment names.
         connection = http.client.HTTPConnection(*self._address, timeout=_REQUEST_SECONDS)
         try:
@@ -75,11 +90,6 @@ class Store:
             connection.request(method, f"/{_SCOPE}/{key}", body, headers)
             response = connection.getresponse()
             return response.status, response.read()
-        except (OSError, http.client.HTTPException) as error:
-            host, port = self._address
-            raise StoreError(
-                f"rank {ranks.launched().rank}: the launcher's store at {host}:{port} does not answer ({error}); it ended, or the network is cut"
-            ) from error
         finally:
             connection.close()
 

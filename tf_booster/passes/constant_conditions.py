@@ -12,6 +12,7 @@ from typing import Any, Dict, List
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.parallel import raw_gradients
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.constant_condition import Condition, constant_condition
 from tf_booster.passes.constant_switches import constant_switches, take_branches
@@ -79,7 +80,8 @@ def _take_functions(view: GraphView, ifs: Dict[tf.Operation, Condition]) -> None
 
 def _take(view: GraphView, op: tf.Operation, branch: Any, waits: List[tf.Operation]) -> List[tf.Operation]:
     """Returns the ops of the branch."""
-    ops, outputs, needed = _compat.import_function(view.graph, branch, list(op.inputs)[1:], f"tf_booster/{op.name}")
+    ops, outputs, needed = _compat.import_function(view.graph, branch, list(op.inputs)[1:], op.name)
+    raw_gradients.note_imported(view.graph, ops)
     inside = set(ops)
     for each in ops:
         if op.device and not each.device:

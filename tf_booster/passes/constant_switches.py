@@ -75,12 +75,22 @@ def _take(view: GraphView, merge: tf.Operation, live: int) -> None:
         with view.inserting(merge.device, [value.op]):
             view.redirect(merge.outputs[1], tf.constant(live, merge.outputs[1].dtype))
     view.redirect_control([merge], value.op)
-    make = tf.raw_ops.RefSwitch if merge.type == "RefMerge" else tf.raw_ops.Switch
+    view.supersede([merge])
+    for index, dead in enumerate(merge.inputs):
+        if index != live and dead.dtype == value.dtype:
+            update_input(merge, index, _never(view, merge, value, dead.shape))
+
+
+def _never(view: GraphView, merge: tf.Operation, value: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
+    """What a Merge that takes `value` has beside it for an input of this shape, and never takes."""
+    is_reference = value.dtype != value.dtype.base_dtype
     with view.inserting(merge.device):
+        if not value.shape.is_compatible_with(shape) and not is_reference:
+            value = tf.compat.v1.placeholder_with_default(value, None)
+        make = tf.raw_ops.RefSwitch if is_reference else tf.raw_ops.Switch
         sides = make(data=value, pred=tf.constant(True), name=f"tf_booster/{merge.name}/switch")
-    view.supersede([merge, sides.output_true.op])
-    for index in range(len(merge.inputs)):
-        update_input(merge, index, sides.output_true if index == live else sides.output_false)
+    view.supersede([sides.output_false.op])
+    return sides.output_false
 
 
 def _leave_contexts(view: GraphView, preds: Dict[Any, bool]) -> None:

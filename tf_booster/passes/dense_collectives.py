@@ -15,7 +15,7 @@ from tf_booster.parallel.regularisers import gradients_of, regularisers, value_o
 from tf_booster.parallel.row_weights import RowWeights, register_sums, row_weights, summed_row_weights
 from tf_booster.parallel.told_loss import told_loss
 from tf_booster.passes.base import Pass, PassResult, RewriteError
-from tf_booster.passes.gradient_plan import GradientPlan, distinct_indices, plan_gradients
+from tf_booster.passes.gradient_plan import GradientPlan, distinct_indices, gradients_in_functions, plan_gradients
 from tf_booster.passes.graph_view import GraphView, removed_variables
 
 _JUDGED = ("tf_booster", "judged_gradients")
@@ -40,9 +40,10 @@ class DenseCollectives(Pass):
         self._size, self._option = size, gradient_reduction
 
     def requires(self, view: GraphView) -> bool:
-        """Whether the graph has marked gradients that no run of this pass has looked at."""
+        """Whether the graph has marked gradients that no run of this pass has looked at, or some where it cannot."""
         judged = set(view.graph.get_collection(_JUDGED))
-        return self._size > 1 and any(mark.values.name not in judged for mark in raw_gradients(view.graph))
+        unjudged = any(mark.values.name not in judged for mark in raw_gradients(view.graph))
+        return self._size > 1 and (unjudged or bool(gradients_in_functions(view)))
 
     def run(self, view: GraphView) -> PassResult:
         """Raises RewriteError, before any edit, for a gradient inside of control flow."""

@@ -7,14 +7,15 @@ from typing import Dict, FrozenSet, Iterable, List, Sequence, Set, Tuple
 
 import tensorflow as tf
 
+from tf_booster import _compat
 from tf_booster.parallel.collectives import is_users_collective
-from tf_booster.parallel.raw_gradients import RawGradient, raw_gradients
+from tf_booster.parallel.raw_gradients import RawGradient, marked_in, raw_gradients
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.fetches import UPDATE, fetches_of, updating_calls
 from tf_booster.passes.graph_index import GraphIndex, reached
-from tf_booster.passes.graph_view import GraphView, removed_variables
+from tf_booster.passes.graph_view import GraphView, is_undone, removed_variables
 from tf_booster.passes.merging import Unit, merge_groups
-from tf_booster.passes.sources import Sources, called_functions
+from tf_booster.passes.sources import Sources, called_functions, functions_in
 
 # What keeps different ids different: partitions of a Variable take each a part of the ids, and number their own rows.
 _KEEP_APART = (
@@ -31,6 +32,8 @@ _KEEP_APART = (
 )
 
 _APPLY = ("ResourceApply", "ResourceSparseApply", "Apply", "SparseApply", "TfBoosterMulti")
+
+_REMEDY = "take gradients outside of tf.cond and tf.while_loop, and only apply them inside."
 
 # What a program sums gradients with.
 USERS_REDUCTIONS = ("HorovodAllreduce", "HorovodGroupedAllreduce", "HorovodAllgather", "HorovodReducescatter")
@@ -58,6 +61,10 @@ def plan_gradients(view: GraphView) -> GradientPlan:
 
     Raises RewriteError for a gradient inside of a tf.cond or tf.while_loop.
     """
+    for name, variable in gradients_in_functions(view):
+        raise RewriteError(
+            f"The gradient of Variable '{variable}' is taken inside of '{name}', where ranks cannot sum it; {_REMEDY}"
+        )
     index = view.index()
     gone = set(removed_variables(view.graph))
     marks = [mark for mark in raw_gradients(view.graph) if mark.variable.name not in gone]
@@ -86,6 +93,22 @@ def plan_gradients(view: GraphView) -> GradientPlan:
     return plan
 
 
+def gradients_in_functions(view: GraphView) -> List[Tuple[str, str]]:
+    """(op, Variable) of what calls functions that take a gradient and update by it, as tf.cond does; a program's own collectives may sum it there."""
+    found = []
+    bodies = _compat.functions_by_name(view.graph)
+    for op in updating_calls(view):
+        names = called_functions(op)
+        for name in names:  # Grows: with those that these call.
+            called = (f for node in bodies[name].node_def for attr in node.attr.values() for f in functions_in(attr))
+            names += [f for f in dict.fromkeys(called) if f in bodies and f not in names]
+        by_user = any(node.op in USERS_REDUCTIONS for name in names for node in bodies[name].node_def)
+        variables = [variable for variable in (marked_in(bodies[name]) for name in names) if variable]
+        if variables and not by_user and not any(is_undone(tensor.op.name) for tensor in op.inputs):
+            found.append((op.name, variables[0]))
+    return found
+
+
 def _groups(
     view: GraphView, marks: Sequence[RawGradient], keys: Dict[tf.Operation, FrozenSet[int]]
 ) -> List[List[RawGradient]]:
@@ -99,8 +122,7 @@ def _groups(
     groups, refused = merge_groups(view, units)
     for unit, reason in refused:
         raise RewriteError(
-            f"Gradient '{unit.payload.values.name}' of Variable '{unit.payload.variable.name}' cannot be summed over ranks: {reason}; take "
-            "gradients outside of tf.cond and tf.while_loop, and only apply them inside."
+            f"Gradient '{unit.payload.values.name}' of Variable '{unit.payload.variable.name}' cannot be summed over ranks: {reason}; {_REMEDY}"
         )
     return [[unit.payload for unit in group] for group in groups]
 
