@@ -9,6 +9,7 @@ import tensorflow as tf
 from tf_booster import _compat
 from tf_booster.options import Options
 from tf_booster.passes import pipelines
+from tf_booster.passes.conditional_updates import ConditionalUpdates
 from tf_booster.passes.constant_conditions import ConstantConditions
 from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView
@@ -65,6 +66,7 @@ def check(build, feeds=({},), passes=None):
 
 def changes(outcome):
     (entry,) = [p for p in outcome.report.to_dict()["passes"] if p["name"] == "constant_conditions"]
+    assert not entry["skipped"], "the pass has failed"
     return entry["changes"]
 
 
@@ -89,12 +91,16 @@ CONDITIONS = {
 def test_what_follows_from_constants_is_not_asked_for(name):
     def build():
         condition, _ = CONDITIONS[name]()
-        x = v1.placeholder(tf.float32, [2])
+        x = v1.placeholder(tf.float32, [2], "x")
         return tf.cond(condition, lambda: x + 1, lambda: x * 3, name="choice"), {"x": x}
 
     made = check(build, [{"x": [1.0, 5.0]}])
     assert not [op for op in made.asking() if not op.startswith(("choice/Merge", "tf_booster/choice/Merge"))]
     assert changes(made) == ["'choice' takes the same branch at every run, which runs without asking"]
+    x = made.graph.get_operation_by_name("x").outputs[0]
+    assert not {op.type for op in x.consumers()}.intersection(ASKING), (
+        "who follows x finds that it leads into a tf.cond"
+    )
     with tf.Graph().as_default():
         _, taken = CONDITIONS[name]()
     np.testing.assert_array_equal(made.results[0], [2, 6] if taken else [3, 15])
@@ -227,13 +233,102 @@ def test_what_waits_for_a_branch_that_is_not_taken_does_not_run():
     def build():
         counter = v1.get_variable("counter", [], initializer=v1.zeros_initializer(), use_resource=True)
         sides = tf.raw_ops.Switch(data=tf.constant(1.0), pred=tf.constant(True))
-        with tf.control_dependencies([tf.identity(sides.output_false).op]):
-            dead = counter.assign_add(100.0, read_value=False)
-        with tf.control_dependencies([tf.identity(sides.output_true).op]):
-            live = counter.assign_add(1.0, read_value=False)
-        return [dead, live], {}
+        dead, live = tf.identity(sides.output_false).op, tf.identity(sides.output_true).op
+        with tf.control_dependencies([dead]):
+            never = counter.assign_add(100.0, read_value=False)
+            late = tf.raw_ops.Switch(data=tf.constant(1.0), pred=tf.constant(True)).output_true
+            also_never = counter.assign_add(tf.identity(late), read_value=False)
+        with tf.control_dependencies([live]):
+            always = counter.assign_add(1.0, read_value=False)
+        return [never, also_never, always], {}
 
     assert check(build, [{}, {}]).values == {"counter:0": 2.0}
+
+
+def test_a_switch_that_waits_for_a_branch_that_is_not_taken_gives_nothing():
+    def build():
+        counter = v1.get_variable("counter", [], initializer=v1.zeros_initializer(), use_resource=True)
+        pred, data = tf.constant(True), tf.constant(1.0)
+        sides = tf.raw_ops.Switch(data=data, pred=pred)
+        with tf.control_dependencies([tf.identity(sides.output_false).op]):
+            late = tf.raw_ops.Switch(data=data, pred=pred).output_true
+        return [counter.assign_add(late + 1.0, read_value=False), sides.output_true + 2.0], {}
+
+    made = check(build, [{}, {}])
+    assert made.values == {"counter:0": 0.0} and made.results == [[None, 3.0]] * 2
+
+
+def test_a_merge_of_what_waits_for_a_branch_that_is_not_taken():
+    def build():
+        sides = tf.raw_ops.Switch(data=tf.constant(1.0), pred=tf.constant(True))
+        with tf.control_dependencies([tf.identity(sides.output_false).op]):
+            dead = tf.constant(5.0) + 1
+        live = sides.output_true + 1
+        merged, threefold = tf.raw_ops.Merge(inputs=[dead, live]).output, live * 3
+        with tf.control_dependencies([dead.op]):  # A Merge runs all the same.
+            other = tf.raw_ops.Merge(inputs=[dead, threefold]).output
+        return [merged * 2, other * 2], {}
+
+    made = check(build, [{}])
+    assert made.results == [[4.0, 12.0]] and not made.asking()
+
+
+def test_branches_of_other_shapes():
+    def build():
+        x = v1.placeholder(tf.float32, [3, 1])
+        sides = tf.raw_ops.Switch(data=x, pred=tf.constant(False))
+        merged = tf.raw_ops.Merge(inputs=[sides.output_true, tf.gather(sides.output_false, [0, 2])]).output
+        return [merged * 2], {"x": x}
+
+    made = check(build, [{"x": [[1.0], [2.0], [3.0]]}])
+    assert changes(made) and not made.asking()
+
+
+def test_a_reference_that_becomes_a_value():
+    """The value is what the Variable had when the Switch ran."""
+
+    def build():
+        v = variable("v", 1.0, by_reference=True)
+        before = tf.raw_ops.Switch(data=v, pred=tf.constant(True)).output_true
+        with tf.control_dependencies([before.op]):
+            assigned = v1.assign(v, [7.0, 8.0])
+        with tf.control_dependencies([assigned]):
+            return [before * 2], {}
+
+    made = check(build, [{}])
+    assert changes(made) and list(made.results[0][0]) == [2.0, 2.0]
+
+
+def test_updates_under_a_condition_in_a_branch_that_is_taken():
+    """Pass conditional_updates takes them out of a tf.cond that is in no other."""
+
+    def build():
+        flag = v1.placeholder(tf.bool, [])
+        w = [variable(f"w{i}", 0.1 * i) for i in range(3)]
+        optimizer = v1.train.AdagradOptimizer(0.1)
+        pairs = optimizer.compute_gradients(tf.add_n([tf.reduce_sum(tf.square(each - 1)) for each in w]))
+        inner = lambda: tf.cond(flag, lambda: tf.group(optimizer.apply_gradients(pairs)), tf.no_op)  # noqa: E731
+        return [tf.cond(tf.constant(True), inner, lambda: True)], {"flag": flag}
+
+    feeds = [{"flag": True}, {"flag": False}, {"flag": True}]
+    made = check(build, feeds, [ConstantConditions(), ConditionalUpdates(), VariableUpdates()])
+    assert all(v["fused_into"] for v in made.report.variables if v["optimizer"])
+
+
+def test_a_frozen_graph_is_that_of_the_program():
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [2], "x")
+        result = tf.cond(tf.constant(True), lambda: x * variable("v", 3.0), lambda: x, name="choice")
+        result = tf.identity(result, "result")
+        graph.add_to_collection(v1.GraphKeys.TRAIN_OP, result)
+        pipelines.rewrite(graph, Options(), only=[ConstantConditions()])
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            frozen = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["result"])
+    with tf.Graph().as_default():
+        (result,) = tf.graph_util.import_graph_def(frozen, return_elements=["result:0"], name="")
+        with v1.Session() as session:
+            np.testing.assert_array_equal(session.run(result, {"x:0": [1.0, 2.0]}), [3.0, 6.0])
 
 
 def test_a_dead_loop():

@@ -136,7 +136,7 @@ class _Dead:
                 continue
             self.ops.add(op)
             waiting.extend(reader for output in op.outputs for reader in output.consumers())
-            waiting.extend(reader for reader in GraphView.control_outputs(op) if reader.type not in _MERGES)
+            waiting.extend(GraphView.control_outputs(op))
 
     def merges(self) -> Iterable[tf.Operation]:
         """Those that have one input left."""
