@@ -273,6 +273,30 @@ def test_a_merge_of_what_waits_for_a_branch_that_is_not_taken():
     assert made.results == [[4.0, 12.0]] and not made.asking()
 
 
+def test_a_function_in_a_branch_of_the_graph_stays_there():
+    """Control flow v2 in v1, as where a library switches it on for its own layers."""
+
+    def build():
+        flag = v1.placeholder(tf.bool, [])
+        counter = v1.get_variable("counter", [], initializer=v1.zeros_initializer(), use_resource=True)
+
+        def count():
+            with tf.control_dependencies([counter.assign_add(1.0, read_value=False)]):
+                return tf.identity(1.0)
+
+        def branch():
+            v1.enable_control_flow_v2()
+            result = tf.cond(tf.constant(True), count, lambda: 2.0)
+            v1.disable_control_flow_v2()
+            return result + 1.0
+
+        v1.disable_control_flow_v2()
+        return [tf.cond(flag, branch, lambda: 5.0)], {"flag": flag}
+
+    made = check(build, [{"flag": True}, {"flag": False}])
+    assert made.values == {"counter:0": 1.0}
+
+
 def test_branches_of_other_shapes():
     def build():
         x = v1.placeholder(tf.float32, [3, 1])

@@ -53,10 +53,14 @@ class ConstantConditions(Pass):
 
 
 def _constant_ifs(view: GraphView) -> Dict[tf.Operation, Condition]:
-    """Of control flow v2. Without results it is fetched itself, and stays."""
+    """Of control flow v2. One without results is fetched itself, and stays; so does one in a v1 tf.cond or tf.while_loop, which the branch would leave."""
     found = {}
     for op in view.ops("If", "StatelessIf"):
-        if op.outputs and (GraphView.control_outputs(op) or any(output.consumers() for output in op.outputs)):
+        if (
+            op.outputs
+            and not _compat.in_control_flow(op)
+            and (GraphView.control_outputs(op) or any(output.consumers() for output in op.outputs))
+        ):
             condition = constant_condition(op.inputs[0])
             if condition is not None:
                 found[op] = condition
