@@ -195,7 +195,12 @@ def is_collective(op: tf.Operation) -> bool:
 
 def is_users_collective(op: tf.Operation) -> bool:
     """Whether `op` is a collective that the program made with Horovod itself."""
-    return op.type.startswith("Horovod") and op.type not in _QUESTIONS and not op.name.startswith(_SCOPE + "/")
+    return is_horovods(op.type) and not op.name.startswith(_SCOPE + "/")
+
+
+def is_horovods(op_type: str) -> bool:
+    """Whether ops of this type are collectives of Horovod, whoever made them."""
+    return op_type.startswith("Horovod") and op_type not in _QUESTIONS
 
 
 _QUESTIONS = ("HorovodSize", "HorovodRank", "HorovodLocalSize", "HorovodLocalRank", "HorovodProcessSetIncluded")

@@ -13,11 +13,14 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.parallel import raw_gradients
+from tf_booster.parallel.collectives import is_horovods
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.constant_condition import Condition, constant_condition
 from tf_booster.passes.constant_switches import constant_switches, take_branches
 from tf_booster.passes.graph_view import GraphView, add_control_input, set_device
 from tf_booster.passes.matching import skip_identity
+from tf_booster.passes.sources import all_called
+from tf_booster.passes.whole_table_reads import WholeTableReads
 
 
 class ConstantConditions(Pass):
@@ -53,25 +56,33 @@ class ConstantConditions(Pass):
 
 
 def _constant_ifs(view: GraphView) -> Dict[tf.Operation, Condition]:
-    """Of control flow v2. One without results is fetched itself, and stays; so does one in a v1 tf.cond or tf.while_loop, which the branch would leave."""
-    found = {}
+    """Of control flow v2. One without results is fetched itself, and stays; so does one in a v1 tf.cond or tf.while_loop, which the branch would leave, and
+    one in which other passes look for something: the program's own collectives, reads of whole tables."""
+    found: Dict[tf.Operation, Condition] = {}
+    if not view.ops("If", "StatelessIf"):
+        return found
+    whole_tables, bodies = WholeTableReads(view), _compat.functions_by_name(view.graph)
     for op in view.ops("If", "StatelessIf"):
-        if (
-            op.outputs
-            and not _compat.in_control_flow(op)
-            and (GraphView.control_outputs(op) or any(output.consumers() for output in op.outputs))
-        ):
-            condition = constant_condition(op.inputs[0])
-            if condition is not None:
-                found[op] = condition
+        is_read = GraphView.control_outputs(op) or any(output.consumers() for output in op.outputs)
+        condition = constant_condition(op.inputs[0]) if op.outputs and is_read else None
+        if condition is None or _compat.in_control_flow(op):
+            continue
+        collectives = any(is_horovods(node.op) for body in all_called(op, bodies) for node in body.node_def)
+        if not collectives and not whole_tables.are_in(op, _branches(op, bodies)):
+            found[op] = condition
     return found
+
+
+def _branches(op: tf.Operation, functions: Dict[str, Any]) -> List[Any]:
+    """What is taken where the condition is False, and where it is True."""
+    return [functions[op.get_attr(name).name] for name in ("else_branch", "then_branch")]
 
 
 def _take_functions(view: GraphView, ifs: Dict[tf.Operation, Condition]) -> None:
     functions = _compat.functions_by_name(view.graph)
     made: List[tf.Operation] = []
     for op, condition in ifs.items():
-        branches = [functions[op.get_attr(name).name] for name in ("else_branch", "then_branch")]
+        branches = _branches(op, functions)
         made += _take(view, op, branches[condition.value], [*condition.waits, *op.control_inputs])
         for branch in branches:
             view.leave_function(branch.signature.name)
@@ -95,10 +106,9 @@ def _take(view: GraphView, op: tf.Operation, branch: Any, waits: List[tf.Operati
                 add_control_input(each, before)
     with view.inserting(op.device, [*waits, *needed]):
         outputs = [tf.identity(t) if needed or (waits and t.op not in inside) else t for t in outputs]
-        done = tf.no_op(name=f"tf_booster/{op.name}/done")
-    for output in outputs:
-        add_control_input(done, output.op)
+    if GraphView.control_outputs(op):
+        with view.inserting(op.device, [*waits, *needed, *(output.op for output in outputs)]):
+            view.redirect_control([op], tf.no_op(name=f"tf_booster/{op.name}/done"))
     view.redirect_all(list(zip(op.outputs, outputs)))
-    view.redirect_control([op], done)
     view.cut_off([op])  # Else who follows a tensor would find that it leads into a function.
     return ops

@@ -6,26 +6,34 @@ what waits for it, up to the Merges that take something else.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Set
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set
 
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.parallel.collectives import is_horovods
 from tf_booster.passes.constant_condition import Condition, constant_condition
 from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView, update_input
+from tf_booster.passes.matching import skip_identity
+from tf_booster.passes.whole_table_reads import WholeTableReads
 
 _SWITCHES, _MERGES = ("Switch", "RefSwitch"), ("Merge", "RefMerge")
 
 
 def constant_switches(view: GraphView) -> Dict[tf.Operation, Condition]:
-    """The Switches that give what they are given to the same branch at every run; but none of a tf.while_loop, whose ops are of its frame, or of an
-    imported graph that has loops and does not say where."""
+    """The Switches that give what they are given to the same branch at every run; but none of a tf.while_loop, whose ops are of its frame, of an
+    imported graph that has loops and does not say where, or of a tf.cond in which other passes look for something: the program's own collectives, reads
+    of whole tables."""
     if not all(_compat.in_loop(op) for op in view.ops("Enter", "RefEnter")):
         return {}
+    switches = view.ops(*_SWITCHES)
+    if not switches:
+        return {}
     conditions: Dict[Any, Optional[Condition]] = {}
+    left = {_given(pred) for pred in (*_preds_of_collectives(view), *WholeTableReads(view).v1_conditions(switches))}
     found: Dict[tf.Operation, Condition] = {}
-    for op in view.ops(*_SWITCHES):
+    for op in switches:
         pred = op.inputs[1]
         if pred.ref() not in conditions:
             conditions[pred.ref()] = constant_condition(pred)
@@ -33,9 +41,23 @@ def constant_switches(view: GraphView) -> Dict[tf.Operation, Condition]:
         if condition is None or view.is_superseded(op) or _compat.in_loop(op):
             continue
         if condition.waits and op.type == "RefSwitch":  # Nothing passes a reference on after a while.
-            conditions[pred.ref()] = None
+            left.add(_given(pred))
         found[op] = condition
-    return {op: condition for op, condition in found.items() if conditions[op.inputs[1].ref()] is not None}
+    return {op: condition for op, condition in found.items() if _given(op.inputs[1]) not in left}
+
+
+def _given(pred: tf.Tensor) -> Any:
+    """Of what a tf.cond was given; its ops read that, or an Identity of it."""
+    return skip_identity(pred).ref()
+
+
+def _preds_of_collectives(view: GraphView) -> Iterator[tf.Tensor]:
+    for op in view.ops(*filter(is_horovods, view.index().types())):
+        context = _compat.control_flow_context(op)
+        while context is not None:
+            if _compat.is_cond_context(context):
+                yield context.pred
+            context = context.outer_context
 
 
 def take_branches(view: GraphView, switches: Dict[tf.Operation, Condition]) -> List[str]:

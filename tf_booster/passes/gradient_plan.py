@@ -15,7 +15,7 @@ from tf_booster.passes.fetches import UPDATE, fetches_of, updating_calls
 from tf_booster.passes.graph_index import GraphIndex, reached
 from tf_booster.passes.graph_view import GraphView, is_undone, removed_variables
 from tf_booster.passes.merging import Unit, merge_groups
-from tf_booster.passes.sources import Sources, called_functions, functions_in
+from tf_booster.passes.sources import Sources, all_called, called_functions
 
 # What keeps different ids different: partitions of a Variable take each a part of the ids, and number their own rows.
 _KEEP_APART = (
@@ -98,12 +98,9 @@ def gradients_in_functions(view: GraphView) -> List[Tuple[str, str]]:
     found = []
     bodies = _compat.functions_by_name(view.graph)
     for op in updating_calls(view):
-        names = called_functions(op)
-        for name in names:  # Grows: with those that these call.
-            called = (f for node in bodies[name].node_def for attr in node.attr.values() for f in functions_in(attr))
-            names += [f for f in dict.fromkeys(called) if f in bodies and f not in names]
-        by_user = any(node.op in USERS_REDUCTIONS for name in names for node in bodies[name].node_def)
-        variables = [variable for variable in (marked_in(bodies[name]) for name in names) if variable]
+        called = all_called(op, bodies)
+        by_user = any(node.op in USERS_REDUCTIONS for body in called for node in body.node_def)
+        variables = [variable for variable in map(marked_in, called) if variable]
         if variables and not by_user and not any(is_undone(tensor.op.name) for tensor in op.inputs):
             found.append((op.name, variables[0]))
     return found

@@ -138,7 +138,7 @@ class GraphView:
 
     def is_superseded(self, op: tf.Operation) -> bool:
         """Whether a pass has left `op` only for those who hold its results: to merge it with ops that run would make it run."""
-        return op in _superseded.get(self.graph, ())
+        return is_superseded(op)
 
     # --- Undoing ---
 
@@ -385,6 +385,11 @@ def stand_in_of(tensor: tf.Tensor) -> Optional[tf.Tensor]:
     """What replace_all() put in the place of `tensor`, of its type and shape; None: nothing."""
     name = _stand_ins.get(tensor.graph, {}).get(tensor.name)
     return None if name is None else tensor.graph.get_tensor_by_name(name)
+
+
+def is_superseded(op: tf.Operation) -> bool:
+    """Whether a pass has called supersede() for it."""
+    return op in _superseded.get(op.graph, ())
 
 
 def is_relied_on(tensor: tf.Tensor) -> bool:

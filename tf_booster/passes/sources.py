@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
@@ -70,6 +70,15 @@ def called_functions(op: tf.Operation) -> List[str]:
     if not _compat.calls_functions(op.type):
         return []
     return [name for attr in op.node_def.attr.values() for name in functions_in(attr)]
+
+
+def all_called(op: tf.Operation, bodies: Mapping[str, Any]) -> List[Any]:
+    """The functions, out of `bodies` by their names, that `op` calls, and those that these call."""
+    names = [name for name in called_functions(op) if name in bodies]
+    for name in names:  # Grows.
+        called = (f for node in bodies[name].node_def for attr in node.attr.values() for f in functions_in(attr))
+        names += [f for f in dict.fromkeys(called) if f in bodies and f not in names]
+    return [bodies[name] for name in names]
 
 
 def _is_source(op_type: str) -> bool:

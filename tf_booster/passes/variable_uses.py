@@ -13,7 +13,7 @@ from typing import AbstractSet, List
 import tensorflow as tf
 
 from tf_booster.passes.base import RewriteError
-from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.graph_view import GraphView, is_superseded
 from tf_booster.passes.matching import skip_identity
 
 _CALLS = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase", "PartitionedCall", "StatefulPartitionedCall",
@@ -100,6 +100,7 @@ def follow(start: tf.Operation, summary_inputs: List[SummaryInput]) -> List[tf.O
         op = work.pop()
         followers = [(c, i) for t in op.outputs for c in t.consumers() for i, x in enumerate(c.inputs) if x is t]
         followers += [(c, None) for c in GraphView.control_outputs(op)]
+        followers = [(c, i) for c, i in followers if not is_superseded(c)]
         if not followers and op.type not in _IDLE:
             ends.append(op)
         for follower, index in followers:
