@@ -78,6 +78,7 @@ CONDITIONS = {
     "constant": lambda: (tf.constant(True), True),
     "cast": lambda: (tf.cast(0, tf.bool), False),
     "cast of a float": lambda: (tf.cast(tf.constant(0.5), tf.bool), True),
+    "cast to an integer": lambda: (tf.equal(tf.cast(tf.constant(0.5), tf.int32), 0), True),
     "not": lambda: (tf.logical_not(tf.constant(True)), False),
     "text": lambda: (tf.equal(tf.constant("train"), "train"), True),
     "other text": lambda: (tf.not_equal(tf.constant("train"), "train"), False),
@@ -101,6 +102,7 @@ def test_what_follows_from_constants_is_not_asked_for(name):
     assert not {op.type for op in x.consumers()}.intersection(ASKING), (
         "who follows x finds that it leads into a tf.cond"
     )
+    assert not GraphView(made.graph).functions_with("AddV2", "Mul")
     with tf.Graph().as_default():
         _, taken = CONDITIONS[name]()
     np.testing.assert_array_equal(made.results[0], [2, 6] if taken else [3, 15])
@@ -160,7 +162,7 @@ def test_batch_normalization_by_a_number(how, train, control_flow):
         return [op, loss], {}
 
     made = check(build, [{}] * 3)
-    assert not made.asking()
+    assert not made.asking() and not [op for op in executed_ops(GraphView(made.graph)) if "Optional" in op.type]
     fused = check(build, [{}] * 3, [ConstantConditions(), VariableUpdates()])
     left = {v["name"]: v["reason"] for v in fused.report.variables if v["optimizer"] and not v["fused_into"]}
     # In control flow v2 TensorFlow does not run an update of a branch that nothing in it waits for.
@@ -295,6 +297,24 @@ def test_a_function_in_a_branch_of_the_graph_stays_there():
 
     made = check(build, [{"flag": True}, {"flag": False}])
     assert made.values == {"counter:0": 1.0}
+
+
+def test_what_waits_for_a_tf_cond_waits_for_all_of_its_branch():
+    def build():
+        counter = v1.get_variable("counter", [], initializer=v1.zeros_initializer(), use_resource=True)
+
+        def count():
+            with tf.control_dependencies([counter.assign_add(1.0, read_value=False)]):
+                return tf.identity(counter.read_value()) * 10.0
+
+        result = tf.cond(tf.constant(True), count, lambda: 2.0)
+        asks = result.op.inputs[0].op if result.op.type == "Identity" else result.op  # The If or the Merge itself.
+        with tf.control_dependencies([asks]):
+            return [counter.read_value()], {}
+
+    # TensorFlow itself may let what waits for an If run once it is known which branch is taken.
+    made = run(build, [ConstantConditions()], [{}, {}])
+    assert made.results == [[1.0], [2.0]] and not made.asking()
 
 
 def test_branches_of_other_shapes():
