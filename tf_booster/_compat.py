@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2 as _function_pb2
@@ -309,6 +309,14 @@ def control_flow_context(op: tf.Operation) -> Any:
     return op._get_control_flow_context()  # pylint: disable=protected-access
 
 
+def contexts_around(op: tf.Operation) -> Iterator[Any]:
+    """That context and those that it stands in, from within."""
+    context = control_flow_context(op)
+    while context is not None:
+        yield context
+        context = context.outer_context
+
+
 def set_control_flow_context(op: tf.Operation, context: Any) -> None:
     """Says which tf.cond or tf.while_loop `op` stands in; None: in none."""
     op._set_control_flow_context(context)  # pylint: disable=protected-access
@@ -326,10 +334,7 @@ def is_cond_context(context: Any) -> bool:
 
 def in_loop(op: tf.Operation) -> bool:
     """Whether `op` stands in a v1 tf.while_loop. Of an imported graph that is not known: it says False."""
-    context = control_flow_context(op)
-    while context is not None and not context.IsWhileContext():
-        context = context.outer_context
-    return context is not None
+    return any(context.IsWhileContext() for context in contexts_around(op))
 
 
 def is_function_graph(graph: tf.Graph) -> bool:

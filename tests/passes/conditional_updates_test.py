@@ -21,13 +21,7 @@ STEPS = [True, False, True, True, False, False, True]
 KINDS = ["sgd", "momentum", "adagrad", "adam", "ftrl", "rmsprop"]
 
 
-@pytest.fixture(name="control_flow", autouse=True, params=["v2", "v1"])
-def _control_flow(request):
-    """Programs that call disable_v2_behavior have tf.conds whose branches are in the graph."""
-    if request.param == "v1":
-        v1.disable_control_flow_v2()
-    yield request.param
-    v1.enable_control_flow_v2()
+pytestmark = pytest.mark.usefixtures("control_flow")
 
 
 def conditional(program):

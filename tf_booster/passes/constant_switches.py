@@ -53,11 +53,7 @@ def _given(pred: tf.Tensor) -> Any:
 
 def _preds_of_collectives(view: GraphView) -> Iterator[tf.Tensor]:
     for op in view.ops(*filter(is_horovods, view.index().types())):
-        context = _compat.control_flow_context(op)
-        while context is not None:
-            if _compat.is_cond_context(context):
-                yield context.pred
-            context = context.outer_context
+        yield from (context.pred for context in _compat.contexts_around(op) if _compat.is_cond_context(context))
 
 
 def take_branches(view: GraphView, switches: Dict[tf.Operation, Condition]) -> List[str]:
@@ -125,10 +121,7 @@ def _leave_contexts(view: GraphView, preds: Dict[Any, bool]) -> None:
 
     inner: Dict[Any, None] = {}
     for op in view.graph.get_operations():
-        context = _compat.control_flow_context(op)
-        while context is not None:
-            inner[context] = None
-            context = context.outer_context
+        inner.update(dict.fromkeys(_compat.contexts_around(op)))
         context = _compat.control_flow_context(op)
         outside = around(context)
         if outside is not context:

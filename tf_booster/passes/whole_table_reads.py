@@ -31,10 +31,7 @@ class WholeTableReads:
         """The conditions of v1 tf.conds that such a read is in, or into which what it gives goes."""
         found = [op.inputs[1] for op in switches if op.inputs[0].op in self._shown]
         for op in self._reads:
-            context = _compat.control_flow_context(op)
-            while context is not None:
-                found += [context.pred] if _compat.is_cond_context(context) else []
-                context = context.outer_context
+            found += [context.pred for context in _compat.contexts_around(op) if _compat.is_cond_context(context)]
         return found
 
     def are_in(self, op: tf.Operation, branches: List[Any]) -> bool:
