@@ -80,7 +80,7 @@ def match(map_op: tf.Operation, functions: Dict[str, Any], of_csv: bool = False)
         batches = [map_op]
     else:
         batches = live_datasets.batches_of(map_op, ALL_BATCHES, alone=of_csv)
-    return [_batched(map_op, batch, functions, of_csv, done) for batch in batches]
+    return [batched(map_op, batch, functions, done, of_csv) for batch in batches]
 
 
 def _decoded_batches(map_op: tf.Operation, function: DatasetFunction, functions: Dict[str, Any]) -> BatchedFirst:
@@ -101,9 +101,10 @@ def _decoded_batches(map_op: tf.Operation, function: DatasetFunction, functions:
     return BatchedFirst(map_op, lines, steps, [BatchMap(map_op, definition)], "lines are decoded by one faster op")
 
 
-def _batched(
-    map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any], of_csv: bool, done: str
+def batched(
+    map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any], done: str, of_csv: bool = False
 ) -> BatchedFirst:
+    """The pipeline from `map_op` to `batch`. Raises Refused. done, of_csv: see BatchedFirst and match()."""
     live_datasets.check_above(batch, single_records=True, sparse=None in element(batch))
     steps, maps = [], []  # type: List[Union[tf.Operation, EarlierFilter]], List[RecordFunction]
     way = _from_map_to_batch(map_op, batch)

@@ -6,7 +6,6 @@ tf.data.experimental.make_csv_dataset has it in an interleave: every field of a 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
@@ -14,7 +13,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.passes import file_readers
-from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
+from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs, named_by_content
 from tf_booster.passes.dataset_steps import captured
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.maps_of_files import put_in_place
@@ -124,7 +123,7 @@ def _records_function(decoding: _Decoding) -> Any:
     node.input[:] = ["file", _constant(definition, "compression", b""), _constant(definition, "size", np.int64(0))]
     file_readers.mark_as_csv(node, decoding.delimiter, decoding.quotes, header=decoding.header)
     definition.ret["handle"] = "records:handle:0"
-    return _named(definition, "records")
+    return named_by_content(definition, "csv_records")
 
 
 def _decode_function(decoding: _Decoding) -> Any:
@@ -145,7 +144,7 @@ def _decode_function(decoding: _Decoding) -> Any:
     node.attr["single"].b = node.attr["whole"].b = True
     for i, field in enumerate(fields):
         definition.ret[field] = f"decode:output:{i}"
-    return _named(definition, "decode")
+    return named_by_content(definition, "csv_decode")
 
 
 def _function(argument: str, results: Sequence[str], dtypes: Sequence[tf.DType]) -> Any:
@@ -154,13 +153,6 @@ def _function(argument: str, results: Sequence[str], dtypes: Sequence[tf.DType])
     definition.signature.input_arg.add(name=argument, type=tf.string.as_datatype_enum)
     for result, dtype in zip(results, dtypes):
         definition.signature.output_arg.add(name=result, type=dtype.as_datatype_enum)
-    return definition
-
-
-def _named(definition: Any, what: str) -> Any:
-    """With a name that no other function has: a graph may have several such datasets."""
-    digest = hashlib.sha1(definition.SerializeToString(deterministic=True)).hexdigest()
-    definition.signature.name = f"tf_booster_csv_{what}_{digest[:16]}"
     return definition
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Dict, List, Optional, Set
 
 import numpy as np
@@ -106,6 +107,13 @@ def set_messages(repeated: Any, messages: List[Any]) -> None:
     kept = [type(message).FromString(message.SerializeToString()) for message in messages]
     del repeated[:]
     repeated.extend(kept)
+
+
+def named_by_content(definition: Any, what: str) -> Any:
+    """A new FunctionDef with a name that no other function has: a graph may have several of its kind."""
+    digest = hashlib.sha1(definition.SerializeToString(deterministic=True)).hexdigest()
+    definition.signature.name = f"tf_booster_{what}_{digest[:16]}"
+    return definition
 
 
 class Refused(Exception):

@@ -28,6 +28,7 @@ from tf_booster.passes import (
     record_pipelines,
     sampled_datasets,
     serialized_pipelines,
+    sliced_tensors,
 )
 from tf_booster.passes.base import Pass, PassResult
 from tf_booster.passes.batched_first import BatchedFirst, EarlierFilter
@@ -62,6 +63,7 @@ class InputPipeline(Pass):
             or _parses_inside(view)
             or _csv_files(view)
             or _batches_of_records(view)
+            or sliced_tensors.sources(view, [])
         )
 
     def run(self, view: GraphView) -> PassResult:
@@ -104,6 +106,10 @@ def replace_pipelines(view: GraphView, name: str) -> PassResult:
             )
         except Refused as refusal:
             result.skipped.append((op.name, str(refusal)))
+    for op in sliced_tensors.sources(view, [pipeline.end for pipeline in found]):
+        slices = sliced_tensors.match(view, op)
+        found += slices.pipelines
+        result.skipped += slices.skipped
     by_end: Dict[tf.Operation, _Pipeline] = {}
     for pipeline in found:
         by_end.setdefault(

@@ -45,6 +45,8 @@ _LAZY = (Pieces, SplitPart, OfRow, *row_lists.LAZY)
 _FEW = {tf.float32: 3, tf.float64: 1}
 
 DECODE_CSV = "DecodeCSV"
+# On a GatherV2 that takes a row of a tensor from outside, by the number that the record is: the shape of that row.
+ROW_SHAPE = "_tf_booster_row_shape"
 _OWN_DECODE_CSV = "TfBoosterDecodeCsv"
 
 _OF_TRUTHS = ("All", "Any")
@@ -193,6 +195,9 @@ class _Batching:
             inputs = [self._made(*both) for both in zip(names, found)]
         if node.op == _SIZE_OF_VOCABULARY:
             return Outside(())
+        if ROW_SHAPE in node.attr:
+            shape = tuple(tf.TensorShape(node.attr[ROW_SHAPE].shape).as_list())
+            return Even(shape) if None in shape else Row(shape)
         if all(isinstance(i, Outside) for i in inputs):
             value = folded(node, [i.value for i in inputs])
             return Outside(None if value is None else value.shape, value)

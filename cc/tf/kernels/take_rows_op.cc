@@ -18,19 +18,21 @@ using tensorflow::tstring;
 using tensorflow::errors::InvalidArgument;
 
 // One item after the other, of a size that the compiler knows: memcpy of a few bytes is a call that costs more.
-template <int64_t kBytes>
-void CopyRows(const char* from, const int32_t* rows, int64_t begin, int64_t end, char* to) {
+template <int64_t kBytes, class Index>
+void CopyRows(const char* from, const Index* rows, int64_t begin, int64_t end, char* to) {
   for (int64_t j = begin; j < end; ++j) std::memcpy(to + j * kBytes, from + rows[j] * kBytes, kBytes);
 }
 
-void CopyRows(const char* from, int64_t bytes, const int32_t* rows, int64_t begin, int64_t end, char* to) {
+template <class Index>
+void CopyRows(const char* from, int64_t bytes, const Index* rows, int64_t begin, int64_t end, char* to) {
   if (bytes == 4) return CopyRows<4>(from, rows, begin, end, to);
   if (bytes == 8) return CopyRows<8>(from, rows, begin, end, to);
   if (bytes == 64) return CopyRows<64>(from, rows, begin, end, to);
   for (int64_t j = begin; j < end; ++j) std::memcpy(to + j * bytes, from + rows[j] * bytes, bytes);
 }
 
-void TakeRows(const Tensor& from, const int32_t* rows, int64_t begin, int64_t end, Tensor* to) {
+template <class Index>
+void TakeRows(const Tensor& from, const Index* rows, int64_t begin, int64_t end, Tensor* to) {
   const int64_t items = from.dim_size(0) == 0 ? 0 : from.NumElements() / from.dim_size(0);
   if (from.dtype() == tensorflow::DT_STRING) {
     const tstring* texts = from.flat<tstring>().data();
@@ -42,6 +44,7 @@ void TakeRows(const Tensor& from, const int32_t* rows, int64_t begin, int64_t en
   }
 }
 
+template <class Index>
 class TakeRowsOp final : public tensorflow::OpKernel {
  public:
   explicit TakeRowsOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
@@ -57,9 +60,9 @@ class TakeRowsOp final : public tensorflow::OpKernel {
     const Tensor& rows = ctx->input(count);
     OP_REQUIRES(ctx, rows.dims() == 1,
                 InvalidArgument("TakeRows '", name(), "': rows is ", rows.shape().DebugString(), "; wanted a vector"));
-    const int32_t* wanted = rows.flat<int32_t>().data();
+    const Index* wanted = rows.flat<Index>().data();
     const int64_t taken = rows.NumElements();
-    int32_t least = 0, greatest = -1;
+    Index least = 0, greatest = -1;
     for (int64_t j = 0; j < taken; ++j) {
       least = std::min(least, wanted[j]);
       greatest = std::max(greatest, wanted[j]);
@@ -135,7 +138,10 @@ class TakeSparseRowsOp final : public tensorflow::OpKernel {
   }
 };
 
-REGISTER_KERNEL_BUILDER(Name("TfBoosterTakeRows").Device(tensorflow::DEVICE_CPU), TakeRowsOp);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTakeRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<int32_t>("Tindex"),
+                        TakeRowsOp<int32_t>);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterTakeRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<int64_t>("Tindex"),
+                        TakeRowsOp<int64_t>);
 REGISTER_KERNEL_BUILDER(Name("TfBoosterTakeSparseRows").Device(tensorflow::DEVICE_CPU), TakeSparseRowsOp);
 
 }  // namespace

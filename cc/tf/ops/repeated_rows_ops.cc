@@ -86,9 +86,10 @@ names: of the dense features and then of the sparse ones, for errors. Features o
 
 REGISTER_OP("TfBoosterTakeRows")
     .Input("values: T")
-    .Input("rows: int32")
+    .Input("rows: Tindex")
     .Output("taken: T")
     .Attr("T: list(type) >= 1")
+    .Attr("Tindex: {int32, int64} = DT_INT32")
     .SetShapeFn(TakeRowsShapes)
     .Doc(R"doc(
 taken[i][j] = values[i][rows[j]], for many tensors by one op.
