@@ -95,6 +95,11 @@ def set_int_list_attr(op: tf.Operation, name: str, values: Sequence[int]) -> Non
     op._set_attr(name, tf.compat.v1.AttrValue(list=numbers))  # pylint: disable=protected-access
 
 
+def set_string_attr(op: tf.Operation, name: str, value: str) -> None:
+    """Writes an attr of type string."""
+    op._set_attr(name, tf.compat.v1.AttrValue(s=tf.compat.as_bytes(value)))  # pylint: disable=protected-access
+
+
 def set_xla_scope(op: tf.Operation, scope: Optional[str]) -> None:
     """Writes what tf.xla.experimental.jit_scope writes on ops while they are made; None takes it off."""
     if scope is None:

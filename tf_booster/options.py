@@ -76,6 +76,7 @@ PASSES = (
     "joined_lookups",
     "direct_lookups",
     "input_pipeline",
+    "input_queues",
     "embedding_pipeline",
 )
 

@@ -249,6 +249,12 @@ class GraphView:
         _compat.set_int_list_attr(op, attr, values)
         self._journal.add(functools.partial(_compat.set_int_list_attr, op, attr, before))
 
+    def set_string(self, op: tf.Operation, attr: str, value: str) -> None:
+        """Writes a string on `op`."""
+        before = tf.compat.as_str(op.get_attr(attr))
+        _compat.set_string_attr(op, attr, value)
+        self._journal.add(functools.partial(_compat.set_string_attr, op, attr, before))
+
     def mark_for_compilation(self, op: tf.Operation, scope: str) -> None:
         """Has XLA compile `op` together with the others of `scope`."""
         _compat.set_xla_scope(op, scope)

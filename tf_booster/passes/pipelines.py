@@ -43,9 +43,10 @@
 33. joined_lookups: the same of lookups; joins of layers have both sides gone already.
 34. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
 35. input_pipeline: the datasets of the graph, which no other pass looks at.
-36. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-37. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-38. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+36. input_queues: the same of queues.
+37. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+38. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+39. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ from tf_booster.passes.hash_tables import HashTables
 from tf_booster.passes.indicator_columns import IndicatorColumns
 from tf_booster.passes.input_over_ranks import InputOverRanks
 from tf_booster.passes.input_pipeline import InputPipeline
+from tf_booster.passes.input_queues import InputQueues
 from tf_booster.passes.joined_gathers import JoinedGathers
 from tf_booster.passes.joined_layers import JoinedLayers
 from tf_booster.passes.joined_lookups import JoinedLookups
@@ -170,6 +172,7 @@ def passes(options: Options) -> List[Pass]:
         (True, JoinedLookups()),
         (True, DirectLookups()),
         (options.fast_parser is not False, InputPipeline()),
+        (True, InputQueues()),
         (ranks.current().size > 1, InputOverRanks()),
         (device_prefetch.is_told_of(options), device_prefetch.PrefetchToDevice()),
         (options.pipeline != "off", EmbeddingPipeline(options.pipeline, bool(options.table_directory))),

@@ -42,6 +42,12 @@ def session_of(master: Master) -> Iterator[None]:
         _sessions.master = before
 
 
+def is_of_cluster() -> bool:
+    """Whether the graph that is being finished will run in a process that other sessions may use."""
+    master = getattr(_sessions, "master", None)
+    return master is not None and bool(master.target)
+
+
 def task_of(op: tf.Operation) -> str:
     """The process that the device of `op` names, as '/job:ps/task:0'; "" for this one or whichever TensorFlow takes."""
     return _task_of(op.device or "")
