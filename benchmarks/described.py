@@ -130,7 +130,7 @@ BENCHMARKS: Dict[str, Description] = {
         what="lists", distribution="records", facts=("threads gain", "processes"),
     ),
     "input_pipelines": Description(
-        "Input pipelines", "Existing pipelines from files to shuffled, parsed batches, of records and of lines of text, rewritten and as TensorFlow runs them.",
+        "Input pipelines", "Existing pipelines from files to shuffled, parsed batches, of records, of lines of text and of tensors in memory, rewritten and as TensorFlow runs them.",
         what="pipeline", distribution="records",
     ),
     "parse_example": Description(

@@ -5,7 +5,8 @@ iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten re
 sample_from_datasets makes one, and `generator` are records of a Python generator. `serialized` are batches of
 records as they are, of 39 ids or of 10 kB, which programs parse in the graph, or by a map of another kind. `lists` are of 32 such Examples
 in a message, decoded, padded and parsed as TF-Ranking does. `lines` are Criteo's, 40 fields each, of which map(decode_csv) makes tensors, one by one and in batches, or `make_csv_dataset`; `libsvm` are lines of 39 ids with
-their values, split one by one. `padded` are the lists of records, made rows of one length one by one (`tf.pad`), and `padded lines` lines with 8 lists of ids, for padded_batch. Each contestant is a graph with an endless iterator; a run takes 24 batches, of which a few may have been
+their values, split one by one. `padded` are the lists of records, made rows of one length one by one (`tf.pad`), and `padded lines` lines with 8 lists of ids, for padded_batch. `in memory` are 39 ids and a label of arrays, by from_tensor_slices, shuffled or not, and by numpy_input_fn, which hands
+them over in a queue. Each contestant is a graph with an endless iterator, or a queue; a run takes 24 batches, of which a few may have been
 made ahead in another's turn.
 """
 
@@ -89,9 +90,15 @@ def run(threads: int) -> Iterator[Result]:
         _write_lists_of_ids(path)
         make = functools.partial(_padded_lines, path, threads)
         yield _result("padded lines", f"{LISTS} lists", threads, _beside(make, threads, {}))
+    for shape, pipeline in (
+        ("in memory", _slices),
+        ("in memory, shuffled", _shuffled_slices),
+        ("numpy_input_fn", _queue),
+    ):
+        yield _result(shape, "39x1", threads, _beside(pipeline, threads, {}))
 
 
-def _beside(make: Callable[[], tf.data.Dataset], threads: int, others: Dict[str, Any]) -> Dict[str, Any]:
+def _beside(make: Callable[[], Any], threads: int, others: Dict[str, Any]) -> Dict[str, Any]:
     ours = _contestant(make, threads, rewritten=True, our_kernel=True)
     return {OURS: ours, "TensorFlow": _contestant(make, threads, rewritten=False, our_kernel=False), **others}
 
@@ -250,6 +257,27 @@ def _generated(records: Sequence[bytes], features: Any, threads: int) -> tf.data
     return strings.map(lambda s: tf.io.parse_single_example(s, features), _calls(threads)).batch(BATCH)
 
 
+def _arrays() -> Any:
+    rng = np.random.default_rng(1)
+    rows = BATCH * BATCHES
+    return {f"f{i}": rng.integers(10**6, size=rows) for i in range(39)}, rng.integers(2, size=rows)
+
+
+def _slices() -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(_arrays()).repeat().batch(BATCH)
+
+
+def _shuffled_slices() -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(_arrays()).shuffle(SHUFFLE, seed=1).repeat().batch(BATCH)
+
+
+def _queue() -> Any:
+    features, labels = _arrays()
+    return v1.estimator.inputs.numpy_input_fn(
+        features, labels, BATCH, num_epochs=None, shuffle=True, queue_capacity=2 * BATCH
+    )()
+
+
 def _serialized(path: str) -> tf.data.Dataset:
     return tf.data.TFRecordDataset(path).shuffle(SHUFFLE, seed=1).repeat().batch(BATCH)
 
@@ -262,16 +290,19 @@ def _calls(threads: int) -> Optional[int]:
     return None if threads == 1 else threads
 
 
-def _contestant(
-    make: Callable[[], tf.data.Dataset], threads: int, rewritten: bool, our_kernel: bool
-) -> Callable[[int], Any]:
+def _contestant(make: Callable[[], Any], threads: int, rewritten: bool, our_kernel: bool) -> Callable[[int], Any]:
+    """make: gives a dataset, or tensors that queues fill."""
     with tf.Graph().as_default():
-        element = v1.data.make_one_shot_iterator(make()).get_next()
+        element = make()
+        if isinstance(element, tf.data.Dataset):
+            element = v1.data.make_one_shot_iterator(element).get_next()
         whole = tf.group(tf.nest.flatten(element, expand_composites=True))
         if rewritten:
             report = tf_booster.rewrite_graph()
             assert report.modified, report
         session = tables.session(threads)
+        if v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS):
+            v1.train.start_queue_runners(session)
         step = session.make_callable(whole)
 
     def run_batches(_: int) -> None:

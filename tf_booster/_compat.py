@@ -411,6 +411,13 @@ def base_session_class() -> Any:
     return tf.compat.v1.Session.__mro__[1]
 
 
+def fetch_handler_class() -> Any:
+    """What all ways to run a session ask, by targets() and fetches(), which ops are to run and which tensors are wanted."""
+    from tensorflow.python.client import session  # pylint: disable=import-outside-toplevel
+
+    return session._FetchHandler  # pylint: disable=protected-access
+
+
 def replace_do_run(session: Any, do_run: Any) -> None:
     """Has `session` run what it is given by `do_run`, whose arguments are those of BaseSession._do_run (lists of ops and tensors)."""
     session._do_run = do_run  # pylint: disable=protected-access
@@ -971,6 +978,15 @@ def estimator_util() -> Any:
     except ImportError:
         return None
     return util
+
+
+def queue_feeds() -> Any:
+    """The module whose `_get_integer_indices_for_next_batch` says which rows of arrays and frames are fed to a queue next."""
+    from tensorflow_estimator.python.estimator.inputs.queues import (
+        feeding_functions,  # pylint: disable=import-outside-toplevel
+    )
+
+    return feeding_functions
 
 
 def features_and_labels(element: Any) -> Tuple[Any, Any]:

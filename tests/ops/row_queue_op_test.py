@@ -94,7 +94,21 @@ def steps(capacity, least):
     """Ops none of which waits: an op and a number each."""
     return st.lists(
         st.tuples(
-            st.sampled_from(["put one", "put", "put", "take one", "take", "take", "take up to", "size", "is closed", "close", "cancel"]),  # fmt: skip
+            st.sampled_from(
+                [
+                    "put one",
+                    "put",
+                    "put",
+                    "take one",
+                    "take",
+                    "take",
+                    "take up to",
+                    "size",
+                    "is closed",
+                    "close",
+                    "cancel",
+                ]
+            ),  # fmt: skip
             st.integers(0, capacity),
         ),
         max_size=25,

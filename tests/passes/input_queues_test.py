@@ -96,7 +96,7 @@ def test_shuffle_batch():
 def test_a_full_shuffle_draws_the_same_rows():
     """Of a queue that holds all rows before anybody takes one the order is the seed's."""
 
-    def make(queues=[]):
+    def make():
         queue = tf.queue.RandomShuffleQueue(50, 0, [tf.int64, tf.float32], [[], [2]], seed=3)
         put = queue.enqueue_many([IDS, NUMBERS])
         with tf.control_dependencies([put]):

@@ -288,7 +288,8 @@ def build_model():
     places = tf.constant([[[0, 1]], [[1, 0]]])
     documents = [v1.placeholder_with_default(tf.ones([2, 2, 1]), [2, 2, 1]) for _ in range(4)]
     ordered = tf.concat([tf.reshape(tf.gather_nd(column, places), [-1, 1]) for column in documents], 1)
-    ends = (x, joined, interaction, sums, indicator, normalized, ordered)
+    queued = tf.queue.FIFOQueue(9, [tf.int64, tf.float32], [[], []]).dequeue_many(2)[1]
+    ends = (x, joined, interaction, sums, indicator, normalized, ordered, queued)
     loss = tf.add_n([tf.reduce_sum(tf.square(end)) for end in ends])
     loss *= tf.cast(tf.reduce_all([tf.reduce_all(tf.math.is_finite(row)) for row in rows[:3]]), tf.float32)
     loss *= tf.cast(tf.add_n([*here, tf.reduce_sum(crossed)]), tf.float32) + tf.reduce_sum(matrix)

@@ -489,3 +489,26 @@ def test_a_wide_and_deep_model_of_lines_of_text(tmp_path):
     mine = compare_estimators(make, lines_input, tmp_path, steps=150)
     assert "input_pipeline" in changed_by(mine.report)
     assert "lines are decoded a batch at a time" in str(mine.report)
+
+
+def in_memory(how):
+    """Functions that read tensors in memory as programs do."""
+    features, labels = records()
+    dataset = lambda: tf.data.Dataset.from_tensor_slices((features, labels))  # noqa: E731
+    return {
+        "slices": lambda: dataset().shuffle(300, seed=4).repeat(2).batch(BATCH),
+        "slices that a function changes": lambda: (
+            dataset()
+            .shuffle(300, seed=4)
+            .map(lambda x, y: ({**x, "numbers": x["numbers"] * 2}, y))
+            .repeat()
+            .batch(BATCH)
+        ),
+        "numpy_input_fn": v1.estimator.inputs.numpy_input_fn(features, labels, BATCH, num_epochs=2, shuffle=False),
+    }[how]
+
+
+@pytest.mark.parametrize("how", ["slices", "slices that a function changes", "numpy_input_fn"])
+def test_tensors_in_memory(how, tmp_path):
+    mine = compare_estimators(model_of(simple_logits), in_memory(how), tmp_path, steps=150, bound=EXACT)
+    assert {"numpy_input_fn": "input_queues"}.get(how, "input_pipeline") in changed_by(mine.report)

@@ -32,6 +32,7 @@ EDITING = {
     "variable_gathers",
     "variable_updates",
     "unique",
+    "input_pipeline",  # Reads this model's rows.
     "embedding_pipeline",
     "small_matmuls",  # Looks at this model's layers, and merges none.
     "xla",

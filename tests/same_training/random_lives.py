@@ -24,7 +24,7 @@ import tf_booster
 v1 = tf.compat.v1
 PASSES = [
     "constant_conditions", "conditional_updates", "sparse_lookups", "partitioned_lookups", "variable_gathers", "clipped_rows", "indicator_columns", "vocabulary_ids", "crossed_columns", "sparse_features", "bucketized_columns", "confusion_matrices", "finite_checks", "variable_updates", "unique", "known_shapes", "same_shapes", "columns", "joined_gathers", "joined_layers", "joined_lookups",
-    "direct_lookups", "input_pipeline", "embedding_pipeline",
+    "direct_lookups", "input_pipeline", "input_queues", "embedding_pipeline",
 ]  # fmt: skip
 
 

@@ -13,7 +13,8 @@ say on which master they are, so that the rewrite can ask the cluster's other pr
 
 Evaluations and exports within a training read its tables: what runs them is wrapped, and so are the hooks while which it waits.
 
-What takes long in graphs of hundreds of features is replaced by what does not (large_graphs.py).
+What takes long in graphs of hundreds of features is replaced by what does not (large_graphs.py), and so is how rows of arrays are picked for a
+queue (row_numbers.py).
 
 init_from_checkpoint, and with it WarmStartSettings, names Variables before the rewrite; what it says of tables is kept for it.
 """
@@ -34,6 +35,7 @@ from tf_booster.estimator import (
     in_memory_evaluation,
     large_graphs,
     resource_variables,
+    row_numbers,
     saved_model,
     sessions,
     updatable_exports,
@@ -90,6 +92,7 @@ def install(rewrite: Rewrite) -> None:
         _replace(hook, "after_create_session", in_memory_evaluation.wrap_after_create_session)
         _replace(hook, "_evaluate", in_memory_evaluation.wrap_evaluate)
         _replace(_compat.estimator_util(), "parse_input_fn_result", device_prefetch.wrap)
+        _replace(_compat.queue_feeds(), "_get_integer_indices_for_next_batch", row_numbers.wrap)
     _replace(_compat.eager_iterator_class(), "_create_iterator", eager_datasets.wrap)
     if ranks.current().size > 1:
         _install_for_several_ranks()

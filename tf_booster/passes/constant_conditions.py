@@ -14,6 +14,7 @@ import tensorflow as tf
 from tf_booster import _compat
 from tf_booster.parallel import raw_gradients
 from tf_booster.parallel.collectives import is_horovods
+from tf_booster.passes import updates_before_branches
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.constant_condition import Condition, constant_condition
 from tf_booster.passes.constant_switches import constant_switches, take_branches
@@ -57,7 +58,8 @@ class ConstantConditions(Pass):
 
 def _constant_ifs(view: GraphView) -> Dict[tf.Operation, Condition]:
     """Of control flow v2. One without results is fetched itself, and stays; so does one in a v1 tf.cond or tf.while_loop, which the branch would leave, and
-    one in which other passes look for something: the program's own collectives, reads of whole tables."""
+    one in which other passes look for something: the program's own collectives, reads of whole tables; or for which updates run that only the other branch
+    reads."""
     found: Dict[tf.Operation, Condition] = {}
     if not view.ops("If", "StatelessIf"):
         return found
@@ -68,9 +70,21 @@ def _constant_ifs(view: GraphView) -> Dict[tf.Operation, Condition]:
         if condition is None or _compat.in_control_flow(op):
             continue
         collectives = any(is_horovods(node.op) for body in all_called(op, bodies) for node in body.node_def)
-        if not collectives and not whole_tables.are_in(op, _branches(op, bodies)):
+        branches = _branches(op, bodies)
+        if collectives or whole_tables.are_in(op, branches):
+            continue
+        taken = _reads(branches[condition.value])
+        read = [tensor for tensor, is_read in zip(op.inputs[1:], taken) if is_read]
+        unread = [tensor for tensor, is_read in zip(op.inputs[1:], taken) if not is_read]
+        if not updates_before_branches.lead_to(view, unread, [op.inputs[0], *read]):
             found[op] = condition
     return found
+
+
+def _reads(branch: Any) -> List[bool]:
+    """Of each argument whether the function does anything with it."""
+    used = {name.split(":")[0] for node in branch.node_def for name in node.input} | set(branch.ret.values())
+    return [argument.name in used for argument in branch.signature.input_arg]
 
 
 def _branches(op: tf.Operation, functions: Dict[str, Any]) -> List[Any]:

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.parallel.collectives import is_horovods
+from tf_booster.passes import updates_before_branches
 from tf_booster.passes.constant_condition import Condition, constant_condition
 from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView, update_input
@@ -23,8 +24,8 @@ _SWITCHES, _MERGES = ("Switch", "RefSwitch"), ("Merge", "RefMerge")
 
 def constant_switches(view: GraphView) -> Dict[tf.Operation, Condition]:
     """The Switches that give what they are given to the same branch at every run; but none of a tf.while_loop, whose ops are of its frame, of an
-    imported graph that has loops and does not say where, or of a tf.cond in which other passes look for something: the program's own collectives, reads
-    of whole tables."""
+    imported graph that has loops and does not say where, of a tf.cond in which other passes look for something: the program's own collectives, reads
+    of whole tables; or of one for which updates run that only the other branch reads."""
     if not all(_compat.in_loop(op) for op in view.ops("Enter", "RefEnter")):
         return {}
     switches = view.ops(*_SWITCHES)
@@ -43,6 +44,7 @@ def constant_switches(view: GraphView) -> Dict[tf.Operation, Condition]:
         if condition.waits and op.type == "RefSwitch":  # Nothing passes a reference on after a while.
             left.add(_given(pred))
         found[op] = condition
+    left.update(_given(pred) for pred in _preds_of_updates(view, found))
     return {op: condition for op, condition in found.items() if _given(op.inputs[1]) not in left}
 
 
@@ -54,6 +56,20 @@ def _given(pred: tf.Tensor) -> Any:
 def _preds_of_collectives(view: GraphView) -> Iterator[tf.Tensor]:
     for op in view.ops(*filter(is_horovods, view.index().types())):
         yield from (context.pred for context in _compat.contexts_around(op) if _compat.is_cond_context(context))
+
+
+def _preds_of_updates(view: GraphView, switches: Dict[tf.Operation, Condition]) -> Iterator[tf.Tensor]:
+    read: Dict[Any, List[tf.Tensor]] = {}
+    unread: Dict[Any, List[tf.Operation]] = {}
+    for op, condition in switches.items():
+        taken = op.outputs[condition.value]
+        if taken.consumers() or GraphView.control_outputs(op):
+            read.setdefault(_given(op.inputs[1]), [op.inputs[1]]).append(op.inputs[0])
+        elif op.outputs[not condition.value].consumers():
+            unread.setdefault(_given(op.inputs[1]), []).append(op)
+    for pred, ops in unread.items():
+        if updates_before_branches.lead_to(view, [op.inputs[0] for op in ops], read.get(pred, ())):
+            yield ops[0].inputs[1]
 
 
 def take_branches(view: GraphView, switches: Dict[tf.Operation, Condition]) -> List[str]:

@@ -22,11 +22,15 @@ class Bind:
 
 
 class Op:
-    """The first output of an op of the given type whose leading inputs match `inputs`; Identity in front is looked through."""
+    """The first output of an op of the given type whose leading inputs match `inputs`; Identity in front is looked through.
 
-    def __init__(self, op_type: str, *inputs: Pattern):
+    name: under which that output is remembered; "": under none.
+    """
+
+    def __init__(self, op_type: str, *inputs: Pattern, name: str = ""):
         self.op_type = op_type
         self.inputs = inputs
+        self.name = name
 
 
 Pattern = Union[Bind, Op]
@@ -46,6 +50,8 @@ def _match(pattern: Pattern, tensor: tf.Tensor, bound: Dict[str, tf.Tensor]) -> 
         tensor = skip_identity(tensor)
     op = tensor.op
     if op.type != pattern.op_type or tensor.value_index != 0 or len(op.inputs) < len(pattern.inputs):
+        return False
+    if pattern.name and not _match(Bind(pattern.name), tensor, bound):
         return False
     return all(_match(p, t, bound) for p, t in zip(pattern.inputs, op.inputs))
 

@@ -86,6 +86,8 @@ _FUSED_FORMS = {
     ),
 }
 
+_STEPS = 4  # From a scatter by way of its term, and a constant in that, to the assign before it.
+
 # AssignVariableOp is left to the caller: initializers and Savers use it too.
 WRITES = ("AssignSubVariableOp", "AssignAddVariableOp", "ResourceScatterAdd", "ResourceScatterSub")
 
@@ -152,8 +154,11 @@ def _from_scatter(op: tf.Operation) -> Optional[SparseUpdate]:
     if op.type != "ResourceScatterAdd":
         return None
     found = match(Op("Mul", Op("Neg", Bind("grad")), Bind("lr")), op.inputs[2])
-    if not found or found["lr"].shape.rank not in (0, None):
+    if not found or not _may_be(found["lr"], 0) or not _may_be(op.inputs[1], 1):
         return None
+    row = tf.TensorShape(op.inputs[0].op.get_attr("shape"))[1:] if op.inputs[0].op.type == "VarHandleOp" else None
+    if row is not None and row.rank is not None and not _may_be(found["grad"], 1 + row.rank):
+        return None  # A program's own scatter takes one number for all rows, too.
     return SparseUpdate(
         "sgd", "GradientDescent", op.inputs[1], found["grad"], (found["lr"],), {}, (), _with_reads_after(op)
     )
@@ -166,15 +171,15 @@ def _from_adam_chain(table: str, op: tf.Operation) -> Optional[SparseUpdate]:
     found = match(
         Op(
             "RealDiv",
-            Op("Mul", Bind("alpha"), Op("ReadVariableOp", Bind("m"))),
-            Op("AddV2", Op("Sqrt", Op("ReadVariableOp", Bind("v"))), Bind("epsilon")),
+            Op("Mul", Bind("alpha"), Op("ReadVariableOp", Bind("m"), name="m_read")),
+            Op("AddV2", Op("Sqrt", Op("ReadVariableOp", Bind("v"), name="v_read")), Bind("epsilon")),
         ),
         op.inputs[1],
     )
-    if not found:
+    if not found or not (_may_be(found["alpha"], 0) and _may_be(found["epsilon"], 0)):
         return None
-    m = _average(found["m"].op, squared=False)
-    v = _average(found["v"].op, squared=True)
+    m = _average(found["m"].op, found["m_read"].op, squared=False)
+    v = _average(found["v"].op, found["v_read"].op, squared=True)
     if m is None or v is None or m.grad.ref() != v.grad.ref() or m.indices.ref() != v.indices.ref():
         return None
     indices, grad = without_dedup(m.indices, m.grad)
@@ -194,8 +199,8 @@ def _from_rmsprop_chain(table: str, op: tf.Operation) -> Optional[SparseUpdate]:
     """ScatterAdd(var, −lr * grad / (sqrt(ms [− mg²]) + epsilon)), as Keras's RMSprop without momentum ends."""
     if op.type != "ResourceScatterAdd":
         return None
-    ms_rows = Op("GatherV2", Op("ReadVariableOp", Bind("ms")), Bind("indices"))
-    mg_rows = Op("GatherV2", Op("ReadVariableOp", Bind("mg")), Bind("indices"))
+    ms_rows = Op("GatherV2", Op("ReadVariableOp", Bind("ms"), name="ms_read"), Bind("indices"))
+    mg_rows = Op("GatherV2", Op("ReadVariableOp", Bind("mg"), name="mg_read"), Bind("indices"))
 
     def step(variance: Op) -> Op:
         return Op(
@@ -208,10 +213,12 @@ def _from_rmsprop_chain(table: str, op: tf.Operation) -> Optional[SparseUpdate]:
     found = plain or match(step(Op("Sub", ms_rows, Op("Square", mg_rows))), op.inputs[2])
     if not found or found["indices"].ref() != op.inputs[1].ref():
         return None
-    averages = [_average(found["ms"].op, squared=True)]
+    if not (_may_be(found["lr"], 0) and _may_be(found["epsilon"], 0)):
+        return None
+    averages = [_average(found["ms"].op, found["ms_read"].op, squared=True)]
     slots = [_slot(table, "ms", found["ms"].op), Slot("momentum", None, 0.0)]
     if not plain:
-        averages.append(_average(found["mg"].op, squared=False))
+        averages.append(_average(found["mg"].op, found["mg_read"].op, squared=False))
         slots.insert(0, _slot(table, "mg", found["mg"].op))
     if any(a is None or a.grad.ref() != found["grad"].ref() for a in averages):
         return None
@@ -230,7 +237,7 @@ def _from_rmsprop_chain(table: str, op: tf.Operation) -> Optional[SparseUpdate]:
 
 @dataclasses.dataclass(frozen=True)
 class _Average:
-    """A slot kept as slot = slot * decay + (1 − decay) * grad (or grad²) by an assign and a scatter."""
+    """A slot kept as slot = slot * decay + (1 − decay) * grad (or grad²) by an assign and then a scatter."""
 
     decay: tf.Tensor
     grad: tf.Tensor
@@ -238,7 +245,8 @@ class _Average:
     ops: Tuple[tf.Operation, ...]
 
 
-def _average(slot_op: tf.Operation, squared: bool) -> Optional[_Average]:
+def _average(slot_op: tf.Operation, read: tf.Operation, squared: bool) -> Optional[_Average]:
+    """The average that `read` reads when it has moved; None where it is kept in another way, or order."""
     handle = slot_op.outputs[0]
     decays, scatters = [], []
     for op in handle.consumers():
@@ -256,9 +264,25 @@ def _average(slot_op: tf.Operation, squared: bool) -> Optional[_Average]:
     found = match(Op("Mul", term, Op("Sub", Bind("one"), Bind("decay"))), scatter.inputs[2])
     if not found or uniform_value(found["one"]) != 1.0:
         return None
-    if skip_identity(found["decay"]).ref() != skip_identity(decay).ref():
+    if skip_identity(found["decay"]).ref() != skip_identity(decay).ref() or not _may_be(decay, 0):
         return None
+    if not _waits_for(read, scatter) or not _waits_for(scatter, decay_op):
+        return None  # A program's own optimizer: it moves by what was there before, or decays what is new.
     return _Average(decay, found["grad"], scatter.inputs[1], _with_reads_after(decay_op) + _with_reads_after(scatter))
+
+
+def _may_be(tensor: tf.Tensor, rank: int) -> bool:
+    return tensor.shape.rank in (rank, None)
+
+
+def _waits_for(op: tf.Operation, write: tf.Operation) -> bool:
+    """Whether `op` waits for `write`, as far as a few steps tell: TensorFlow leaves out control inputs that a data input has already."""
+    before = [op]
+    for _ in range(_STEPS):
+        before = [other for o in before for other in (*o.control_inputs, *(tensor.op for tensor in o.inputs))]
+        if write in before:
+            return True
+    return False
 
 
 def _with_reads_after(op: tf.Operation) -> Tuple[tf.Operation, ...]:

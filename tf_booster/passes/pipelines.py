@@ -60,7 +60,7 @@ import tensorflow as tf
 
 from tf_booster import _compat, log
 from tf_booster.embedding import registry
-from tf_booster.estimator import device_prefetch, fed_tensors, frozen_graphs
+from tf_booster.estimator import device_prefetch, fed_tensors, fetched_updates, frozen_graphs
 from tf_booster.options import Options
 from tf_booster.parallel import ranks
 from tf_booster.parallel.collectives import count_by_kind
@@ -244,6 +244,7 @@ def _rewrite(view: GraphView, chosen: Sequence[Pass]) -> Report:
         return report_of(graph) or _published(graph, results, _AS_IT_WAS)
     frozen_graphs.rewritten_graphs.watch(graph)
     fed_tensors.watch(graph)
+    fetched_updates.watch(graph)
     split = split_of(graph)
     both = () if split is None else (split.enqueue.name,)
     after = _summary(view, dataclasses.replace(fetches, names=(*fetches.names, *both)))

@@ -7,7 +7,7 @@ and rows are taken a batch at a time.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Collection, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Collection, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -40,7 +40,7 @@ def sources(view: GraphView, ends: Collection[tf.Operation]) -> List[tf.Operatio
     for op in view.ops(_SLICES, _ZIP):
         if view.originals(op) or not live_datasets.is_read(op) or not _is_of_slices(op):
             continue
-        batches = _batches(op)
+        batches = _batches(view, op)
         if batches and not any(batch in ends for batch in batches):
             found.append(op)
     return found
@@ -57,7 +57,7 @@ def match(view: GraphView, op: tf.Operation) -> Found:
     functions = _compat.functions_by_name(view.graph)
     old, new = op.outputs[0], map_op.outputs[0]
     view.redirect(old, new, lambda reader: True)
-    for batch in _batches(map_op):
+    for batch in _batches(view, map_op):
         try:
             pipeline = batched_first.batched(map_op, batch, functions, "rows of tensors are taken a batch at a time")
             found.pipelines.append(dataclasses.replace(pipeline, maps=[_taking_together(m) for m in pipeline.maps]))
@@ -77,13 +77,14 @@ def _slices(op: tf.Operation) -> List[tf.Operation]:
     return [op] if op.type == _SLICES else [each for tensor in op.inputs for each in _slices(tensor.op)]
 
 
-def _batches(op: tf.Operation) -> List[tf.Operation]:
-    """The batches of what `op` gives that are worth a call each."""
+def _batches(view: GraphView, op: tf.Operation) -> List[tf.Operation]:
+    """The batches of what `op` gives that are worth a call each, and not made by the pass that calls this."""
     try:
         batches = live_datasets.batches_of(op, ALL_BATCHES)
     except Refused:
         return []
-    return [batch for batch in batches if not _is_small(batch, len(components(op)))]
+    num_components = len(components(op))
+    return [batch for batch in batches if not view.originals(batch) and not _is_small(batch, num_components)]
 
 
 def _is_small(batch: tf.Operation, num_components: int) -> bool:

@@ -9,15 +9,19 @@ from typing import Dict, List, Sequence, Tuple
 import tensorflow as tf
 
 from tf_booster import _native
+from tf_booster.passes.fetches import UPDATE
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.shape_tricks import source_of
 from tf_booster.passes.variable_update_matching import Part, VariableUpdate
+
+FUSED_PREFIX = "TfBoosterMulti"
 
 
 def fuse(view: GraphView, updates: Sequence[VariableUpdate], instead: Dict[tf.Operation, tf.Operation]) -> tf.Operation:
     """Makes the fused op of `updates`. What waited on one of them waits on it, and it waits for what any of them waited for.
 
-    TensorFlow's own ops stay: a user who fetches one by name gets what it always did. Nothing else leads to them.
+    TensorFlow's own ops stay: a user who fetches one by name gets what it always did. Nothing else leads to them. What an update gives is read
+    behind the fused op, too, for who fetches it in a run of that (estimator/fetched_updates.py).
 
     instead: for ops of updates that were replaced before, the fused op: a moving average is what other updates may wait for. Is added to.
     """
@@ -53,7 +57,21 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate], instead: Dict[tf.Op
     view.note_originals(new, replaced)
     view.redirect_control(replaced, new)
     instead.update(dict.fromkeys(replaced, new))
+    for update in updates:
+        _read_behind(view, update, new)
     return new
+
+
+def _read_behind(view: GraphView, update: VariableUpdate, new: tf.Operation) -> None:
+    """Reads behind `new` what the one write of `update` gives, as assign_sub() and scatter_add() do."""
+    writes = [op for op in update.ops if UPDATE.fullmatch(op.type)]
+    for read in update.ops:
+        if read.type == "ReadVariableOp" and len(writes) == 1 and writes[0] in read.control_inputs:
+            with view.inserting(read.device, [new]):
+                value = tf.raw_ops.ReadVariableOp(
+                    resource=read.inputs[0], dtype=read.outputs[0].dtype, name=f"{new.name}/result"
+                )
+            view.note_originals(value.op, [read])
 
 
 def _parts_together(updates: Sequence[VariableUpdate]) -> List[VariableUpdate]:

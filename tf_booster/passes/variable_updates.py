@@ -19,7 +19,7 @@ from tf_booster.passes.sparse_update_matching import (
     match_sparse_apply,
     match_sparse_chain,
 )
-from tf_booster.passes.variable_update_edit import fuse
+from tf_booster.passes.variable_update_edit import FUSED_PREFIX, fuse
 from tf_booster.passes.variable_update_matching import (
     DENSE_TYPES,
     REFERENCE_TYPES,
@@ -31,7 +31,6 @@ from tf_booster.passes.variable_update_matching import (
 from tf_booster.passes.variable_update_plan import UpdatePlan, plan_updates
 
 _JUDGED = ("tf_booster", "judged_updates")
-_FUSED_PREFIX = "TfBoosterMulti"
 _ONE_OP = (*DENSE_TYPES, *APPLY_TYPES)
 
 
@@ -121,7 +120,7 @@ def _running(view: GraphView, ops: Iterable[tf.Operation]) -> List[tf.Operation]
 
 def _replaced(view: GraphView) -> Set[str]:
     """Names of the ops in whose place a fused one stands."""
-    types = [t for t in view.index().types() if t.startswith(_FUSED_PREFIX)]
+    types = [t for t in view.index().types() if t.startswith(FUSED_PREFIX)]
     return {name for op in view.ops(*types) for name in view.originals(op)}
 
 

@@ -126,9 +126,8 @@ void RowQueue::Try(Attempts* attempts, Attempt attempt) {
   if (manager != nullptr) {
     const CancellationToken token = attempt.token = manager->get_cancellation_token();
     tensorflow::mutex_lock lock(mutex_);
-    cancelled = !manager->RegisterCallback(token, [=, this_queue = this]() {
-      this_queue->Cancel(attempts, manager, token);
-    });
+    cancelled =
+        !manager->RegisterCallback(token, [=, this_queue = this]() { this_queue->Cancel(attempts, manager, token); });
     if (!cancelled) attempts->push_back(std::move(attempt));
   } else {
     tensorflow::mutex_lock lock(mutex_);
@@ -296,9 +295,9 @@ RowQueue::Progress RowQueue::AdvanceDequeue(Attempt* attempt) {
       attempt->wanted = available = static_cast<int64_t>(order_.size());
     } else {
       if (attempt->small && !enqueues_.empty()) return Progress::kSome;
-      attempt->ctx->SetStatus(tensorflow::errors::OutOfRange(
-          kind(), " '", options_.name, "' is closed and has insufficient elements (requested ", attempt->wanted,
-          ", current size ", available, ")"));
+      attempt->ctx->SetStatus(tensorflow::errors::OutOfRange(kind(), " '", options_.name,
+                                                             "' is closed and has insufficient elements (requested ",
+                                                             attempt->wanted, ", current size ", available, ")"));
       return Progress::kDone;
     }
   }

@@ -28,9 +28,9 @@ struct RowQueueOptions {
   int64_t seed = 0, seed2 = 0;  // Both 0: at random.
 };
 
-// TensorFlow's queues make a tensor of each component of each row. Here a row lies in a slot, and what waits or is given
-// out in turns are numbers of slots. Who waits for whom, what is given to whom, the rows that a shuffle draws for a
-// seed, what closing and cancelling do, and all messages are as there.
+// TensorFlow's queues make a tensor of each component of each row. Here a row lies in a slot, and what waits or is
+// given out in turns are numbers of slots. Who waits for whom, what is given to whom, the rows that a shuffle draws for
+// a seed, what closing and cancelling do, and all messages are as there.
 class RowQueue final : public tensorflow::QueueInterface {
  public:
   explicit RowQueue(const RowQueueOptions& options);
@@ -57,12 +57,12 @@ class RowQueue final : public tensorflow::QueueInterface {
     tensorflow::CancellationToken token;
     DoneCallback done;
     bool cancelled = false;
-    bool closes = false;  // The queue, in place of enqueuing.
-    int64_t wanted = 0;   // How many rows are still to come or to go.
-    Tuple rows;           // That are enqueued.
-    int64_t put = 0;      // How many of them are.
-    bool many = true;     // Whether a batch is dequeued, or a row.
-    bool small = false;   // Whether the batch may be smaller if the queue is closed.
+    bool closes = false;         // The queue, in place of enqueuing.
+    int64_t wanted = 0;          // How many rows are still to come or to go.
+    Tuple rows;                  // That are enqueued.
+    int64_t put = 0;             // How many of them are.
+    bool many = true;            // Whether a batch is dequeued, or a row.
+    bool small = false;          // Whether the batch may be smaller if the queue is closed.
     std::vector<int64_t> slots;  // Of the rows that are dequeued.
     CallbackWithTuple give;
   };
@@ -75,8 +75,7 @@ class RowQueue final : public tensorflow::QueueInterface {
   void Enqueue(const Tuple& rows, int64_t count, tensorflow::OpKernelContext* ctx, DoneCallback callback);
   // Adds the attempt and lets all go on as far as they can.
   void Try(Attempts* attempts, Attempt attempt);
-  void Cancel(Attempts* attempts, const tensorflow::CancellationManager* manager,
-              tensorflow::CancellationToken token);
+  void Cancel(Attempts* attempts, const tensorflow::CancellationManager* manager, tensorflow::CancellationToken token);
   void GoOn();
   // With mutex_ held.
   bool GoOn(Attempts* attempts, Progress (RowQueue::*advance)(Attempt*), Finished* finished);
