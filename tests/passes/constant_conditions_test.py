@@ -543,6 +543,23 @@ def test_programs_put_together_at_random(seed):
     check(lambda: Program(seed).build(), FEEDS)
 
 
+@pytest.mark.parametrize("train", [0, 1])
+@pytest.mark.parametrize("shared", [False, True])
+def test_updates_that_only_the_branch_that_is_not_taken_reads_go_on(train, shared):
+    """Both normalizations are built outside, one moves the averages. shared: what is read by both branches waits for them."""
+
+    def build():
+        mean = variable("mean")
+        x = v1.placeholder(tf.float32, [3], "x")
+        with tf.control_dependencies([mean.assign_sub((mean - tf.reduce_mean(x)) * 0.1)]):
+            moving = tf.identity(x - tf.reduce_mean(x))
+        fixed = moving * 2.0 if shared else x * 2.0
+        return tf.cond(tf.cast(train, tf.bool), lambda: moving * 3.0, lambda: fixed - 1.0), {"x": x}
+
+    outcome = check(build, feeds=[{"x": [1.0, 2.0, 4.0]}] * 3)
+    assert bool(outcome.asking()) == (not train and not shared)
+
+
 def test_the_pass_can_be_left_out():
     assert "constant_conditions" in [p.name for p in pipelines.passes(Options())]
     left = Options(disable_passes=("constant_conditions",))

@@ -175,6 +175,19 @@ def test_refusals(monkeypatch):
     if before:
         v1.enable_control_flow_v2()
 
+    def without_shapes():
+        types = [tf.int64, tf.float32]
+        tf.raw_ops.QueueDequeueManyV2(handle=tf.raw_ops.FIFOQueueV2(component_types=types), n=2, component_types=types)
+
+    refused(without_shapes, "no batches can be made")
+
+    def of_variants():
+        types, shapes = [tf.int64, tf.variant], [[], []]
+        handle = tf.raw_ops.FIFOQueueV2(component_types=types, shapes=shapes)
+        tf.raw_ops.QueueDequeueManyV2(handle=handle, n=2, component_types=types)
+
+    refused(of_variants, "its rows hold variant")
+
     def on_a_server():
         with tf.device("/job:ps/task:0"):
             queue_of()

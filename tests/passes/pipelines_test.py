@@ -1,7 +1,10 @@
 """The passes together: order, switches, one that fails."""
 
 import logging
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -358,3 +361,25 @@ def test_python_collects_garbage_again_after_the_passes(graph):
     build()
     pipelines.rewrite(graph, options.Options(), only=[NegToAbs()])
     assert gc.isenabled()
+
+
+NODES = """
+import hashlib, tensorflow as tf, tf_booster
+from pipelines_test import build_model
+with tf.Graph().as_default() as graph:
+    build_model()
+    tf_booster.rewrite_graph()
+    nodes = [" ".join([node.name, node.op, *node.input]) for node in graph.as_graph_def().node]
+print(hashlib.sha1("\\\\n".join(nodes).encode()).hexdigest())
+"""
+
+
+def test_a_graph_is_rewritten_the_same_in_every_process():
+    """Names and order of nodes: which op TensorFlow runs first of those that may run depends on it."""
+    paths = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+    processes = [
+        subprocess.Popen([sys.executable, "-c", NODES], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths})
+        for _ in range(3)
+    ]
+    told = [process.communicate(timeout=300)[0].split()[-1] for process in processes]
+    assert len(set(told)) == 1, told

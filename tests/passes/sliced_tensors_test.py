@@ -78,14 +78,18 @@ def test_batches_are_the_same(name, one_shot):
     assert "rows of tensors are taken a batch at a time" in str(result.changes)
 
 
-def fed(shapes, values, then):
-    """What an iterator whose tensors are fed gives, of both pipelines; or its error."""
+def fed(shapes, values, then, zipped=False):
+    """What an iterator whose tensors are fed gives, of both pipelines; or its error. zipped: each is sliced by itself, and `then` the batch of 40."""
     found = []
     for rewrite in (False, True):
         with tf.Graph().as_default() as graph, v1.Session() as session:
             v1.set_random_seed(5)
             tensors = [v1.placeholder(tf.as_dtype(value.dtype), shape) for shape, value in zip(shapes, values)]
-            iterator = v1.data.make_initializable_iterator(then(Dataset.from_tensor_slices(tuple(tensors))))
+            if zipped:
+                dataset = Dataset.zip(tuple(map(Dataset.from_tensor_slices, tensors))).apply(then).batch(40)
+            else:
+                dataset = then(Dataset.from_tensor_slices(tuple(tensors)))
+            iterator = v1.data.make_initializable_iterator(dataset)
             element = iterator.get_next()
             assert not rewrite or InputPipeline().run(GraphView(graph)).modified
             found.append([])
@@ -109,6 +113,15 @@ def test_tensors_with_different_numbers_of_rows_are_tensorflows_error():
     values = [FEATURES["id"], FEATURES["numbers"][:50]]
     (told,) = fed([[None], [None, 3]], values, lambda d: d.batch(40))
     assert told[0] == "InvalidArgumentError"
+
+
+def test_a_zip_of_tensors_that_are_fed_is_as_long_as_the_shortest():
+    values = [FEATURES["id"], FEATURES["numbers"][:50]]
+    one_by_one = lambda d: d.map(lambda *row: row)  # noqa: E731
+    for order in (values, values[::-1]):
+        shapes = [[None, *value.shape[1:]] for value in order]
+        given = fed(shapes, order, one_by_one, zipped=True)
+        assert sum(len(batch[0]) for batch in given[:-1]) == 50
 
 
 def test_tensors_that_a_table_or_a_variable_gives():

@@ -8,6 +8,7 @@ and what an update gave is read behind it.
 from __future__ import annotations
 
 import functools
+import threading
 import weakref
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
@@ -63,6 +64,7 @@ class _Updates:
     """Of a rewritten graph: its fused updates, and what of TensorFlow's own is left beside them."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # Threads of queues and of the pipeline run beside the program's.
         self._version = -1
         self._fused: Dict[tf.Operation, tf.Operation] = {}  # By the updates that they stand for.
         self._behind: Dict[Any, tf.Tensor] = {}  # By what an update gives: the same behind the fused one.
@@ -73,33 +75,39 @@ class _Updates:
         self, graph: tf.Graph, targets: Sequence[tf.Operation], tensors: Sequence[tf.Tensor]
     ) -> Tuple[List[tf.Operation], List[tf.Tensor]]:
         """What is to be run in place of these. Raises ValueError where an update would be done twice."""
-        if graph.version != self._version:
-            self._look(graph)
-        if not self._left.intersection((*targets, *(tensor.op for tensor in tensors))):
-            return list(targets), list(tensors)
-        key = (*targets, None, *(tensor.ref() for tensor in tensors))
-        if key not in self._answers:
-            index = GraphIndex(graph).refresh()
-            running = self._run_by(index, [*targets, *(tensor.op for tensor in tensors)]).intersection(
-                self._fused.values()
-            )
-            self._answers[key] = (
-                [self._instead(index, running, op, op) for op in targets],
-                [self._instead(index, running, tensor.op, tensor) for tensor in tensors],
-            )
-        return self._answers[key]
+        with self._lock:
+            if graph.version != self._version:
+                self._look(graph)
+            if not self._left.intersection((*targets, *(tensor.op for tensor in tensors))):
+                return list(targets), list(tensors)
+            key = (*targets, None, *(tensor.ref() for tensor in tensors))
+            if key not in self._answers:
+                self._answers[key] = self._answer(graph, targets, tensors)
+            return self._answers[key]
+
+    def _answer(
+        self, graph: tf.Graph, targets: Sequence[tf.Operation], tensors: Sequence[tf.Tensor]
+    ) -> Tuple[List[tf.Operation], List[tf.Tensor]]:
+        index = GraphIndex(graph).refresh()
+        running = self._run_by(index, [*targets, *(tensor.op for tensor in tensors)]).intersection(self._fused.values())
+        return (
+            [self._instead(index, running, op, op) for op in targets],
+            [self._instead(index, running, tensor.op, tensor) for tensor in tensors],
+        )
 
     def _look(self, graph: tf.Graph) -> None:
         self._version = graph.version
         self._answers.clear()
         self._fused, self._behind = {}, {}
-        for op in graph.get_operations():
-            if op.type.startswith(FUSED_PREFIX):
-                old = [graph.get_operation_by_name(name) for name in graph_view.originals(op)]
-                self._fused.update(dict.fromkeys((update for update in old if UPDATE.fullmatch(update.type)), op))
-            elif op.type == "ReadVariableOp":
-                for name in graph_view.originals(op):
-                    self._behind[graph.get_tensor_by_name(f"{name}:0").ref()] = op.outputs[0]
+        named = {op.name: op for op in graph.get_operations()}
+        for op in named.values():
+            if not op.type.startswith((FUSED_PREFIX, "ReadVariableOp")):
+                continue
+            for old in (named[name] for name in graph_view.originals(op) if name in named):
+                if op.type == "ReadVariableOp":
+                    self._behind[old.outputs[0].ref()] = op.outputs[0]
+                elif UPDATE.fullmatch(old.type):
+                    self._fused[old] = op
         self._left = GraphView.downstream(self._fused)
 
     def _run_by(self, index: GraphIndex, ops: Sequence[tf.Operation]) -> Set[tf.Operation]:
@@ -115,7 +123,7 @@ class _Updates:
         if item is op and op in self._fused:
             return self._fused[op]
         behind: Optional[tf.Tensor] = None if item is op else self._behind.get(item.ref())
-        if behind is None or len(twice) > 1:
+        if behind is None:
             raise ValueError(
                 f"'{item.name}' is fetched in a run of '{self._fused[twice[0]].name}', which does the update '{twice[0].name}' that it waits for: it would "
                 "be done twice. Fetch it in a run of its own, or leave out the pass that joins updates: "

@@ -75,9 +75,8 @@ def _check(op: tf.Operation) -> None:
         raise Refused("other graphs or processes may share it by its name")
     if servers.task_of(op) or servers.is_of_cluster():
         raise Refused("it may outlive its session in a process of a cluster")
-    shapes = [tf.TensorShape(shape) for shape in op.get_attr("shapes")]
-    if not shapes or not all(shape.is_fully_defined() for shape in shapes):
-        raise Refused("the shapes of its rows are not all known")
+    if not op.get_attr("shapes"):
+        raise Refused("its rows have no shapes, and no batches can be made of them")
     for dtype in op.get_attr("component_types"):
         if dtype in (tf.variant, tf.resource):
             raise Refused(f"its rows hold {dtype.name}")

@@ -83,7 +83,7 @@ class KnownShapes(Pass):
 def _found(view: GraphView) -> Dict[tf.Operation, _Known]:
     """The ops to change, each with what its second input will be."""
     live = executed_ops(view)
-    wanted = [op for op in live if op.type in _FOR and _may_change(view, op)]
+    wanted = [op for op in view.ops(*_FOR) if op in live and _may_change(view, op)]
     if not wanted:
         return {}
     dimensions = Dimensions(live)
