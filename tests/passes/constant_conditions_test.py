@@ -554,7 +554,8 @@ def test_updates_that_only_the_branch_that_is_not_taken_reads_go_on(train, share
         with tf.control_dependencies([mean.assign_sub((mean - tf.reduce_mean(x)) * 0.1)]):
             moving = tf.identity(x - tf.reduce_mean(x))
         fixed = moving * 2.0 if shared else x * 2.0
-        return tf.cond(tf.cast(train, tf.bool), lambda: moving * 3.0, lambda: fixed - 1.0), {"x": x}
+        chosen = tf.cond(tf.cast(train, tf.bool), lambda: moving * 3.0, lambda: fixed - 1.0)
+        return tf.identity(chosen), {"x": x}
 
     outcome = check(build, feeds=[{"x": [1.0, 2.0, 4.0]}] * 3)
     assert bool(outcome.asking()) == (not train and not shared)
