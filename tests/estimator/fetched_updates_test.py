@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_booster
+from tf_booster import _compat
 
 v1 = tf.compat.v1
 ROWS = np.random.RandomState(0).randn(64, 3).astype(np.float32)
@@ -133,6 +134,36 @@ def test_a_hook_that_logs_what_an_update_gives(last_bits, tmp_path):
     np.testing.assert_array_equal(ours, train("theirs"))
 
 
+class OwnAdam(v1.train.AdamOptimizer):
+    """Says what it gave."""
+
+    def _resource_apply_sparse(self, grad, var, indices):
+        applied = super()._resource_apply_sparse(grad, var, indices)
+        (last,) = [op for op in applied.control_inputs if op.type == "AssignSubVariableOp"]
+        self.given = next(op for op in _compat.control_outputs(last) if op.type == "ReadVariableOp").outputs[0]
+        return applied
+
+
+def test_what_the_last_write_of_a_chain_gives(last_bits):
+    def run_it(boosted):
+        with tf.Graph().as_default():
+            tf.keras.utils.set_random_seed(3)
+            v1.set_random_seed(1)
+            tables = [v1.get_variable(f"table_{i}", [9, 3], use_resource=True) for i in range(2)]
+            loss = tf.add_n([tf.reduce_sum(tf.square(tf.nn.embedding_lookup(table, [1, 2]))) for table in tables])
+            optimizer = OwnAdam(0.01)
+            train = optimizer.minimize(loss)
+            if boosted:
+                assert "2 sparse Adam updates became op" in str(tf_booster.rewrite_graph().passes)
+            config = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+            config.graph_options.rewrite_options.disable_meta_optimizer = True
+            with v1.Session(config=config) as session:
+                session.run(v1.global_variables_initializer())
+                return [session.run([train, optimizer.given])[1] for _ in range(3)]
+
+    np.testing.assert_array_equal(run_it(True), run_it(False))
+
+
 def test_what_lies_between_the_ops_of_an_update_is_refused(last_bits):
     """A tensor within Adam's chain of a table: to compute it TensorFlow's ops would move the moments again."""
     with tf.Graph().as_default() as graph:
@@ -147,6 +178,14 @@ def test_what_lies_between_the_ops_of_an_update_is_refused(last_bits):
                 ValueError, match="truediv_1:0' is fetched in a run of 'tf_booster.*apply_Adam_rows'.*twice"
             ):
                 session.run([train, step])
+            decayed = next(
+                op for op in graph.get_operations() if op.type == "AssignVariableOp" and "/update_" in op.name
+            )
+            reads = [op for op in _compat.control_outputs(decayed) if op.type == "ReadVariableOp"]
+            with pytest.raises(
+                ValueError, match="would be done twice"
+            ):  # It is what was there before the gradient came.
+                session.run([train, reads[0].outputs[0]])
             before = session.run(tables[0])
             session.run(train)
             assert session.run(step).shape == (9, 3)  # By itself.

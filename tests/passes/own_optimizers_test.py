@@ -98,13 +98,18 @@ def test_a_rate_that_is_no_scalar(alpha):
     assert not check_same(program(lambda: Adam("dsm", alpha)), steps=4).fused()
 
 
-@pytest.mark.parametrize("what", ["one number for all rows", "ids in a column", "a rate for each row"])
+@pytest.mark.parametrize(
+    "what", ["one number for all rows", "ids in a column", "and of any rank", "a rate for each row"]
+)
 def test_scatters_by_hand(what):
     def build(x, ids):
         tables = [v1.get_variable(f"table_{i}", [23, 4], use_resource=True) for i in range(2)]
         step = v1.train.get_or_create_global_step()
         if what == "ids in a column":
             updates = [v1.scatter_add(t, ids[:, None], -x[:, None] * 0.1) for t in tables]
+        elif what == "and of any rank":
+            gradient = v1.placeholder_with_default(x[:, None], None)
+            updates = [v1.scatter_add(t, ids[:, None], -gradient * 0.1) for t in tables]
         elif what == "a rate for each row":
             updates = [v1.scatter_add(t, ids, -x * tf.reshape(tf.linspace(0.1, 0.2, 16), [16, 1])) for t in tables]
         else:

@@ -9,7 +9,6 @@ from typing import Dict, List, Sequence, Tuple
 import tensorflow as tf
 
 from tf_booster import _native
-from tf_booster.passes.fetches import UPDATE
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.shape_tricks import source_of
 from tf_booster.passes.variable_update_matching import Part, VariableUpdate
@@ -63,10 +62,9 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate], instead: Dict[tf.Op
 
 
 def _read_behind(view: GraphView, update: VariableUpdate, new: tf.Operation) -> None:
-    """Reads behind `new` what the one write of `update` gives, as assign_sub() and scatter_add() do."""
-    writes = [op for op in update.ops if UPDATE.fullmatch(op.type)]
+    """Reads behind `new` what the last write of `update` gives, as assign_sub() and scatter_add() do."""
     for read in update.ops:
-        if read.type == "ReadVariableOp" and len(writes) == 1 and writes[0] in read.control_inputs:
+        if read.type == "ReadVariableOp" and update.anchor in read.control_inputs:
             with view.inserting(read.device, [new]):
                 value = tf.raw_ops.ReadVariableOp(
                     resource=read.inputs[0], dtype=read.outputs[0].dtype, name=f"{new.name}/result"
