@@ -1,5 +1,8 @@
 """Updates, and what they give, that are fetched beside the train op that does them: each is done once."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -190,3 +193,15 @@ def test_what_lies_between_the_ops_of_an_update_is_refused(last_bits):
             session.run(train)
             assert session.run(step).shape == (9, 3)  # By itself.
             assert np.any(session.run(tables[0]) != before)
+
+
+def test_a_graph_is_not_kept(last_bits):
+    graphs = []
+
+    def fetch(train, loss, updates):
+        graphs.append(weakref.ref(train.graph))
+        return [train, updates]
+
+    run(batch_norms, fetch, True)
+    gc.collect()
+    assert graphs[0]() is None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -61,38 +61,33 @@ def _wrap(original: Any, number: int) -> Any:
 
 
 class _Updates:
-    """Of a rewritten graph: its fused updates, and what of TensorFlow's own is left beside them."""
+    """Of a rewritten graph: its fused updates, and what of TensorFlow's own is left beside them. All by name: it must not keep the graph."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # Threads of queues and of the pipeline run beside the program's.
         self._version = -1
-        self._fused: Dict[tf.Operation, tf.Operation] = {}  # By the updates that they stand for.
-        self._behind: Dict[Any, tf.Tensor] = {}  # By what an update gives: the same behind the fused one.
-        self._left: Set[tf.Operation] = set()  # The updates and what they lead to.
-        self._answers: Dict[Any, Tuple[List[tf.Operation], List[tf.Tensor]]] = {}
+        self._fused: Dict[str, str] = {}  # By the updates that they stand for.
+        self._behind: Dict[str, str] = {}  # By reads of what an update gives: those behind the fused one.
+        self._left: Set[str] = set()  # The updates and what they lead to.
+        self._answers: Dict[Tuple[str, ...], Dict[str, str]] = {}  # By what is fetched: what is in place of what.
 
     def once(
         self, graph: tf.Graph, targets: Sequence[tf.Operation], tensors: Sequence[tf.Tensor]
     ) -> Tuple[List[tf.Operation], List[tf.Tensor]]:
         """What is to be run in place of these. Raises ValueError where an update would be done twice."""
+        names = (*(op.name for op in targets), *(tensor.op.name for tensor in tensors))
         with self._lock:
             if graph.version != self._version:
                 self._look(graph)
-            if not self._left.intersection((*targets, *(tensor.op for tensor in tensors))):
+            if self._left.isdisjoint(names):
                 return list(targets), list(tensors)
-            key = (*targets, None, *(tensor.ref() for tensor in tensors))
+            key = (*(op.name for op in targets), *(tensor.name for tensor in tensors))
             if key not in self._answers:
                 self._answers[key] = self._answer(graph, targets, tensors)
-            return self._answers[key]
-
-    def _answer(
-        self, graph: tf.Graph, targets: Sequence[tf.Operation], tensors: Sequence[tf.Tensor]
-    ) -> Tuple[List[tf.Operation], List[tf.Tensor]]:
-        index = GraphIndex(graph).refresh()
-        running = self._run_by(index, [*targets, *(tensor.op for tensor in tensors)]).intersection(self._fused.values())
+            instead = self._answers[key]
         return (
-            [self._instead(index, running, op, op) for op in targets],
-            [self._instead(index, running, tensor.op, tensor) for tensor in tensors],
+            [graph.get_operation_by_name(instead.get(op.name, op.name)) for op in targets],
+            [graph.get_tensor_by_name(instead.get(tensor.name, tensor.name)) for tensor in tensors],
         )
 
     def _look(self, graph: tf.Graph) -> None:
@@ -105,28 +100,30 @@ class _Updates:
                 continue
             for old in (named[name] for name in graph_view.originals(op) if name in named):
                 if op.type == "ReadVariableOp":
-                    self._behind[old.outputs[0].ref()] = op.outputs[0]
+                    self._behind[old.outputs[0].name] = op.outputs[0].name
                 elif UPDATE.fullmatch(old.type):
-                    self._fused[old] = op
-        self._left = GraphView.downstream(self._fused)
+                    self._fused[old.name] = op.name
+        self._left = {op.name for op in GraphView.downstream(named[name] for name in self._fused)}
 
-    def _run_by(self, index: GraphIndex, ops: Sequence[tf.Operation]) -> Set[tf.Operation]:
-        return {index.ops[number] for number in index.upstream(ops)}
+    def _answer(self, graph: tf.Graph, targets: Sequence[tf.Operation], tensors: Sequence[tf.Tensor]) -> Dict[str, str]:
+        index = GraphIndex(graph).refresh()
 
-    def _instead(self, index: GraphIndex, running: Set[tf.Operation], op: tf.Operation, item: Any) -> Any:
-        """What is fetched in place of `item`, which `op` is or gives, in a run of the fused updates `running`."""
-        if op not in self._left:
-            return item
-        twice = [update for update in self._run_by(index, [op]) if self._fused.get(update) in running]
-        if not twice:
-            return item
-        if item is op and op in self._fused:
-            return self._fused[op]
-        behind: Optional[tf.Tensor] = None if item is op else self._behind.get(item.ref())
-        if behind is None:
-            raise ValueError(
-                f"'{item.name}' is fetched in a run of '{self._fused[twice[0]].name}', which does the update '{twice[0].name}' that it waits for: it would "
-                "be done twice. Fetch it in a run of its own, or leave out the pass that joins updates: "
-                'tf.enable_gpu_booster(disable_passes=["variable_updates"])'
-            )
-        return behind
+        def run_by(ops: Sequence[tf.Operation]) -> Set[str]:
+            return {index.ops[number].name for number in index.upstream(ops)}
+
+        running = run_by([*targets, *(tensor.op for tensor in tensors)]).intersection(self._fused.values())
+        instead: Dict[str, str] = {}
+        for item, op in [*((op, op) for op in targets), *((tensor, tensor.op) for tensor in tensors)]:
+            names = run_by([op]) if op.name in self._left else ()
+            twice = sorted(name for name in names if self._fused.get(name) in running)
+            if not twice:
+                continue
+            stands = self._fused if item is op else self._behind
+            if item.name not in stands:
+                raise ValueError(
+                    f"'{item.name}' is fetched in a run of '{self._fused[twice[0]]}', which does the update '{twice[0]}' that it waits for: it would be "
+                    "done twice. Fetch it in a run of its own, or leave out the pass that joins updates: "
+                    'tf.enable_gpu_booster(disable_passes=["variable_updates"])'
+                )
+            instead[item.name] = stands[item.name]
+        return instead
