@@ -72,6 +72,7 @@ def test_dense_layers_train_to_the_same_bits(optimizer, tmp_path):
     outcome = compare_estimators(make(optimizer, False), input_fn(), tmp_path, bound=EXACT)
     assert changed_by(outcome.report) == [
         *([] if optimizer in ASSIGNED else ["variable_updates"]),
+        "input_pipeline",
         "embedding_pipeline",
     ]
 
