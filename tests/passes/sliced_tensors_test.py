@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pipeline_pairs import assert_refused, assert_replaced, assert_same
 
+from tf_booster import _compat
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.input_pipeline import InputPipeline
 
@@ -25,11 +26,6 @@ LABELS = np.arange(N) % 2
 
 def slices(features=None):
     return Dataset.from_tensor_slices((FEATURES if features is None else features, LABELS))
-
-
-def small(dataset):
-    """A batch of few tensors."""
-    return dataset.batch(2)
 
 
 PIPELINES = {
@@ -225,7 +221,7 @@ def test_rows_are_taken_by_one_op():
     with tf.Graph().as_default() as graph:
         v1.data.make_initializable_iterator(slices().shuffle(9).batch(16)).get_next()
         InputPipeline().run(GraphView(graph))
-        nodes = [n.op for f in graph.as_graph_def(add_shapes=False).ListFields()[1][1].function for n in f.node_def]
+        nodes = [node.op for function in _compat.function_definitions(graph) for node in function.node_def]
     assert nodes.count("TfBoosterTakeRows") == 1
 
 

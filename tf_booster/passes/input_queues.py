@@ -6,7 +6,7 @@ of which TensorFlow makes a tensor for each component of each row.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, List
 
 import tensorflow as tf
 
@@ -57,7 +57,7 @@ class InputQueues(Pass):
         check_read(view, _OWN)
 
 
-def _queues(view: GraphView) -> list:
+def _queues(view: GraphView) -> List[tf.Operation]:
     """The queues that batches are taken of, rows of more than one tensor: of one there is little to gain."""
     return [
         op

@@ -120,22 +120,23 @@ void RowQueue::TryDequeueMany(int num_elements, OpKernelContext* ctx, bool allow
   Try(&dequeues_, std::move(attempt));
 }
 
+TfStatus RowQueue::WasCancelled(const Attempts* attempts) const {
+  return Cancelled(attempts == &enqueues_ ? "Enqueue" : "Dequeue", " operation was cancelled");
+}
+
 void RowQueue::Try(Attempts* attempts, Attempt attempt) {
   CancellationManager* const manager = attempt.manager;
   bool cancelled = false;
-  if (manager != nullptr) {
-    const CancellationToken token = attempt.token = manager->get_cancellation_token();
+  {
     tensorflow::mutex_lock lock(mutex_);
-    cancelled =
-        !manager->RegisterCallback(token, [=, this_queue = this]() { this_queue->Cancel(attempts, manager, token); });
+    if (manager != nullptr) {
+      const CancellationToken token = attempt.token = manager->get_cancellation_token();
+      cancelled = !manager->RegisterCallback(token, [=]() { Cancel(attempts, manager, token); });
+    }
     if (!cancelled) attempts->push_back(std::move(attempt));
-  } else {
-    tensorflow::mutex_lock lock(mutex_);
-    attempts->push_back(std::move(attempt));
   }
   if (!cancelled) return GoOn();
-  const bool enqueues = attempts == &enqueues_;
-  attempt.ctx->SetStatus(Cancelled(enqueues ? "Enqueue" : "Dequeue", " operation was cancelled"));
+  attempt.ctx->SetStatus(WasCancelled(attempts));
   attempt.done();
 }
 
@@ -146,9 +147,8 @@ void RowQueue::Cancel(Attempts* attempts, const CancellationManager* manager, Ca
     for (Attempt& attempt : *attempts) {
       if (attempt.token != token || attempt.manager != manager) continue;
       if (!attempt.cancelled) {
-        const bool enqueues = attempts == &enqueues_;
         attempt.cancelled = true;
-        attempt.ctx->SetStatus(Cancelled(enqueues ? "Enqueue" : "Dequeue", " operation was cancelled"));
+        attempt.ctx->SetStatus(WasCancelled(attempts));
         std::swap(done, attempt.done);
       }
       break;
@@ -173,7 +173,7 @@ void RowQueue::Close(OpKernelContext* ctx, bool cancel_pending_enqueues, DoneCal
     for (Attempt& attempt : enqueues_) {
       if (attempt.cancelled) continue;
       attempt.cancelled = true;
-      attempt.ctx->SetStatus(Cancelled("Enqueue operation was cancelled"));
+      attempt.ctx->SetStatus(WasCancelled(&enqueues_));
       cancelled.push_back(std::move(attempt.done));
     }
   }

@@ -73,6 +73,7 @@ class RowQueue final : public tensorflow::QueueInterface {
   const char* kind() const { return options_.shuffle ? "RandomShuffleQueue" : "FIFOQueue"; }
   tensorflow::Status ValidateTypes(const Tuple& tuple) const;
   void Enqueue(const Tuple& rows, int64_t count, tensorflow::OpKernelContext* ctx, DoneCallback callback);
+  tensorflow::Status WasCancelled(const Attempts* attempts) const;
   // Adds the attempt and lets all go on as far as they can.
   void Try(Attempts* attempts, Attempt attempt);
   void Cancel(Attempts* attempts, const tensorflow::CancellationManager* manager, tensorflow::CancellationToken token);

@@ -14,7 +14,8 @@ namespace {
 constexpr int kMaxBlockBits = 8;
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 20;
 
-char* Bytes(const Tensor& tensor) { return const_cast<char*>(tensor.tensor_data().data()); }
+// Of strings the tstrings.
+char* Bytes(const Tensor& tensor) { return static_cast<char*>(tensor.data()); }
 
 // Of a few bytes memcpy is a call that costs more than the copy.
 void CopyRow(const char* from, int64_t bytes, char* to) {
@@ -33,9 +34,9 @@ RowSlots::RowSlots(const tensorflow::DataTypeVector& dtypes, const std::vector<t
   int64_t row_bytes = 0;
   for (size_t i = 0; i < shapes.size(); ++i) {
     const int64_t items = shapes[i].num_elements();
-    const int64_t bytes = items * tensorflow::DataTypeSize(dtypes[i]);
-    components_.push_back({dtypes[i], shapes[i], items, bytes, {}});
-    row_bytes += dtypes[i] == tensorflow::DT_STRING ? items * static_cast<int64_t>(sizeof(tstring)) : bytes;
+    const int64_t size = dtypes[i] == tensorflow::DT_STRING ? sizeof(tstring) : tensorflow::DataTypeSize(dtypes[i]);
+    components_.push_back({dtypes[i], shapes[i], items, items * size, {}, {}});
+    row_bytes += items * size;
   }
   block_bits_ = kMaxBlockBits;
   while (block_bits_ > 0 && (row_bytes << block_bits_) > kMaxBlockBytes) --block_bits_;
@@ -48,6 +49,7 @@ void RowSlots::MakeBlock() {
     tensorflow::TensorShape shape = component.shape;
     shape.InsertDim(0, rows);
     component.blocks.emplace_back(component.dtype, shape);
+    component.data.push_back(Bytes(component.blocks.back()));
   }
   for (int64_t i = rows - 1; i >= 0; --i) free_.push_back(first + i);
 }
@@ -55,7 +57,9 @@ void RowSlots::MakeBlock() {
 template <class Copy>
 void RowSlots::ForEach(const Component& component, const int64_t* slots, int64_t count, const Copy& copy) const {
   const int64_t mask = (int64_t{1} << block_bits_) - 1;
-  for (int64_t j = 0; j < count; ++j) copy(j, component.blocks[slots[j] >> block_bits_], slots[j] & mask);
+  for (int64_t j = 0; j < count; ++j) {
+    copy(j, component.data[slots[j] >> block_bits_] + (slots[j] & mask) * component.bytes);
+  }
 }
 
 void RowSlots::Put(const std::vector<Tensor>& tensors, int64_t first, int64_t count, std::vector<int64_t>* slots) {
@@ -66,16 +70,13 @@ void RowSlots::Put(const std::vector<Tensor>& tensors, int64_t first, int64_t co
   for (size_t i = 0; i < components_.size(); ++i) {
     const int64_t items = components_[i].items, bytes = components_[i].bytes;
     if (items == 0) continue;
+    const char* from = Bytes(tensors[i]) + first * bytes;
     if (components_[i].dtype == tensorflow::DT_STRING) {
-      const tstring* from = tensors[i].flat<tstring>().data() + first * items;
-      ForEach(components_[i], taken, count, [&](int64_t j, const Tensor& block, int64_t place) {
-        std::copy_n(from + j * items, items, const_cast<tstring*>(block.flat<tstring>().data()) + place * items);
+      ForEach(components_[i], taken, count, [&](int64_t j, char* slot) {
+        std::copy_n(reinterpret_cast<const tstring*>(from) + j * items, items, reinterpret_cast<tstring*>(slot));
       });
     } else {
-      const char* from = Bytes(tensors[i]) + first * bytes;
-      ForEach(components_[i], taken, count, [&](int64_t j, const Tensor& block, int64_t place) {
-        CopyRow(from + j * bytes, bytes, Bytes(block) + place * bytes);
-      });
+      ForEach(components_[i], taken, count, [&](int64_t j, char* slot) { CopyRow(from + j * bytes, bytes, slot); });
     }
   }
 }
@@ -84,17 +85,14 @@ void RowSlots::Take(const int64_t* slots, int64_t count, std::vector<Tensor>* te
   for (size_t i = 0; i < components_.size(); ++i) {
     const int64_t items = components_[i].items, bytes = components_[i].bytes;
     if (items == 0) continue;
+    char* to = Bytes((*tensors)[i]);
     if (components_[i].dtype == tensorflow::DT_STRING) {
-      tstring* to = (*tensors)[i].flat<tstring>().data();
-      ForEach(components_[i], slots, count, [&](int64_t j, const Tensor& block, int64_t place) {
-        tstring* from = const_cast<tstring*>(block.flat<tstring>().data()) + place * items;
-        std::move(from, from + items, to + j * items);
+      ForEach(components_[i], slots, count, [&](int64_t j, char* slot) {
+        tstring* from = reinterpret_cast<tstring*>(slot);
+        std::move(from, from + items, reinterpret_cast<tstring*>(to) + j * items);
       });
     } else {
-      char* to = Bytes((*tensors)[i]);
-      ForEach(components_[i], slots, count, [&](int64_t j, const Tensor& block, int64_t place) {
-        CopyRow(Bytes(block) + place * bytes, bytes, to + j * bytes);
-      });
+      ForEach(components_[i], slots, count, [&](int64_t j, char* slot) { CopyRow(slot, bytes, to + j * bytes); });
     }
   }
   free_.insert(free_.end(), slots, slots + count);

@@ -34,11 +34,13 @@ class RowSlots {
     tensorflow::DataType dtype;
     tensorflow::TensorShape shape;
     int64_t items;                           // Of a row.
-    int64_t bytes;                           // The same, of what can be copied as bytes.
+    int64_t bytes;                           // The same; of strings those of their tstrings.
     std::vector<tensorflow::Tensor> blocks;  // [rows of a block, …]
+    std::vector<char*> data;                 // Of each block.
   };
 
   void MakeBlock();
+  // copy(j, slot): with the memory of slots[j].
   template <class Copy>
   void ForEach(const Component& component, const int64_t* slots, int64_t count, const Copy& copy) const;
 
