@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.parallel.collectives import is_horovods
-from tf_booster.passes import updates_before_branches
+from tf_booster.passes import servers, updates_before_branches
 from tf_booster.passes.constant_condition import Condition, constant_condition
 from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView, update_input
@@ -25,7 +25,8 @@ _SWITCHES, _MERGES = ("Switch", "RefSwitch"), ("Merge", "RefMerge")
 def constant_switches(view: GraphView) -> Dict[tf.Operation, Condition]:
     """The Switches that give what they are given to the same branch at every run; but none of a tf.while_loop, whose ops are of its frame, of an
     imported graph that has loops and does not say where, of a tf.cond in which other passes look for something: the program's own collectives, reads
-    of whole tables; or of one for which updates run that only the other branch reads."""
+    of whole tables; of one for which updates run that only the other branch reads; or of one that reads what is in another process of a cluster, where
+    TensorFlow may find no place for what is left of it."""
     if not all(_compat.in_loop(op) for op in view.ops("Enter", "RefEnter")):
         return {}
     switches = view.ops(*_SWITCHES)
@@ -42,6 +43,8 @@ def constant_switches(view: GraphView) -> Dict[tf.Operation, Condition]:
         if condition is None or view.is_superseded(op) or _compat.in_loop(op):
             continue
         if condition.waits and op.type == "RefSwitch":  # Nothing passes a reference on after a while.
+            left.add(_given(pred))
+        if servers.task_of(op) or servers.task_of(op.inputs[0].op):
             left.add(_given(pred))
         found[op] = condition
     left.update(_given(pred) for pred in _preds_of_updates(view, found))
