@@ -896,29 +896,57 @@ def graph_of_function(definition: Any, library: Sequence[Any], outer: tf.Graph) 
         return graph, tf.identity(tensor, name="tf_booster_result")
 
 
-def import_function(
-    graph: tf.Graph, definition: Any, inputs: Sequence[tf.Tensor], name: str
-) -> Tuple[List[tf.Operation], List[tf.Tensor], List[tf.Operation]]:
-    """Adds the body of a function to a graph, under a name scope: its ops, its results, and the ops that it runs besides."""
+class FunctionCall(NamedTuple):
+    """A function that is to become a part of a graph: under a name scope that begins with `name`, for these arguments."""
+
+    definition: Any
+    inputs: Sequence[tf.Tensor]
+    name: str
+
+
+class FunctionBody(NamedTuple):
+    """What became of one: its ops, its results, and the ops that it runs besides."""
+
+    ops: List[tf.Operation]
+    results: List[tf.Tensor]
+    besides: List[tf.Operation]
+
+
+def import_functions(graph: tf.Graph, calls: Sequence[FunctionCall]) -> List[FunctionBody]:
+    """Adds the bodies of functions to a graph, all at once: TensorFlow looks at the whole graph each time that it imports into it."""
+    joined, given, wanted, ends = tf.compat.v1.GraphDef(), {}, [], []
     with graph.as_default(), graph.name_scope(None), tf.control_dependencies(None), tf.device(None):
-        graph_def, names = _function_def_to_graph.function_def_to_graph_def(definition)
-        arguments = {arg.name: tensor for arg, tensor in zip(definition.signature.input_arg, inputs)}
-        for node in graph_def.node:
-            node.attr.pop("_class", None)  # Beside which argument: what it is given may be elsewhere.
-        body = [node.name for node in graph_def.node if node.name not in arguments]
-        results = [
-            names.get(tensor, f"{tensor}:0")
-            for tensor in (definition.ret[arg.name] for arg in definition.signature.output_arg)
-        ]
-        besides = [definition.control_ret[control] for control in definition.signature.control_output]
-        made = tf.graph_util.import_graph_def(
-            graph_def,
-            {f"{arg}:0": tensor for arg, tensor in arguments.items()},
-            [*body, *results, *besides],
-            name=name,
+        for definition, inputs, name in calls:
+            scope = graph.unique_name(name)
+            body, names = _function_def_to_graph.function_def_to_graph_def(definition)
+            arguments = {arg.name: tensor for arg, tensor in zip(definition.signature.input_arg, inputs)}
+            nodes = [node for node in body.node if node.name not in arguments]
+            for node in nodes:
+                node.attr.pop("_class", None)  # Beside which argument: what it is given may be elsewhere.
+                node.name = f"{scope}/{node.name}"
+                for index, read in enumerate(node.input):
+                    source = read.lstrip("^").split(":")[0]
+                    node.input[index] = f"^{scope}/{source}" if read[0] == "^" else f"{scope}/{read}"
+                    if source in arguments:
+                        given[node.input[index]] = arguments[source]
+            joined.node.extend(nodes)
+            joined.versions.CopyFrom(body.versions)
+            returned = [definition.ret[arg.name] for arg in definition.signature.output_arg]
+            besides = [definition.control_ret[control] for control in definition.signature.control_output]
+            results = [arguments.get(tensor, f"{scope}/{names[tensor]}") for tensor in returned]
+            ends.append((len(nodes), results, len(besides)))
+            wanted += [node.name for node in nodes]
+            wanted += [result for result in results if isinstance(result, str)]
+            wanted += [f"{scope}/{each}" for each in besides]
+        made = iter(tf.graph_util.import_graph_def(joined, given, wanted, name=""))
+    return [
+        FunctionBody(
+            [next(made) for _ in range(ops)],
+            [next(made) if isinstance(result, str) else result for result in results],
+            [next(made) for _ in range(besides)],
         )
-    ends = len(body), len(body) + len(results)
-    return made[: ends[0]], made[ends[0] : ends[1]], made[ends[1] :]
+        for ops, results, besides in ends
+    ]
 
 
 def called_graphs(op: tf.Operation) -> List[tf.Graph]:

@@ -165,7 +165,8 @@ def _inline(view: GraphView, op: tf.Operation, branches: List[Any]) -> int:
         with view.inserting(op.device):
             pivot = tf.identity(pred, name=f"tf_booster/{op.name}/pivot").op
         conditions.note(pivot)
-        ops, outputs, needed = _compat.import_function(view.graph, branch, list(op.inputs)[1:], f"tf_booster/{op.name}")
+        call = _compat.FunctionCall(branch, list(op.inputs)[1:], f"tf_booster/{op.name}")
+        ((ops, outputs, needed),) = _compat.import_functions(view.graph, [call])
         stateful = [each for each in ops if each.op_def.is_stateful]
         for each in stateful:
             add_control_input(each, pivot)

@@ -94,25 +94,31 @@ def _branches(op: tf.Operation, functions: Dict[str, Any]) -> List[Any]:
 
 def _take_functions(view: GraphView, ifs: Dict[tf.Operation, Condition]) -> None:
     functions = _compat.functions_by_name(view.graph)
-    made: List[tf.Operation] = []
+    calls = []
     for op, condition in ifs.items():
         branches = _branches(op, functions)
-        made += _take(view, op, branches[condition.value], [*condition.waits, *op.control_inputs])
+        calls.append(_compat.FunctionCall(branches[condition.value], list(op.inputs)[1:], op.name))
         for branch in branches:
             view.leave_function(branch.signature.name)
+    bodies = _compat.import_functions(view.graph, calls)
+    taken: Dict[Any, tf.Tensor] = {}
+    for (op, condition), body in zip(ifs.items(), bodies):
+        # What one branch is given and hands on may be what another one before it gives.
+        body = body._replace(results=[taken.get(result.ref(), result) for result in body.results])
+        results = _take(view, op, body, [*condition.waits, *op.control_inputs])
+        taken.update(zip((output.ref() for output in op.outputs), results))
     # The gradient's function reads what the other one keeps for it, which is nothing in the branch that is not taken.
-    for op in made:
+    for op in (op for body in bodies for op in body.ops):
         kept = skip_identity(op.inputs[0]).op if op.type == "OptionalGetValue" else None
         if kept is not None and kept.type == "OptionalFromValue":
             view.redirect_all(list(zip(op.outputs, kept.inputs)))
 
 
-def _take(view: GraphView, op: tf.Operation, branch: Any, waits: List[tf.Operation]) -> List[tf.Operation]:
-    """Returns the ops of the branch."""
-    ops, outputs, needed = _compat.import_function(view.graph, branch, list(op.inputs)[1:], op.name)
-    raw_gradients.note_imported(view.graph, ops)
-    inside = set(ops)
-    for each in ops:
+def _take(view: GraphView, op: tf.Operation, body: _compat.FunctionBody, waits: List[tf.Operation]) -> List[tf.Tensor]:
+    """Has the branch, which is in the graph by now, stand where `op` stood. Returns its results."""
+    raw_gradients.note_imported(view.graph, body.ops)
+    inside, outputs, needed = set(body.ops), body.results, body.besides
+    for each in body.ops:
         if op.device and not each.device:
             set_device(each, op.device)
         if waits and inside.isdisjoint([*each.control_inputs, *(tensor.op for tensor in each.inputs)]):
@@ -125,4 +131,4 @@ def _take(view: GraphView, op: tf.Operation, branch: Any, waits: List[tf.Operati
             view.redirect_control([op], tf.no_op(name=f"tf_booster/{op.name}/done"))
     view.redirect_all(list(zip(op.outputs, outputs)))
     view.cut_off([op])  # Else who follows a tensor would find that it leads into a function.
-    return ops
+    return outputs
