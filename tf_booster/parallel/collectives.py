@@ -21,6 +21,7 @@ _SCOPE = "tf_booster"
 _HOST = "/device:CPU:0"
 HOST_TYPES = ("TfBoosterHostAllReduce", "TfBoosterHostAllGather", "TfBoosterHostAllToAll")
 _TYPES = ("HorovodAllreduce", "HorovodAllgather", "HorovodAlltoall", "HorovodBroadcast", *HOST_TYPES)
+_UNPACKING = ("TfBoosterUnpackTensors", "TfBoosterUnpackRows", "Split", "SplitV")
 _SUMMED_ON_HOST = (tf.float32, tf.float64, tf.int32, tf.int64)
 
 for _op in ("TfBoosterPin", "TfBoosterPackRows", "TfBoosterUnpackRows", *HOST_TYPES):
@@ -191,6 +192,12 @@ def _named(name: str) -> Dict[str, str]:
 def is_collective(op: tf.Operation) -> bool:
     """Whether `op` is a collective of this module."""
     return op.type in _TYPES and op.name.startswith(_SCOPE + "/")
+
+
+def gives_the_same(op: tf.Operation) -> bool:
+    """Whether ranks have the same of what `op` gives: it is a collective, or takes apart what one of this module has brought."""
+    unpacks = op.type in _UNPACKING and op.name.startswith(_SCOPE + "/")
+    return is_collective(op) or is_users_collective(op) or unpacks
 
 
 def is_users_collective(op: tf.Operation) -> bool:

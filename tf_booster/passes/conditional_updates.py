@@ -7,28 +7,20 @@ TensorFlow itself makes ops of such an If before it runs it: a Switch for the co
 that only what changes something waits for the Switch: what else updates are made of is little, cannot fail and changes nothing, and the other passes see the
 same chains as elsewhere. A branch that computes more, such as its own gradients, stays: it would be computed in vain. In control flow v1 a branch is
 in the graph (v1_conditions.py), and what does not change anything leaves it.
-
-Several ranks do together what meets in a collective, and must all update, or none. A condition that may differ between them holds where it does on all: a
-step whose gradients are not finite on one rank is left out by all, as the joined batch's would be.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.parallel import collectives, shared_graphs
-from tf_booster.parallel.raw_gradients import raw_gradients
 from tf_booster.passes import conditions, v1_conditions
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.fetches import executed_ops
-from tf_booster.passes.graph_index import reached
 from tf_booster.passes.graph_view import GraphView, add_control_input
-from tf_booster.passes.sources import Sources
-from tf_booster.passes.table_placement import HOST
 
 _UPDATE = re.compile(r"Resource(Sparse)?Apply\w+|ResourceScatter\w+")
 _NOTHING = ("Const", "Identity", "NoOp")
@@ -54,10 +46,8 @@ class ConditionalUpdates(Pass):
         """Leaves a tf.cond that does something in both branches, or computes more than updates."""
         result = PassResult(self.name)
         for op, branches in _found(view, result.skipped).items():
-            _agree(view, op.name, op.inputs[0], set(op.inputs[0].consumers()), result)
             _note(_inline(view, op, branches), op.name, result)
         for branch in _found_v1(view, result.skipped):
-            _agree(view, branch.name, branch.condition, set(branch.condition_readers), result)
             conditions.note(branch.pivot)
             v1_conditions.take_out(view, branch)
             _note(_count_updates(branch.ops), branch.name, result)
@@ -129,31 +119,6 @@ def _why_not(types: List[List[str]]) -> str:
     if more:
         return f"beside updates it computes {more[0]}, which is left out with them; compute outside of the tf.cond what it updates by"
     return ""
-
-
-def _may_differ(view: GraphView, condition: tf.Tensor) -> bool:
-    """Whether ranks may see other values, from their own input. Gradients are summed first, and what sees all rows of a table's is combined; Variables
-    are the same everywhere."""
-    index, sources = view.index(), Sources(view.graph)
-    agreed = {index.number[mark.values.op] for mark in raw_gradients(view.graph)}
-    for number, op in enumerate(index.ops):
-        if collectives.is_collective(op) or collectives.is_users_collective(op):
-            agreed.add(number)
-    before = reached([index.number[condition.op]], index.before, agreed) - agreed
-    return any(sources.is_source(index.ops[number]) for number in before)
-
-
-def _agree(view: GraphView, name: str, condition: tf.Tensor, readers: Set[tf.Operation], result: PassResult) -> None:
-    """Has `readers` of the condition of a tf.cond read whether it holds on all ranks, where these may differ."""
-    ranks = shared_graphs.place(view.graph).size
-    if ranks == 1 or not _may_differ(view, condition):
-        return
-    with view.inserting(HOST):
-        mine = tf.cast(condition, tf.float32)
-        (number,) = collectives.all_reduce_packed([mine], "other", f"condition_{name.replace('/', '_')}")
-        agreed = number > ranks - 0.5
-    view.redirect(condition, agreed, readers.__contains__)
-    result.changes.append(f"all {ranks} ranks take a step by '{name}', or none: by one all-reduce more")
 
 
 def _inline(view: GraphView, op: tf.Operation, branches: List[Any]) -> int:

@@ -1,52 +1,53 @@
 """Which passes a finished graph goes through, in which order, and why.
 
 1. constant_conditions: before all others, which then find in the graph what was in a tf.cond.
-2. conditional_updates: before hash_tables, which does not take a table's updates out of a tf.cond.
-3. hash_tables: before all that follow, because it takes Variables out of the graph that no other pass should see.
-4. dense_collectives: sums gradients over ranks where they leave the backward pass, which no other pass knows as an end; before the chains
+2. agreed_updates: over ranks, before conditional_updates, which makes several ops ask for a condition, and before collectives that would come between.
+3. conditional_updates: before hash_tables, which does not take a table's updates out of a tf.cond.
+4. hash_tables: before all that follow, because it takes Variables out of the graph that no other pass should see.
+5. dense_collectives: sums gradients over ranks where they leave the backward pass, which no other pass knows as an end; before the chains
    of lookups become fused ops, because only those show whether a lookup has made its ids distinct; after hash_tables, whose gradients are not its.
-5. sparse_lookups: knows TensorFlow's whole chain around a gather, so before anything changes a part of it; after hash_tables,
+6. sparse_lookups: knows TensorFlow's whole chain around a gather, so before anything changes a part of it; after hash_tables,
    whose gathers stand in such chains too.
-6. partitioned_lookups: knows TensorFlow's chain around the gathers of a partitioned Variable, which variable_gathers would merge one by one.
-7. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
-8. repeated_features: knows lookups by the library's ops, of which one serves repeated features and others; before the passes that merge
+7. partitioned_lookups: knows TensorFlow's chain around the gathers of a partitioned Variable, which variable_gathers would merge one by one.
+8. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
+9. repeated_features: knows lookups by the library's ops, of which one serves repeated features and others; before the passes that merge
    what it makes few rows of with what has all.
-9. gather_matmul, split_matmul: products of what repeated_features expands to all rows, which need not be expanded; before the passes that
+10. gather_matmul, split_matmul: products of what repeated_features expands to all rows, which need not be expanded; before the passes that
    join columns or merge layers.
-10. clipped_rows: after repeated_features, which knows its ops one by one; before variable_updates, as it changes gradients.
-11. indicator_columns: after repeated_features, which knows OneHot and not what it becomes; before sparse_features, for it takes along what makes a dense
+11. clipped_rows: after repeated_features, which knows its ops one by one; before variable_updates, as it changes gradients.
+12. indicator_columns: after repeated_features, which knows OneHot and not what it becomes; before sparse_features, for it takes along what makes a dense
    feature sparse.
-12. vocabulary_ids, crossed_columns: after repeated_features and before sparse_features for the same reasons; ids of vocabularies are crossed.
-13. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
-14. bucketized_columns: after all passes that know Bucketize: lookups, crosses and indicator columns read what it gives as it stands.
-15. confusion_matrices, finite_checks: share nothing with any other; before those that compile or mark ops.
-16. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-17. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
+13. vocabulary_ids, crossed_columns: after repeated_features and before sparse_features for the same reasons; ids of vocabularies are crossed.
+14. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
+15. bucketized_columns: after all passes that know Bucketize: lookups, crosses and indicator columns read what it gives as it stands.
+16. confusion_matrices, finite_checks: share nothing with any other; before those that compile or mark ops.
+17. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
+18. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
    to pieces.
-18. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
-19. unique: after the passes that take whole chains with their Uniques.
-20. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
+19. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
+20. unique: after the passes that take whole chains with their Uniques.
+21. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
    integers.
-21. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
-22. xla: because it marks what the others leave of the dense part.
-23. small_matmuls: of the dense part what XLA does not compile.
-24. batch_normalization: the same of batch normalization; shares nothing with the passes behind it.
-25. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-26. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+22. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
+23. xla: because it marks what the others leave of the dense part.
+24. small_matmuls: of the dense part what XLA does not compile.
+25. batch_normalization: the same of batch normalization; shares nothing with the passes behind it.
+26. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+27. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-27. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-28. known_shapes: after all passes that know TensorFlow's own chains; before same_shapes, which then sees more.
-29. same_shapes: before columns, which then joins what was reshaped.
-30. columns: what is joined and split between the ops that the passes before made.
-31. joined_gathers: joins that columns made, of what is gathered; behind it, because gradients of these joins read no shapes of their parts any more.
-32. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-33. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-34. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-35. input_pipeline: the datasets of the graph, which no other pass looks at.
-36. input_queues: the same of queues.
-37. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-38. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-39. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+28. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+29. known_shapes: after all passes that know TensorFlow's own chains; before same_shapes, which then sees more.
+30. same_shapes: before columns, which then joins what was reshaped.
+31. columns: what is joined and split between the ops that the passes before made.
+32. joined_gathers: joins that columns made, of what is gathered; behind it, because gradients of these joins read no shapes of their parts any more.
+33. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+34. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+35. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+36. input_pipeline: the datasets of the graph, which no other pass looks at.
+37. input_queues: the same of queues.
+38. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+39. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+40. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ from tf_booster.estimator import device_prefetch, fed_tensors, fetched_updates, 
 from tf_booster.options import Options
 from tf_booster.parallel import ranks
 from tf_booster.parallel.collectives import count_by_kind
+from tf_booster.passes.agreed_updates import AgreedUpdates
 from tf_booster.passes.base import Pass, PassResult, RewriteError, nothing_found
 from tf_booster.passes.batch_normalization import BatchNormalization
 from tf_booster.passes.bucketized_columns import BucketizedColumns
@@ -122,6 +124,7 @@ def passes(options: Options) -> List[Pass]:
     """The passes that the options leave on, in their order. An option that switches a pass off stands in its line."""
     wanted = [
         (True, ConstantConditions()),
+        (ranks.current().size > 1, AgreedUpdates(ranks.current().size, options.gradient_reduction)),
         (True, ConditionalUpdates()),
         (
             True,
