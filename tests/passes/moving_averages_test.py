@@ -185,6 +185,23 @@ def test_what_waits_for_an_update_reads_the_new_value():
     assert averages(fused) == [2]
 
 
+def test_a_read_that_waits_for_nothing_sees_the_old_value():
+    """As where a program has two batch normalizations of the same averages, of which a tf.cond takes one. A Saver's reads are none of a step."""
+
+    def build(x, ids):
+        kept = [average(f"kept_{i}", tf.reduce_mean(x + i, 0)) for i in range(2)]
+        w = variable("w", np.ones([4], np.float32))
+        loss = tf.reduce_mean(tf.square((x - kept[0][0].read_value()) * w - kept[1][0].read_value()))
+        v1.train.Saver()
+        with tf.control_dependencies([op for _, op in kept]):
+            return loss, minimize(sgd(), tf.identity(loss))
+
+    fused = check_same(build)
+    assert averages(fused) == [2]
+    (op,) = [op for op in fused.graph.get_operations() if op.type == "TfBoosterMultiApplyMovingAverage"]
+    assert sorted(read.inputs[0].op.name for read in op.control_inputs) == ["kept_0", "kept_1"]
+
+
 def test_a_read_behind_several_updates_sees_them():
     """One that nothing in the graph uses, as whoever fetches it has it; it is none of those that assign_sub() gives back."""
 

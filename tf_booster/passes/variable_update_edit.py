@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, List, Sequence, Tuple
+from typing import AbstractSet, Dict, List, Sequence, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _native
+from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.moving_average_matching import MOVING_AVERAGE
 from tf_booster.passes.shape_tricks import source_of
 from tf_booster.passes.variable_update_matching import Part, VariableUpdate
 
@@ -30,6 +32,8 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate], instead: Dict[tf.Op
     inside = set(replaced)
     waits = dict.fromkeys(c for op in replaced for c in op.control_inputs if c not in inside)
     waits.update(dict.fromkeys(instead.get(c, c) for update in updates for c in update.waits))
+    if first.fused_type == MOVING_AVERAGE:
+        waits.update(dict.fromkeys(_reads_of_old(view, updates, inside)))
     make = getattr(_native.ops(), _python_name(first.fused_type))
     with view.inserting(first.anchor.device):
         scalars = {
@@ -59,6 +63,25 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate], instead: Dict[tf.Op
     for update in updates:
         _read_behind(view, update, new)
     return new
+
+
+def _reads_of_old(
+    view: GraphView, updates: Sequence[VariableUpdate], inside: AbstractSet[tf.Operation]
+) -> List[tf.Operation]:
+    """What else reads the averages in a step and waits for nothing, as a batch normalization that predicts beside the one that trains does.
+
+    TensorFlow leaves open which comes first. But its own update is a chain of ops that begins with such a read, and ends when the others are long done.
+    """
+    handles = [update.var.op for update in updates]
+    reads = [
+        op
+        for handle in handles
+        for op in handle.outputs[0].consumers()
+        if op.type == "ReadVariableOp" and op not in inside
+    ]
+    reads = [op for op in reads if not op.control_inputs and op.outputs[0].consumers()]
+    executed = executed_ops(view) if reads else ()
+    return [op for op in reads if op in executed]
 
 
 def _read_behind(view: GraphView, update: VariableUpdate, new: tf.Operation) -> None:
