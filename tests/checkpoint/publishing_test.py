@@ -88,6 +88,14 @@ def test_only_folders_of_this_checkpoints_saves_are_removed(tmp_path):
     assert sorted(os.listdir(tmp_path)) == sorted([*others, "model.ckpt-9_temp-new"])
 
 
+def test_a_folder_that_is_not_there_is_made(tmp_path):
+    """The last of the path alone, as TensorFlow does."""
+    save(str(tmp_path / "new/model"), 3, "one")
+    assert value_of(str(tmp_path / "new/model")) == 3
+    with pytest.raises(tf.errors.NotFoundError):
+        save(str(tmp_path / "none/new/model"), 3, "one")
+
+
 def test_names_with_signs_of_patterns(tmp_path):
     folder = tmp_path / "a[b]*"
     folder.mkdir()

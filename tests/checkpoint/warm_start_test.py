@@ -364,3 +364,25 @@ def test_a_plain_session_starts_with_the_checkpoints_rows(early, tmp_path):
         with v1.Session() as session:
             session.run(init or v1.global_variables_initializer())
             assert sorted(session.run(table.export().keys)) == [-3, 7]
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["initializer before the rewrite", "initializer after it"])
+def test_variables_that_are_initialized_again_have_empty_tables_beside_them(early):
+    """As for the next fold. Who initializes some Variables keeps the tables."""
+    with tf.Graph().as_default():
+        ids = v1.placeholder(tf.int64, [None])
+        table = tf_booster.get_hash_table("user_emb", 3)
+        loss = tf.reduce_sum(v1.layers.dense(tf_booster.embedding_lookup(table, ids), 1))
+        train = v1.train.AdagradOptimizer(0.1).minimize(loss)
+        init = v1.global_variables_initializer() if early else None
+        tf_booster.rewrite_graph()
+        init = init or v1.global_variables_initializer()
+        with v1.Session() as session:
+            for fold in range(2):
+                session.run(init)
+                assert not session.run(table.export().keys).size
+                session.run(train, {ids: [fold]})
+                session.run(train, {ids: [7, -3]})
+                assert sorted(session.run(table.export().keys)) == [-3, fold, 7]
+            session.run(v1.variables_initializer(v1.trainable_variables()[:1]))
+            assert session.run(table.export().keys).size == 3

@@ -76,6 +76,13 @@ def end(rank, size, folder):
         apart.train(lambda: slices(20 + rank).batch(BATCH).map(split))
     except ValueError as error:
         found["different"] = str(error)
+    files = [os.path.join(folder, f"{i}.csv") for i in range(4)]
+    for name, values in {"files": files, "tensors": np.arange(8.0)}.items():
+        try:
+            read = tf.data.TextLineDataset if name == "files" else tf.data.Dataset.from_tensor_slices
+            apart.train(lambda read=read, values=values: read(values[::-1] if rank else values).batch(2))
+        except ValueError as error:
+            found[f"other order of {name}"] = str(error)
     return found
 
 
@@ -116,3 +123,10 @@ def test_shares_that_the_program_gives_are_trained_to_the_end_of_the_longest(run
 def test_different_inputs_are_refused(run):
     for values in run[1]:
         assert "ranks have different inputs" in values["different"] and "shard_input=False" in values["different"]
+
+
+@pytest.mark.parametrize("what", ["files", "tensors"])
+def test_the_same_in_another_order_is_refused(run, what):
+    """As a program has it that shuffles its list of files in Python: some would be read twice, and some never."""
+    for values in run[1]:
+        assert "in another order, so records would be read twice or never" in values[f"other order of {what}"]

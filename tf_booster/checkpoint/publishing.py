@@ -28,6 +28,8 @@ def make_folder(prefix: str, token: str) -> str:
     """Makes the folder for the shards of checkpoint `prefix`; removes what earlier saves, of any step, left in its folder."""
     parent, name = prefix.rpartition("/")[0], prefix.rpartition("/")[2]
     base = re.sub(r"-\d+$", "", name)
+    if parent and not tf.io.gfile.exists(parent):
+        tf.io.gfile.mkdir(parent)  # As TensorFlow does, the last folder of a path alone.
     for entry in tf.io.gfile.listdir(parent or "."):
         entry = entry.rstrip("/")
         if re.fullmatch(re.escape(base) + r"(-\d+)?" + _TEMP + r"\w+", entry):

@@ -1,4 +1,4 @@
-"""tf.compat.v1.train.init_from_checkpoint and WarmStartSettings for hash tables.
+"""What a hash table begins with: nothing, or what tf.compat.v1.train.init_from_checkpoint and WarmStartSettings say.
 
 TensorFlow replaces the initializers of Variables by reads of the checkpoint. For a table the request is kept in the graph until
 the rewrite, which makes an op that restores the table and places it where initializers run: in the default init op of
@@ -16,16 +16,17 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import tensorflow as tf
 
-from tf_booster import _compat
+from tf_booster import _compat, _native
 from tf_booster.checkpoint import layout
 from tf_booster.checkpoint.saveable import restore_op
 from tf_booster.embedding import registry
 from tf_booster.passes.code_flow import CodeFlow
+from tf_booster.passes.fetches import fetches_are_estimators
 from tf_booster.passes.graph_view import GraphView, variable_handle_op
 from tf_booster.passes.table_placement import HOST
 
 _REQUESTS = ("tf_booster", "warm_starts")
-_RESTORES = ("tf_booster", "warm_start_restores")
+_INITIALIZERS = ("tf_booster", "table_initializers")
 _OP = "init_from_checkpoint"
 
 
@@ -92,7 +93,7 @@ def refuse_vocabulary(variables: Any) -> None:
 def apply_requests(
     view: GraphView, table: str, handle: tf.Tensor, initializers: Sequence[tf.Operation]
 ) -> Optional[str]:
-    """Makes the ops that restore a table at the start of training, where that was asked for; to be called once per table.
+    """Makes the ops that empty a table when Variables are initialized, or restore it, where that was asked for; to be called once per table.
 
     Args:
       table: its name. handle: its resource.
@@ -102,6 +103,8 @@ def apply_requests(
     """
     requests = [request for request in view.graph.get_collection(_REQUESTS) if request.table == table]
     if not requests:
+        if not fetches_are_estimators(view.graph):  # Those initialize once.
+            _begin_anew(view, table, handle, initializers)
         return None
     request = requests[-1]
     with view.inserting(HOST):  # Strings are there, wherever the table is.
@@ -110,10 +113,18 @@ def apply_requests(
         # A table is ready for use from the start; what is asked here is whether the session may go on.
         ready = tf.constant(True, name=f"{handle.op.name}_warm_start/ready")
     view.redirect_control(list(initializers), restored)
-    view.add_to_collection(_RESTORES, (table, restored))
+    view.add_to_collection(_INITIALIZERS, (table, restored))
     with view.graph.as_default():
         _compat.register_shared_resource(handle, restored, ready)
     return f"'{table}' starts with '{request.checkpoint_name}' of checkpoint '{request.prefix}'"
+
+
+def _begin_anew(view: GraphView, table: str, handle: tf.Tensor, initializers: Sequence[tf.Operation]) -> None:
+    """Has a program that initializes its Variables once more, for the next fold or trial, begin with an empty table, too."""
+    with view.inserting(handle.op.device):
+        cleared = _native.ops().tf_booster_table_clear(handle, name=f"{handle.op.name}_initializer")
+    view.redirect_control(list(initializers), cleared)
+    view.add_to_collection(_INITIALIZERS, (table, cleared))
 
 
 def wrap_variables_initializer(original: Callable[..., tf.Operation]) -> Callable[..., tf.Operation]:
@@ -123,11 +134,11 @@ def wrap_variables_initializer(original: Callable[..., tf.Operation]) -> Callabl
     def variables_initializer(var_list: Sequence[Any], name: str = "init") -> tf.Operation:
         if tf.executing_eagerly():
             return original(var_list, name)
-        restores = dict(tf.compat.v1.get_collection(_RESTORES))  # Of a table the last.
+        initializers = dict(tf.compat.v1.get_collection(_INITIALIZERS))  # Of a table the last.
         given = {id(variable) for variable in var_list or ()}
-        if not restores or any(id(variable) not in given for variable in tf.compat.v1.global_variables()):
+        if not initializers or any(id(variable) not in given for variable in tf.compat.v1.global_variables()):
             return original(var_list, name)
-        return tf.group(original(var_list, f"{name}_variables"), *restores.values(), name=name)
+        return tf.group(original(var_list, f"{name}_variables"), *initializers.values(), name=name)
 
     return variables_initializer
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 from typing import Any, Callable, Dict, List, Optional
 
+import numpy as np
 import tensorflow as tf
 
 INFINITE = math.inf
@@ -25,6 +27,10 @@ BATCHES = (
     "DenseToSparseBatchDataset",
 )  # fmt: skip
 REPEATS = ("RepeatDataset", "ShuffleAndRepeatDataset", "ShuffleAndRepeatDatasetV2")
+SOURCES = (
+    "TensorSliceDataset", "TensorDataset", "TFRecordDataset", "TFRecordDatasetV2", "TextLineDataset", "FixedLengthRecordDataset",
+    "FixedLengthRecordDatasetV2", "CSVDataset", "CSVDatasetV2",
+)  # fmt: skip
 ONE_TO_MANY = (
     "FlatMapDataset", "InterleaveDataset", "ParallelInterleaveDataset", "ParallelInterleaveDatasetV2", "ParallelInterleaveDatasetV3",
     "ParallelInterleaveDatasetV4", "LegacyParallelInterleaveDatasetV2", "ExperimentalParallelInterleaveDataset", "UnbatchDataset",
@@ -51,6 +57,23 @@ def upstream(op: tf.Operation) -> List[tf.Operation]:
             found[at.name] = at
             waiting.extend(dataset_inputs(at))
     return list(found.values())
+
+
+def contents(op: tf.Operation) -> Dict[str, str]:
+    """What the datasets that `op` is made of begin with, files or tensors, as far as the graph tells: digests by the names of their ops."""
+    found = {}
+    for source in upstream(op):
+        if source.type in SOURCES:
+            digest = hashlib.sha1()
+            for tensor in source.inputs:
+                while tensor.op.type in ("Identity", "Reshape"):  # As TensorFlow makes a list of file names.
+                    tensor = tensor.op.inputs[0]
+                value = tf.get_static_value(tensor)
+                known = value is not None
+                digest.update(repr((value.shape, value.tolist())).encode() if known and value.dtype == object else b"")
+                digest.update(np.ascontiguousarray(value) if known and value.dtype != object else b"")
+            found[source.name] = digest.hexdigest()
+    return found
 
 
 def input_index(op: tf.Operation, name: str) -> int:

@@ -48,6 +48,11 @@ def note_spec(graph: tf.Graph, spec: Any) -> None:
     _noted[graph] = Fetches(names, tuple(op.name for op in forward), f"the Estimator's {kind}")
 
 
+def fetches_are_estimators(graph: tf.Graph) -> bool:
+    """Whether an Estimator has said what it will fetch from `graph`."""
+    return graph in _noted
+
+
 def fetches_of(view: GraphView) -> Fetches:
     """What is fetched from the graph, as well as that can be known."""
     noted = _noted.get(view.graph)
