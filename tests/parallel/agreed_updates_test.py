@@ -105,6 +105,9 @@ CASES = {
     "rate by the loss, tables": with_rate(lambda loss, features: 0.5 * tf.square(loss), tables=True),
     "rate by an average of losses": with_rate(by_average_of_losses),
     "rate that is fed": with_rate(lambda loss, features: features["rate"]),
+    "rate that is fed, of any shape": with_rate(
+        lambda loss, features: v1.placeholder_with_default(features["rate"], None) * 1.0
+    ),
     "rate by the batch": with_rate(lambda loss, features: 0.2 + tf.reduce_mean(features["label"])),
     "scaled by the loss": scaled(lambda loss, features: tf.exp(-loss)),
     "skipped by the loss": under(where_small, nothing),

@@ -60,6 +60,7 @@ class Watchdog(threading.Thread):
         self._watched = range(size) if rank == 0 else range(2 if rank == 1 else 0)
         self._hangs = Hangs(size, limit)
         self._interval = min(5.0, limit / 4)
+        self._patience = 3 * self._interval if rank else 0.0  # Rank 0, which sees all, ends the job first if it can.
         self._number = 0
 
     def run(self) -> None:
@@ -85,7 +86,7 @@ class Watchdog(threading.Thread):
         since = self._hangs.hanging_since
         if self._hangs.for_ever:
             self._end_job("that rank will not come")
-        if self._abort > 0 and since is not None and time.monotonic() - since > self._abort:
+        if self._abort > 0 and since is not None and time.monotonic() - since > self._abort + self._patience:
             self._end_job(f"it has hung for more than {self._abort:.0f} s (watchdog_abort)")
 
     def _end_job(self, why: str) -> None:

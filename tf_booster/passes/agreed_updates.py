@@ -103,9 +103,8 @@ class AgreedUpdates(Pass):
     def _take_first(self, view: GraphView, found: Sequence[OwnInput], result: PassResult) -> None:
         share = float(ranks.current().rank == 0)
         with view.inserting(None), collectives.scope("other"):
-            sums = collectives.all_reduce_packed(
-                [own.tensor * tf.constant(share, own.tensor.dtype) for own in found], "other", "first"
-            )
+            shares = [tf.math.multiply_no_nan(own.tensor, tf.constant(share, own.tensor.dtype)) for own in found]
+            sums = collectives.all_reduce_packed(shares, "other", "first")
         for own, new in zip(found, sums):
             view.redirect(own.tensor, new, own.readers.__contains__)
         result.changes.append(

@@ -49,7 +49,6 @@ class OwnInputs:
         self._leading = reached(self._marks, self._before)  # To gradients.
         after = self._after()
         agreed = self._marks | {number[op] for op in executed if collectives.gives_the_same(op)}
-
         sources = Sources(view.graph)
         self._sources = {
             number[op] for op in executed if sources.is_source(op) and not UPDATE.fullmatch(op.type)

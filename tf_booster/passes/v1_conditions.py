@@ -30,16 +30,6 @@ class Branch:
         return self.context.pivot.op
 
     @property
-    def condition(self) -> tf.Tensor:
-        """What the tf.cond was given."""
-        return self.pivot.inputs[0].op.inputs[0]
-
-    @property
-    def condition_readers(self) -> List[tf.Operation]:
-        """The ops of the tf.cond that read it."""
-        return [self.pivot.inputs[0].op, self.context.pred.op]
-
-    @property
     def name(self) -> str:
         """Of the tf.cond."""
         return self.pivot.name.rpartition("/")[0] or self.pivot.name
