@@ -8,6 +8,7 @@ import table_training
 import tensorflow as tf
 
 import tf_booster
+from tf_booster.parallel import ranks, row_weights
 
 v1 = tf.compat.v1
 SIZE = 2
@@ -19,10 +20,12 @@ def records():
     return {**data, "rate": np.linspace(0.1, 0.9, 6, dtype=np.float32)}
 
 
-def part(rank):
+def part(rank, name):
     data = records()
     rate = data.pop("rate")
-    return {**equal.part(data, rank, SIZE), "rate": rate}
+    rows = slice(11) if rank == 0 else slice(11, None)
+    uneven = {feature: values[:, rows] for feature, values in data.items()}
+    return {**(uneven if "uneven" in name else equal.part(data, rank, SIZE)), "rate": rate}
 
 
 def loss_of(features, tables=False):
@@ -57,17 +60,52 @@ def scaled(scale):
     return build
 
 
-def under(condition, otherwise):
+def under(condition, otherwise, rate=lambda loss, features: 0.5 * loss):
+    """Updates in a tf.cond."""
+
     def build(features):
         loss = loss_of(features)
         step = v1.train.get_or_create_global_step()
-        made = v1.train.AdagradOptimizer(0.5 * loss)
+        made = v1.train.AdagradOptimizer(rate(loss, features))
         pairs = made.compute_gradients(loss)
         return loss, tf.cond(
             condition(loss, features), lambda: made.apply_gradients(pairs, step), lambda: otherwise(step)
         )
 
     return build
+
+
+def two_losses(features):
+    """What the rate is made of is differentiated, and so is what that is made of."""
+    loss = loss_of(features)
+    other = 3.0 * loss
+    tables = [v for v in v1.trainable_variables() if v.op.name.startswith("w")]
+    layer = [v for v in v1.trainable_variables() if v not in tables]
+    first = v1.train.GradientDescentOptimizer(0.2).minimize(loss, var_list=tables)
+    return loss, tf.group(
+        first, v1.train.GradientDescentOptimizer(0.03 * tf.square(other)).minimize(other, var_list=layer)
+    )
+
+
+def of_uneven_batches(features):
+    """As the input of an Estimator over ranks has them, which says how many rows a rank's batch has."""
+    if ranks.current().size > 1:
+        rows = tf.cast(tf.shape(features["label"])[0], tf.float32)
+        row_weights.register(tf.compat.v1.get_default_graph(), row_weights.RowWeights(rows, tf.ones([])))
+    rate = with_rate(lambda loss, features: tf.square(loss) + 0.1 * tf.reduce_mean(features["label"]))
+    return rate(features)
+
+
+def sum_with_regulariser(features):
+    """Of the joined batch's loss the regulariser is a part once."""
+    weight = v1.get_variable("w", [30, 3], use_resource=True)
+    rows = tf.nn.embedding_lookup(weight, features["id"] + 10)
+    loss = tf.reduce_sum(tf.square(tf.reduce_sum(rows, 1) - features["label"])) + 0.5 * tf.nn.l2_loss(weight)
+    return loss, v1.train.GradientDescentOptimizer(1e-4 * loss).minimize(loss)
+
+
+def by_labels(loss, features):
+    return 0.2 + tf.reduce_mean(features["label"])
 
 
 def count(step):
@@ -108,7 +146,11 @@ CASES = {
     "rate that is fed, of any shape": with_rate(
         lambda loss, features: v1.placeholder_with_default(features["rate"], None) * 1.0
     ),
-    "rate by the batch": with_rate(lambda loss, features: 0.2 + tf.reduce_mean(features["label"])),
+    "rate by the batch": with_rate(by_labels),
+    "rate by the batch, in a v1 cond": with_v1_control_flow(under(where_small, count, by_labels)),
+    "rate by one of two losses": two_losses,
+    "rate by the loss of uneven batches": of_uneven_batches,
+    "rate by the loss, a sum": sum_with_regulariser,
     "scaled by the loss": scaled(lambda loss, features: tf.exp(-loss)),
     "skipped by the loss": under(where_small, nothing),
     "counted by the loss": under(where_small, count),
@@ -121,6 +163,9 @@ ALIKE = {
     "size of the batch": scaled(lambda loss, features: 4.0 / tf.cast(tf.shape(features["id"])[0], tf.float32)),
     "square of the batch": scaled(lambda loss, features: tf.square(tf.reduce_mean(features["label"]))),
     "skipped by the batch": under(lambda loss, features: tf.reduce_mean(features["label"]) > 0.4, count),
+    "skipped by the batch, v1": with_v1_control_flow(
+        under(lambda loss, features: tf.reduce_mean(features["label"]) > 0.4, count)
+    ),
 }
 APART = {  # What ranks cannot agree on.
     "by one row": scaled(lambda loss, features: tf.reshape(features["label"][:1], [1])),
@@ -130,8 +175,8 @@ APART = {  # What ranks cannot agree on.
 def train(rank, size):
     found = {}
     for name, build in {**CASES, **ALIKE, **APART}.items():
-        tf_booster.enable_gpu_booster(seed=3)
-        found[name] = table_training.train(build, part(rank))
+        tf_booster.enable_gpu_booster(seed=3, gradient_reduction="sum" if "sum" in name else "average")
+        found[name] = table_training.train(build, part(rank, name))
         tf_booster.disable_gpu_booster()
     return found
 
@@ -147,12 +192,15 @@ def told(rank):
 
 @pytest.mark.parametrize("name", CASES)
 def test_ranks_train_what_one_process_trains(found, name):
-    ranks = [rank[name] for rank in found]
+    trained = [rank[name] for rank in found]
     joined = table_training.alone(CASES[name], records(), seed=3)
-    assert not table_training.differences(joined, ranks)
-    assert told(ranks[0])["modified"]
+    wrong = table_training.differences(joined, trained)
+    if "uneven" in name or "sum" in name:
+        wrong.pop("losses")  # Each rank's own, neither whose mean nor whose sum is the joined batch's.
+    assert not wrong
+    assert told(trained[0])["modified"]
     if "loss" in name:
-        assert not told(ranks[0])["skipped"]
+        assert "uneven" in name or not told(trained[0])["skipped"]
 
 
 @pytest.mark.parametrize("name", ALIKE)

@@ -565,3 +565,31 @@ def test_the_pass_can_be_left_out():
     assert "constant_conditions" in [p.name for p in pipelines.passes(Options())]
     left = Options(disable_passes=("constant_conditions",))
     assert "constant_conditions" not in [p.name for p in pipelines.passes(left)]
+
+
+def test_branches_that_hand_on_what_others_give():
+    def build():
+        x = v1.placeholder(tf.float32, [2])
+        first = tf.cond(tf.constant(True), lambda: x * 2.0, lambda: x)
+        second = tf.cond(tf.constant(True), lambda: first, lambda: x + 1.0)
+        third = tf.cond(tf.constant(False), lambda: x, lambda: second)
+        return [first * 2.0, second * 3.0, third + 1.0], {"x": x}
+
+    outcome = check(build, [{"x": [1.0, -3.0]}])
+    assert len(changes(outcome)) == 3 and not outcome.asking()
+
+
+def test_branches_that_wait_for_what_they_are_given():
+    def build():
+        x = v1.placeholder(tf.float32, [2])
+        kept = variable("kept")
+        added = kept.assign_add(x)
+
+        def waiting():
+            with tf.control_dependencies([added]):
+                return x * 3.0
+
+        return [tf.cond(tf.constant(True), waiting, lambda: x)], {"x": x}
+
+    outcome = check(build, [{"x": [1.0, -3.0]}, {"x": [2.0, 2.0]}])
+    assert len(changes(outcome)) == 1
