@@ -216,3 +216,32 @@ def test_ranks_stay_alike(found, name):
 def test_what_stays_each_ranks_own_is_told(found, name):
     left = told(found[0][name])["skipped"]
     assert left and all("differ between ranks" in each["reason"] for each in left)
+
+
+def in_turn(rank, size):
+    """Two train ops, each of a loss of its own batch, and with a rate of it; a run feeds what its own needs."""
+    tf_booster.enable_gpu_booster()
+    with tf.Graph().as_default() as graph:
+        fed = [v1.placeholder(tf.float32, [None], f"fed_{i}") for i in range(2)]
+        weights = [
+            v1.get_variable(f"w{i}", [], initializer=v1.zeros_initializer(), use_resource=True) for i in range(2)
+        ]
+        trains = []
+        for x, w in zip(fed, weights):
+            loss = tf.reduce_mean(tf.square(w - x))
+            rate = 0.1 + tf.reduce_mean(x) * 0.1
+            trains.append(v1.train.GradientDescentOptimizer(rate).minimize(loss))
+        tf_booster.rewrite_graph(graph)
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            for step in range(4):
+                session.run(trains[step % 2], {fed[step % 2]: [1.0 + rank, 2.0]})
+            return session.run(weights)
+
+
+def test_train_ops_in_turn_do_not_wait_for_each_others():
+    want = 0.0
+    for _ in range(2):  # The mean over the four rows is 1.75, and so is that of the ranks' means.
+        want -= (0.1 + 0.175) * 2 * (want - 1.75)
+    for values in launch.values(in_turn, SIZE):
+        np.testing.assert_allclose(values, [want, want], rtol=1e-6)

@@ -21,7 +21,7 @@ _SCOPE = "tf_booster"
 _HOST = "/device:CPU:0"
 HOST_TYPES = ("TfBoosterHostAllReduce", "TfBoosterHostAllGather", "TfBoosterHostAllToAll")
 _TYPES = ("HorovodAllreduce", "HorovodAllgather", "HorovodAlltoall", "HorovodBroadcast", *HOST_TYPES)
-_UNPACKING = ("TfBoosterUnpackTensors", "TfBoosterUnpackRows", "Split", "SplitV")
+_UNPACKING = ("TfBoosterUnpackTensors", "TfBoosterUnpackRows", "Split", "SplitV", "Reshape")
 _SUMMED_ON_HOST = (tf.float32, tf.float64, tf.int32, tf.int64)
 
 for _op in ("TfBoosterPin", "TfBoosterPackRows", "TfBoosterUnpackRows", *HOST_TYPES):

@@ -9,7 +9,7 @@ all ranks'; of random numbers, and of what is fed, rank 0's are taken. What cann
 from __future__ import annotations
 
 import re
-from typing import List, NamedTuple, Sequence
+from typing import Dict, FrozenSet, List, NamedTuple, Sequence
 
 import tensorflow as tf
 
@@ -22,6 +22,7 @@ from tf_booster.parallel.regularisers import regularisers, value_of
 from tf_booster.parallel.row_weights import row_weights
 from tf_booster.parallel.told_loss import told_loss
 from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.gradient_plan import fetches_that_need
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.own_inputs import OwnInput, OwnInputs
 from tf_booster.passes.table_placement import HOST
@@ -56,10 +57,10 @@ class AgreedUpdates(Pass):
         for own in _sorted(OwnInputs(view)).conditions:
             self._agree(view, own, result)
         by_kind = _sorted(OwnInputs(view))
-        if by_kind.first:
-            self._take_first(view, by_kind.first, result)
-        if by_kind.numbers:
-            self._average(view, by_kind.numbers, result)
+        for i, group in enumerate(_of_one_train_op(view, by_kind.first)):
+            self._take_first(view, group, f"first_{i}", result)
+        for i, group in enumerate(_of_one_train_op(view, by_kind.numbers)):
+            self._average(view, group, f"numbers_{i}", result)
         for own in by_kind.others:
             reason = "each rank computes it of its own input and updates Variables by it, which differ between ranks from then on"
             result.skipped.append((own.tensor.name, reason))
@@ -100,21 +101,21 @@ class AgreedUpdates(Pass):
         view.redirect(own.tensor, agreed, own.readers.__contains__)
         result.changes.append(f"all {self._size} ranks take a step by '{name}', or none: by one all-reduce more")
 
-    def _take_first(self, view: GraphView, found: Sequence[OwnInput], result: PassResult) -> None:
+    def _take_first(self, view: GraphView, found: Sequence[OwnInput], name: str, result: PassResult) -> None:
         share = float(ranks.current().rank == 0)
         with view.inserting(None), collectives.scope("other"):
             shares = [tf.math.multiply_no_nan(own.tensor, tf.constant(share, own.tensor.dtype)) for own in found]
-            sums = collectives.all_reduce_packed(shares, "other", "first")
+            sums = collectives.all_reduce_packed(shares, "other", name)
         for own, new in zip(found, sums):
             view.redirect(own.tensor, new, own.readers.__contains__)
         result.changes.append(
             f"{len(found)} tensors of random or fed numbers that updates read are rank 0's: by one all-reduce more"
         )
 
-    def _average(self, view: GraphView, found: Sequence[OwnInput], result: PassResult) -> None:
+    def _average(self, view: GraphView, found: Sequence[OwnInput], name: str, result: PassResult) -> None:
         reduction = Reduction(AVERAGE, self._size, row_weights(view.graph))
         with view.inserting(None), collectives.scope("dense"):
-            means, _ = reduce_dense([own.tensor for own in found], reduction, "numbers_of_updates")
+            means, _ = reduce_dense([own.tensor for own in found], reduction, name)
         for own, new in zip(found, means):
             view.redirect(own.tensor, new, own.readers.__contains__)
             reason = "each rank computes it of its own batch; updates read the mean of all, which may not be what the joined batch gives"
@@ -146,6 +147,15 @@ def _sorted(inputs: OwnInputs) -> _Kinds:
         else:
             kinds.others.append(own)
     return kinds
+
+
+def _of_one_train_op(view: GraphView, found: Sequence[OwnInput]) -> List[List[OwnInput]]:
+    """Those that the same fetches need: a run of one train op must not wait for what another one reads."""
+    keys = fetches_that_need(view, [own.tensor.op for own in found])
+    groups: Dict[FrozenSet[int], List[OwnInput]] = {}
+    for own in found:
+        groups.setdefault(keys[own.tensor.op], []).append(own)
+    return list(groups.values())
 
 
 def _is_decided(source: tf.Operation) -> bool:

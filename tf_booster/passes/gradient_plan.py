@@ -86,7 +86,7 @@ def plan_gradients(view: GraphView) -> GradientPlan:
     plan.by_user = [mark for mark in kept if index.number[mark.values.op] in by_user]
     kept = [mark for mark in kept if index.number[mark.values.op] not in by_user]
     plan.unmarked = _unmarked(view, updates, all_marks, by_user)
-    keys = _keys(view, [mark.values.op for mark in kept])
+    keys = fetches_that_need(view, [mark.values.op for mark in kept])
     is_sparse = [isinstance(mark.gradient, tf.IndexedSlices) for mark in kept]
     plan.dense = _groups(view, [mark for mark, sparse in zip(kept, is_sparse) if not sparse], keys)
     plan.sparse = _groups(view, [mark for mark, sparse in zip(kept, is_sparse) if sparse], keys)
@@ -124,14 +124,14 @@ def _groups(
     return [[unit.payload for unit in group] for group in groups]
 
 
-def _keys(view: GraphView, marks: Sequence[tf.Operation]) -> Dict[tf.Operation, FrozenSet[int]]:
-    """For each mark the fetches that need it."""
+def fetches_that_need(view: GraphView, ops: Sequence[tf.Operation]) -> Dict[tf.Operation, FrozenSet[int]]:
+    """For each op the fetches that need it: those of different train ops have none in common."""
     index = view.index()
-    needed: Dict[tf.Operation, Set[int]] = {op: set() for op in marks}
+    needed: Dict[tf.Operation, Set[int]] = {op: set() for op in ops}
     after = index.after()
     for root in _roots(view):
         upstream = index.upstream([index.ops[root]])
-        for op in marks:
+        for op in ops:
             if index.number[op] in upstream:
                 needed[op].add(root)
     for op, roots in needed.items():
