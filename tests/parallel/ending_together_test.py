@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import launch
 import numpy as np
@@ -37,6 +37,36 @@ def serving() -> Any:
     x = v1.placeholder(tf.float32, [None, 4], "x")
     features = {"x": x, "i": tf.range(tf.shape(x)[0])}
     return tf.estimator.export.ServingInputReceiver(features, {"x": x})
+
+
+def files_in(folder: str) -> List[str]:
+    return [os.path.join(folder, f"{i}.csv") for i in range(4)]
+
+
+def lines_read(folder: str, files: List[str]) -> List[int]:
+    """By this rank, by a program that trains on `files`."""
+    found: List[int] = []
+
+    class Seen(v1.train.SessionRunHook):
+        def __init__(self, numbers):
+            self.numbers = numbers
+
+        def before_run(self, run_context):
+            return v1.train.SessionRunArgs(self.numbers)
+
+        def after_run(self, run_context, run_values):
+            found.extend(run_values.results.astype(int).tolist())
+
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(tf.square(features * v1.get_variable("w", []) - 1))
+        train_op = v1.train.GradientDescentOptimizer(1e-4).minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[Seen(features)])
+
+    def read():
+        return tf.data.TextLineDataset(files).map(tf.strings.to_number).batch(2)
+
+    tf.estimator.Estimator(model_fn, folder).train(read)
+    return found
 
 
 def end(rank, size, folder):
@@ -76,19 +106,23 @@ def end(rank, size, folder):
         apart.train(lambda: slices(20 + rank).batch(BATCH).map(split))
     except ValueError as error:
         found["different"] = str(error)
-    files = [os.path.join(folder, f"{i}.csv") for i in range(4)]
-    for name, values in {"files": files, "tensors": np.arange(8.0)}.items():
+    files = files_in(folder)
+    for name, values in {"tensors": np.arange(8.0), "files": [*files, files[rank]]}.items():
         try:
             read = tf.data.TextLineDataset if name == "files" else tf.data.Dataset.from_tensor_slices
             apart.train(lambda read=read, values=values: read(values[::-1] if rank else values).batch(2))
         except ValueError as error:
-            found[f"other order of {name}"] = str(error)
+            found[f"other {name}"] = str(error)
+    found["lines"] = lines_read(os.path.join(folder, "shuffled"), files[rank:] + files[:rank])
     return found
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("run"))
+    for i, file in enumerate(files_in(folder)):
+        with open(file, "w", encoding="utf-8") as lines:
+            lines.write(f"{i}\n{i + 10}\n")
     return folder, launch.values(end, 2, folder=folder, seconds=300)
 
 
@@ -126,7 +160,11 @@ def test_different_inputs_are_refused(run):
 
 
 @pytest.mark.parametrize("what", ["files", "tensors"])
-def test_the_same_in_another_order_is_refused(run, what):
-    """As a program has it that shuffles its list of files in Python: some would be read twice, and some never."""
+def test_other_files_and_tensors_are_refused(run, what):
     for values in run[1]:
-        assert "in another order, so records would be read twice or never" in values[f"other order of {what}"]
+        assert "begins with other files or tensors than rank 0's" in values[f"other {what}"]
+
+
+def test_files_in_another_order_are_read_in_rank_0s(run):
+    """As a program has them that shuffles their names in Python: each line is read once."""
+    assert sorted(run[1][0]["lines"] + run[1][1]["lines"]) == [0, 1, 2, 3, 10, 11, 12, 13]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 from typing import Any, Callable, Dict, List, Optional
 
@@ -59,20 +58,15 @@ def upstream(op: tf.Operation) -> List[tf.Operation]:
     return list(found.values())
 
 
-def contents(op: tf.Operation) -> Dict[str, str]:
-    """What the datasets that `op` is made of begin with, files or tensors, as far as the graph tells: digests by the names of their ops."""
+def beginnings(op: tf.Operation) -> Dict[str, np.ndarray]:
+    """What the datasets that `op` is made of begin with, files or tensors, as far as the graph tells: by the names of the constants."""
     found = {}
-    for source in upstream(op):
-        if source.type in SOURCES:
-            digest = hashlib.sha1()
-            for tensor in source.inputs:
-                while tensor.op.type in ("Identity", "Reshape"):  # As TensorFlow makes a list of file names.
-                    tensor = tensor.op.inputs[0]
-                value = tf.get_static_value(tensor)
-                known = value is not None
-                digest.update(repr((value.shape, value.tolist())).encode() if known and value.dtype == object else b"")
-                digest.update(np.ascontiguousarray(value) if known and value.dtype != object else b"")
-            found[source.name] = digest.hexdigest()
+    for tensor in (tensor for source in upstream(op) if source.type in SOURCES for tensor in source.inputs):
+        while tensor.op.type in ("Identity", "Reshape"):  # As TensorFlow makes a list of file names.
+            tensor = tensor.op.inputs[0]
+        value = tf.get_static_value(tensor)
+        if value is not None:
+            found[tensor.name] = value
     return found
 
 

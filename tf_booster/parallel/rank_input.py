@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _compat, log
 from tf_booster.parallel import (
-    dataset_graph,
     end_together,
     graph_iterators,
     graph_sources,
@@ -18,6 +17,7 @@ from tf_booster.parallel import (
     input_sharding,
     ranks,
     row_weights,
+    same_beginnings,
 )
 from tf_booster.parallel.evaluation import MergeMetricsHook
 from tf_booster.parallel.repeat_last import RepeatLast, made_up
@@ -184,13 +184,14 @@ def divided(
     in_order = in_order or mode == tf.estimator.ModeKeys.PREDICT
     planned = input_sharding.plan_in_order(last) if in_order else input_sharding.plan(last, here.size)
     by_program = input_sharding.is_sharded(last, here.rank, here.size)
-    mine = (by_program, planned.describe(), planned.seeds, dataset_graph.contents(planned.place))
+    mine = (by_program, planned.describe(), planned.seeds, same_beginnings.digests(planned.place))
     told = host_exchange.all_gather(mine, called, config)
     if all(each for each, *_ in told):
         note(graph, f"{called}: left alone, the program gives each rank its shard")
         return last.outputs[0], None
     _check_same([plan for _, plan, *_ in told], called)
-    _check_contents([contents for *_, contents in told], called)
+    if same_beginnings.have_one_order(graph, planned.place, [digests for *_, digests in told], called, config):
+        note(graph, f"{called}: ranks have their files in different orders; all read them in rank 0's")
     planned = dataclasses.replace(planned, seeds=told[0][2])
     part = input_sharding.shard(last, planned, here.rank, here.size)
     note(graph, f"{called}: each rank reads one of {here.size} {planned.what} of the dataset '{planned.place.name}'")
@@ -211,18 +212,6 @@ def _check_same(plans: List[Any], called: str) -> None:
                 "ranks the same input, files in the same order; or divide it in the input function, with "
                 "enable_gpu_booster(shard_input=False)."
             )
-
-
-def _check_contents(contents: List[Dict[str, str]], called: str) -> None:
-    for rank, of_rank in enumerate(contents):
-        for name, digest in contents[0].items():
-            if of_rank.get(name, digest) != digest:
-                raise ValueError(
-                    f"tf_booster: {called}: dataset '{name}' of rank {rank} begins with other files or tensors than rank 0's, or with the same in "
-                    "another order, so records would be read twice or never. Give all ranks the same: sort the files, seed what shuffles or draws "
-                    "them in Python (random.Random(0).shuffle(files)); or divide the input in the input function, with "
-                    "enable_gpu_booster(shard_input=False)."
-                )
 
 
 def rows_of(*parts: Any) -> tf.Tensor:

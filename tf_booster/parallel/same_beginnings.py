@@ -1,0 +1,65 @@
+"""Files and tensors that ranks' datasets begin with: all must have the same, in one order, else records are read twice or never."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from tf_booster.parallel import dataset_graph, host_exchange
+from tf_booster.passes.graph_view import GraphView
+
+Digests = Dict[
+    str, Tuple[str, str]
+]  # By the constant's name: of the value, and of a list of strings without its order.
+
+
+def digests(last: tf.Operation) -> Digests:
+    """Of what the dataset `last` begins with."""
+    return {name: (_digest(value), _of_any_order(value)) for name, value in dataset_graph.beginnings(last).items()}
+
+
+def have_one_order(graph: tf.Graph, last: tf.Operation, told: List[Digests], called: str, config: Any) -> bool:
+    """Has all ranks begin with rank 0's lists of files where theirs are in other orders, as of a program that shuffles them. Returns whether they were.
+
+    Args:
+      told: digests() of all ranks.
+      called: what to call the input.
+
+    Raises:
+      ValueError: ranks begin with other files or tensors.
+    """
+    others = [name for name, of_0 in told[0].items() if any(of_rank.get(name, of_0) != of_0 for of_rank in told)]
+    if not others:
+        return False
+    for name in others:
+        for rank, of_rank in enumerate(told):
+            if not told[0][name][1] or of_rank[name][1] != told[0][name][1] or last.graph is not graph:
+                raise ValueError(_REFUSED.format(called=called, name=name, rank=rank))
+    mine = dataset_graph.beginnings(last)
+    lists = host_exchange.all_gather({name: mine[name].tolist() for name in others}, f"{called}, files", config)[0]
+    view = GraphView(graph)
+    for name, values in lists.items():
+        with view.inserting(None):
+            new = tf.constant(values, tf.string)
+        view.redirect(graph.get_tensor_by_name(name), new)
+    return True
+
+
+def _digest(value: np.ndarray) -> str:
+    if value.dtype == object:
+        return hashlib.sha1(repr((value.shape, value.tolist())).encode()).hexdigest()
+    return hashlib.sha1(np.ascontiguousarray(value)).hexdigest()
+
+
+def _of_any_order(value: np.ndarray) -> str:
+    return _digest(np.sort(value)) if value.dtype == object and value.ndim == 1 else ""
+
+
+_REFUSED = (
+    "tf_booster: {called}: the dataset of rank {rank} begins with other files or tensors than rank 0's, or with tensors in another order "
+    "('{name}'), so records would be read twice or never. Give all ranks the same: seed what draws or shuffles them in Python "
+    "(random.Random(0).shuffle(rows)); or divide the input in the input function, with enable_gpu_booster(shard_input=False)."
+)
