@@ -11,6 +11,8 @@ import tensorflow as tf
 from tf_booster.parallel import dataset_graph, host_exchange
 from tf_booster.passes.graph_view import GraphView
 
+_NONE = ("", "")
+
 Digests = Dict[
     str, Tuple[str, str]
 ]  # By the constant's name: of the value, and of a list of strings without its order.
@@ -36,7 +38,7 @@ def have_one_order(graph: tf.Graph, last: tf.Operation, told: List[Digests], cal
         return False
     for name in others:
         for rank, of_rank in enumerate(told):
-            if not told[0][name][1] or of_rank[name][1] != told[0][name][1] or last.graph is not graph:
+            if not told[0][name][1] or of_rank.get(name, _NONE)[1] != told[0][name][1] or last.graph is not graph:
                 raise ValueError(_REFUSED.format(called=called, name=name, rank=rank))
     mine = dataset_graph.beginnings(last)
     lists = host_exchange.all_gather({name: mine[name].tolist() for name in others}, f"{called}, files", config)[0]
