@@ -127,17 +127,6 @@ def where_small(loss, features):
     return loss < 0.69
 
 
-def with_v1_control_flow(build):
-    def built(features):
-        v1.disable_control_flow_v2()
-        try:
-            return build(features)
-        finally:
-            v1.enable_control_flow_v2()
-
-    return built
-
-
 CASES = {
     "rate by the loss": with_rate(lambda loss, features: 0.5 * tf.minimum(tf.square(loss), 1.0)),
     "rate by the loss, tables": with_rate(lambda loss, features: 0.5 * tf.square(loss), tables=True),
@@ -147,15 +136,15 @@ CASES = {
         lambda loss, features: v1.placeholder_with_default(features["rate"], None) * 1.0
     ),
     "rate by the batch": with_rate(by_labels),
-    "rate by the batch, in a v1 cond": with_v1_control_flow(under(where_small, count, by_labels)),
+    "rate by the batch, in a v1 cond": table_training.with_v1_control_flow(under(where_small, count, by_labels)),
     "rate by one of two losses": two_losses,
     "rate by the loss of uneven batches": of_uneven_batches,
     "rate by the loss, a sum": sum_with_regulariser,
     "scaled by the loss": scaled(lambda loss, features: tf.exp(-loss)),
     "skipped by the loss": under(where_small, nothing),
     "counted by the loss": under(where_small, count),
-    "skipped by the loss, v1": with_v1_control_flow(under(where_small, nothing)),
-    "counted by the loss, v1": with_v1_control_flow(under(where_small, count)),
+    "skipped by the loss, v1": table_training.with_v1_control_flow(under(where_small, nothing)),
+    "counted by the loss, v1": table_training.with_v1_control_flow(under(where_small, count)),
 }
 ALIKE = {
     # Not what one process computes, and the same on all ranks.
@@ -163,7 +152,7 @@ ALIKE = {
     "size of the batch": scaled(lambda loss, features: 4.0 / tf.cast(tf.shape(features["id"])[0], tf.float32)),
     "square of the batch": scaled(lambda loss, features: tf.square(tf.reduce_mean(features["label"]))),
     "skipped by the batch": under(lambda loss, features: tf.reduce_mean(features["label"]) > 0.4, count),
-    "skipped by the batch, v1": with_v1_control_flow(
+    "skipped by the batch, v1": table_training.with_v1_control_flow(
         under(lambda loss, features: tf.reduce_mean(features["label"]) > 0.4, count)
     ),
 }

@@ -71,19 +71,6 @@ def no_row_is_not_finite(features, gradients):
     return tf.logical_not(tf.reduce_any(tf.logical_not(tf.math.is_finite(rows_of_user(gradients)))))
 
 
-def with_v1_control_flow(build):
-    """As in programs that call disable_v2_behavior: the branches of a tf.cond are in the graph."""
-
-    def built(features):
-        v1.disable_control_flow_v2()
-        try:
-            return build(features)
-        finally:
-            v1.enable_control_flow_v2()
-
-    return built
-
-
 CASES = {
     "all rows, tables": under(all_rows_are_finite, True),
     "any row, tables": under(no_row_is_not_finite, True),
@@ -91,9 +78,9 @@ CASES = {
     "scale, Variables": with_loss_scale(False),
     "condition, tables": under(own_input_is_finite, True),
     "condition, Variables": under(own_input_is_finite, False),
-    "scale, tables, v1": with_v1_control_flow(with_loss_scale(True)),
-    "condition, tables, v1": with_v1_control_flow(under(own_input_is_finite, True)),
-    "condition, Variables, v1": with_v1_control_flow(under(own_input_is_finite, False)),
+    "scale, tables, v1": table_training.with_v1_control_flow(with_loss_scale(True)),
+    "condition, tables, v1": table_training.with_v1_control_flow(under(own_input_is_finite, True)),
+    "condition, Variables, v1": table_training.with_v1_control_flow(under(own_input_is_finite, False)),
 }
 
 

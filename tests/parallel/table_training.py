@@ -79,6 +79,19 @@ def mean_loss(features: Dict[str, tf.Tensor]) -> tf.Tensor:
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=features["label"], logits=logits_of(features)))
 
 
+def with_v1_control_flow(build: Callable[..., Any]) -> Callable[..., Any]:
+    """As in programs that call disable_v2_behavior: the branches of a tf.cond are in the graph."""
+
+    def built(features: Dict[str, tf.Tensor]) -> Any:
+        v1.disable_control_flow_v2()
+        try:
+            return build(features)
+        finally:
+            v1.enable_control_flow_v2()
+
+    return built
+
+
 def train(build: Callable[[Dict[str, tf.Tensor]], Any], data: Dict[str, Any]) -> Dict[str, Any]:
     """Trains what `build(features)` -> (loss, train_op) makes on data[name][step], and returns this rank's {"losses", "variables", "tables", "report"}."""
     tf.keras.utils.set_random_seed(7)

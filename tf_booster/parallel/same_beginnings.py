@@ -13,9 +13,8 @@ from tf_booster.passes.graph_view import GraphView
 
 _NONE = ("", "")
 
-Digests = Dict[
-    str, Tuple[str, str]
-]  # By the constant's name: of the value, and of a list of strings without its order.
+# By the constant's name: of the value, and of a list of strings without its order.
+Digests = Dict[str, Tuple[str, str]]
 
 
 def digests(last: tf.Operation) -> Digests:

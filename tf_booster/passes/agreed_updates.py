@@ -9,7 +9,7 @@ all ranks'; of random numbers, and of what is fed, rank 0's are taken. What cann
 from __future__ import annotations
 
 import re
-from typing import Dict, FrozenSet, List, NamedTuple, Sequence
+from typing import Dict, FrozenSet, List, NamedTuple, Sequence, Set
 
 import tensorflow as tf
 
@@ -52,9 +52,13 @@ class AgreedUpdates(Pass):
     def run(self, view: GraphView) -> PassResult:
         """Tells of what stays each rank's own."""
         result = PassResult(self.name)
+        inputs = OwnInputs(view)
         for loss in _losses(view):
-            self._join(view, loss, result)
-        for own in _sorted(OwnInputs(view)).conditions:
+            readers = inputs.readers_of(loss)
+            if readers:
+                self._join(view, loss, readers, result)
+                inputs = OwnInputs(view)
+        for own in _sorted(inputs).conditions:
             self._agree(view, own, result)
         by_kind = _sorted(OwnInputs(view))
         for i, group in enumerate(_of_one_train_op(view, by_kind.first)):
@@ -74,11 +78,8 @@ class AgreedUpdates(Pass):
         for own in (*left.conditions, *left.first, *left.numbers):
             raise RewriteError(f"Ranks do not agree on '{own.tensor.name}'.")
 
-    def _join(self, view: GraphView, loss: tf.Tensor, result: PassResult) -> None:
+    def _join(self, view: GraphView, loss: tf.Tensor, readers: Set[tf.Operation], result: PassResult) -> None:
         """Has what leads to updates, but not to gradients, read the loss of the joined batch."""
-        readers = OwnInputs(view).readers_of(loss)
-        if not readers:
-            return
         how = loss_reduction(view.graph, self._option)
         with view.inserting(None), collectives.scope("dense"):
             constant = value_of(regularisers(view, loss), loss) if how.kind == SUM else None

@@ -60,11 +60,7 @@ class GraphIndex:
 
     def after(self) -> List[List[int]]:
         """For each op the numbers of the ops that read from it or wait on it; made anew at each call."""
-        after: List[List[int]] = [[] for _ in self.ops]
-        for number, before in enumerate(self.before):
-            for other in before:
-                after[other].append(number)
-        return after
+        return turned_round(self.before)
 
     def upstream(self, ops: Iterable[tf.Operation]) -> Set[int]:
         """The numbers of `ops` and of all that runs before them."""
@@ -75,6 +71,15 @@ class GraphIndex:
         before = [number[tensor.op] for tensor in op.inputs]
         before += [number[other] for other in op.control_inputs]
         return tuple(dict.fromkeys(before)) if len(before) > 1 else tuple(before)
+
+
+def turned_round(before: Sequence[Sequence[int]]) -> List[List[int]]:
+    """For each number those that have it among theirs."""
+    after: List[List[int]] = [[] for _ in before]
+    for number, others in enumerate(before):
+        for other in others:
+            after[other].append(number)
+    return after
 
 
 def reached(starts: Iterable[int], edges: Sequence[Sequence[int]], stop: AbstractSet[int] = frozenset()) -> Set[int]:

@@ -11,7 +11,7 @@ from tf_booster.parallel import collectives
 from tf_booster.parallel.raw_gradients import raw_gradients
 from tf_booster.passes.fetches import UPDATE, executed_ops, updating_calls
 from tf_booster.passes.gradient_plan import USERS_REDUCTIONS
-from tf_booster.passes.graph_index import reached
+from tf_booster.passes.graph_index import reached, turned_round
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.sources import Sources, called_functions
@@ -44,17 +44,15 @@ class OwnInputs:
         self._before: List[List[int]] = [[] for _ in self._index.ops]
         for op in executed:
             self._before[number[op]] = [number[tensor.op] for tensor in op.inputs]
-        self._behind = reached(self._marks, self._after())  # Of gradients.
+        self._behind = reached(self._marks, turned_round(self._before))  # Of gradients.
         self._follow_variables(executed)
         self._leading = reached(self._marks, self._before)  # To gradients.
-        after = self._after()
-        agreed = self._marks | {number[op] for op in executed if collectives.gives_the_same(op)}
+        self._stops = self._marks | {number[op] for op in executed if collectives.gives_the_same(op)}
         sources = Sources(view.graph)
         self._sources = {
             number[op] for op in executed if sources.is_source(op) and not UPDATE.fullmatch(op.type)
-        } - agreed
-        self._own = reached(self._sources, after, agreed) - agreed
-        self._stops = agreed
+        } - self._stops
+        self._own = reached(self._sources, turned_round(self._before), self._stops) - self._stops
         self._find(executed)
 
     def readers_of(self, loss: tf.Tensor) -> Set[tf.Operation]:
@@ -71,13 +69,6 @@ class OwnInputs:
         found = reached([self._index.number[tensor.op]], self._before, self._stops)
         return [self._index.ops[i] for i in sorted(found & self._sources)]
 
-    def _after(self) -> List[List[int]]:
-        after: List[List[int]] = [[] for _ in self._before]
-        for i, before in enumerate(self._before):
-            for other in before:
-                after[other].append(i)
-        return after
-
     def _follow_variables(self, executed: Any) -> None:
         """Has what reads a Variable that no gradient moves lead back to what moves it."""
         number = self._index.number
@@ -91,11 +82,7 @@ class OwnInputs:
         number, ops = self._index.number, self._index.ops
         calls = set(updating_calls(self._view))
         updates = [number[op] for op in executed if UPDATE.fullmatch(op.type) or op in calls]
-        way = {
-            i
-            for i in reached([i for i in updates if i in self._behind], self._before, self._marks)
-            if i in self._behind
-        }
+        way = reached(self._behind.intersection(updates), self._before, self._marks) & self._behind
         by_user = self._view.functions_with(*USERS_REDUCTIONS)
         if any(
             collectives.is_users_collective(ops[i]) or not by_user.keys().isdisjoint(called_functions(ops[i]))
@@ -112,10 +99,8 @@ class OwnInputs:
         others: Dict[Any, Set[tf.Operation]] = {}
         for ref, reading in readers.items():
             tensor = ref.deref()
-            while _compat.in_control_flow(tensor.op) and tensor.op.type in (
-                "Identity",
-                "Switch",
-            ):  # Of a v1 tf.cond, which is given it.
+            # What a v1 tf.cond is given, it is given through such ops.
+            while _compat.in_control_flow(tensor.op) and tensor.op.type in ("Identity", "Switch"):
                 tensor, reading = tensor.op.inputs[0], {tensor.op}
             if tensor.dtype == tf.bool:  # All that asks for it: a v1 tf.cond has several such ops.
                 root = skip_identity(tensor)
