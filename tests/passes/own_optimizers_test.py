@@ -1,4 +1,4 @@
-"""Optimizers that programs write themselves, of TensorFlow's ops in another order or of other shapes: left, and trained as before."""
+"""Optimizers of rows that programs write themselves, of TensorFlow's ops in another order or of other shapes: trained as before."""
 
 import pytest
 import tensorflow as tf
@@ -77,7 +77,7 @@ def program(optimizer):
 def test_the_order_of_the_steps(make, order):
     """Only the standard one is the fused op's."""
     fused = check_same(program(lambda: make(order)), steps=4)
-    assert bool(fused.fused()) == (make is Adam and order == "dsm")
+    assert ("SparseApplyAdam" in fused.fused()) == (make is Adam and order == "dsm")
 
 
 def test_a_table_is_refused():
@@ -95,7 +95,7 @@ def a_rate_for_each_row(alpha, var):
 
 @pytest.mark.parametrize("alpha", [a_rate_for_each_row, lambda alpha, var: tf.reshape(alpha, [1, 1])])
 def test_a_rate_that_is_no_scalar(alpha):
-    assert not check_same(program(lambda: Adam("dsm", alpha)), steps=4).fused()
+    assert "SparseApplyAdam" not in check_same(program(lambda: Adam("dsm", alpha)), steps=4).fused()
 
 
 @pytest.mark.parametrize(

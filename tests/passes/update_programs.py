@@ -112,6 +112,10 @@ class Program:
         """Types of the fused ops that the train op needs, sorted."""
         return sorted(t[len("TfBoosterMulti") :] for t in self.executed(index) if t.startswith("TfBoosterMulti"))
 
+    def trainable(self):
+        """The Variables that are trained."""
+        return self.graph.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES)
+
     def values(self, *names):
         """Reads of the Variables of these names."""
         return [self.graph.get_tensor_by_name(f"{name}/Read/ReadVariableOp:0") for name in names]

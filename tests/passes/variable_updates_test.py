@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from update_programs import OPTIMIZERS, Program, check_same, dense_model, embeddings, minimize
 
-from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.graph_view import GraphView, originals
 from tf_booster.passes.variable_updates import VariableUpdates
 
 v1 = tf.compat.v1
@@ -28,22 +28,7 @@ def both(optimizer):
     return build
 
 
-# Keras updates dense Variables under RMSprop without momentum, and under Nadam, by assigns.
-BY_ASSIGN = ("keras rmsprop", "keras centered")
-
-
-@pytest.mark.parametrize("optimizer", [*BY_ASSIGN, "keras nadam"])
-def test_updates_by_assigns_are_left_with_a_reason(optimizer, monkeypatch):
-    monkeypatch.setitem(OPTIMIZERS, "keras nadam", lambda: tf.keras.optimizers.legacy.Nadam(0.01))
-    left = Program(dense(optimizer), True)
-    reasons = left.reasons()
-    assert sorted(reasons) == sorted(f"dense/{kind}_{i}" for kind in ("kernel", "bias") for i in range(4))
-    assert all("assigns what ordinary ops compute" in reason for reason in reasons.values())
-    view = GraphView(left.graph)
-    assert not left.result.modified and not VariableUpdates().requires(view)
-
-
-@pytest.mark.parametrize("optimizer", [name for name in OPTIMIZERS if name not in BY_ASSIGN])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_dense_updates_become_one_op_with_the_same_bits(optimizer):
     fused = check_same(dense(optimizer))
     assert len(fused.fused()) == 1
@@ -56,13 +41,12 @@ def test_dense_updates_become_one_op_with_the_same_bits(optimizer):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_sparse_updates_become_one_op_with_the_same_bits(optimizer, threads):
     fused = check_same(both(optimizer), threads=threads)
-    assert len(fused.fused()) == (1 if optimizer in BY_ASSIGN else 2), fused.fused()
+    assert len(fused.fused()) == 2, fused.fused()
     left = [
         t for t in fused.executed() if t.startswith(("ResourceApply", "ResourceSparse", "ResourceScatter", "Unsorted"))
     ]
     assert left == [] and "Unique" not in fused.executed()
-    assert [n for n in fused.reasons() if not n.startswith("dense/")] == []
-    assert bool(fused.reasons()) == (optimizer in BY_ASSIGN)
+    assert not fused.reasons()
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "keras adam", "keras rmsprop"])
@@ -226,7 +210,10 @@ def test_update_ops_of_batch_norm_run_before():
             return loss, minimize(OPTIMIZERS["adam"](), loss)
 
     fused = Program(build, True)
-    assert fused.fused() == ["ApplyAdam"] and "AssignVariableOp" in fused.executed()
+    assert fused.fused() == ["ApplyAdam", "ApplyFormula"]
+    index = GraphView(fused.graph).index()
+    (adam,) = index.of_types(["TfBoosterMultiApplyAdam"])
+    assert "TfBoosterMultiApplyFormula" in [index.ops[number].type for number in index.upstream([adam])]
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "keras adam", "adagrad", "sgd"])
@@ -242,10 +229,9 @@ def test_sparse_updates_behind_those_of_batch_norm_are_one_op(optimizer):
 
     fused = check_same(build)
     assert len([name for name in fused.fused() if name.startswith("Sparse")]) == 1
-    assert "AssignVariableOp" in fused.executed()
     (op,) = [op for op in fused.graph.get_operations() if op.type.startswith("TfBoosterMultiSparse")]
     upstream = GraphView(fused.graph).index().upstream([op])
-    assert any(fused.graph.get_operations()[number].type == "AssignVariableOp" for number in upstream)
+    assert any(fused.graph.get_operations()[number].type == "TfBoosterMultiApplyFormula" for number in upstream)
 
 
 def test_what_gathers_a_chain_and_something_else_stays():
@@ -410,8 +396,9 @@ def test_what_comes_before_the_updates_still_does(optimizer):
     assert fused_ops
     for op in fused_ops:
         upstream = {
-            other.name
+            name
             for other in map(fused.graph.get_operations().__getitem__, GraphView(fused.graph).index().upstream([op]))
+            for name in originals(other)
         }
         assert len([name for name in upstream if name.startswith("halve")]) >= 3
     check_same(build, 4)
@@ -441,7 +428,7 @@ def test_what_only_the_unique_waited_for():
         return loss, tf.group(*updates)
 
     fused = Program(build, True)
-    assert fused.fused() == ["SparseApplyAdagrad"]
+    assert fused.fused() == ["ApplyFormula", "SparseApplyAdagrad"]
     (op,) = [op for op in fused.graph.get_operations() if op.type == "TfBoosterMultiSparseApplyAdagrad"]
-    assert [other.type for other in op.control_inputs] == ["AssignVariableOp"] * 2
+    assert [other.type for other in op.control_inputs] == ["TfBoosterMultiApplyFormula"]
     check_same(build)

@@ -18,10 +18,15 @@ from tf_booster import _compat
 from tf_booster.living_graphs import LivingGraphs
 from tf_booster.passes import graph_view
 from tf_booster.passes.fetches import UPDATE
+from tf_booster.passes.formula_matching import FORMULA
 from tf_booster.passes.graph_index import GraphIndex
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.variable_update_edit import FUSED_PREFIX
 
+_REMEDY = (
+    "Fetch it in a run of its own, or leave out the pass that joins updates: "
+    'tf.enable_gpu_booster(disable_passes=["variable_updates"])'
+)
 _LISTS = ("targets", "fetches")
 _known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> _Updates.
 _originals: Dict[str, Any] = {}
@@ -67,6 +72,9 @@ class _Updates:
         self._lock = threading.Lock()  # Threads of queues and of the pipeline run beside the program's.
         self._version = -1
         self._fused: Dict[str, str] = {}  # By the updates that they stand for.
+        self._inner: Dict[
+            str, str
+        ] = {}  # By the other ops that led to updates, which read what they write: the fused ones.
         self._behind: Dict[str, str] = {}  # By reads of what an update gives: those behind the fused one.
         self._left: Set[str] = set()  # The updates and what they lead to.
         self._answers: Dict[Tuple[str, ...], Dict[str, str]] = {}  # By what is fetched: what is in place of what.
@@ -93,7 +101,7 @@ class _Updates:
     def _look(self, graph: tf.Graph) -> None:
         self._version = graph.version
         self._answers.clear()
-        self._fused, self._behind = {}, {}
+        self._fused, self._behind, self._inner = {}, {}, {}
         named = {op.name: op for op in graph.get_operations()}
         for op in named.values():
             if not op.type.startswith((FUSED_PREFIX, "ReadVariableOp")):
@@ -103,7 +111,9 @@ class _Updates:
                     self._behind[old.outputs[0].name] = op.outputs[0].name
                 elif UPDATE.fullmatch(old.type):
                     self._fused[old.name] = op.name
-        self._left = {op.name for op in GraphView.downstream(named[name] for name in self._fused)}
+                elif op.type == FORMULA:
+                    self._inner[old.name] = op.name
+        self._left = {op.name for op in GraphView.downstream(named[name] for name in (*self._fused, *self._inner))}
 
     def _answer(self, graph: tf.Graph, targets: Sequence[tf.Operation], tensors: Sequence[tf.Tensor]) -> Dict[str, str]:
         index = GraphIndex(graph).refresh()
@@ -116,14 +126,19 @@ class _Updates:
         for item, op in [*((op, op) for op in targets), *((tensor, tensor.op) for tensor in tensors)]:
             names = run_by([op]) if op.name in self._left else ()
             twice = sorted(name for name in names if self._fused.get(name) in running)
+            inner = sorted(name for name in names if self._inner.get(name) in running)
+            if inner and not twice:
+                raise ValueError(
+                    f"'{item.name}' is fetched in a run of '{self._inner[inner[0]]}', which stands for '{inner[0]}' as well and may have written what "
+                    f"that reads. {_REMEDY}"
+                )
             if not twice:
                 continue
             stands = self._fused if item is op else self._behind
             if item.name not in stands:
                 raise ValueError(
                     f"'{item.name}' is fetched in a run of '{self._fused[twice[0]]}', which does the update '{twice[0]}' that it waits for: it would be "
-                    "done twice. Fetch it in a run of its own, or leave out the pass that joins updates: "
-                    'tf.enable_gpu_booster(disable_passes=["variable_updates"])'
+                    f"done twice. {_REMEDY}"
                 )
             instead[item.name] = stands[item.name]
         return instead

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import AbstractSet, Dict, List, Sequence, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, List, Sequence, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _native
 from tf_booster.passes.fetches import executed_ops
+from tf_booster.passes.formula_matching import FORMULA
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.moving_average_matching import MOVING_AVERAGE
 from tf_booster.passes.shape_tricks import source_of
@@ -36,22 +37,25 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate], instead: Dict[tf.Op
         waits.update(dict.fromkeys(_reads_of_old(view, updates, inside)))
     make = getattr(_native.ops(), _python_name(first.fused_type))
     with view.inserting(first.anchor.device):
-        scalars = {
+        scalars: Dict[str, Any] = {
             name: tf.constant(value, first.dtype) if isinstance(value, float) else value
             for name, value in first.scalars
         }
         attrs = dict(first.attrs)
         joined: Dict[Tuple, tf.Tensor] = {}
-        tensors = {name: [_tensor(view, u, name, joined) for u in updates] for name, _ in first.tensors}
+        tensors = _by_argument((name, [_tensor(view, u, name, joined) for u in updates]) for name, _ in first.tensors)
     if "indices" in tensors and attrs["sum_duplicates"]:
         attrs["distinct"] = [_are_distinct(indices) for indices in tensors["indices"]]
+    if first.fused_type == FORMULA:
+        scalars = {"number": list(scalars.values())}
+        attrs.update(N=len(updates), tensor=tensors.pop("tensor", []))
     if first.part is not None:
         parts = [u.part for u in updates if u.part is not None]
         attrs.update(part=[p.part for p in parts], parts=[p.parts for p in parts])
         attrs.update(part_rows=[p.rows for p in parts], mod=[p.mod for p in parts])
     with view.inserting(first.anchor.device, list(waits)):
         new = make(
-            **{name: [dict(u.resources)[name] for u in updates] for name, _ in first.resources},
+            **_by_argument((name, [dict(u.resources)[name] for u in updates]) for name, _ in first.resources),
             **tensors,
             **scalars,
             **attrs,
@@ -63,6 +67,14 @@ def fuse(view: GraphView, updates: Sequence[VariableUpdate], instead: Dict[tf.Op
     for update in updates:
         _read_behind(view, update, new)
     return new
+
+
+def _by_argument(lists: Iterable[Tuple[str, List[tf.Tensor]]]) -> Dict[str, List[tf.Tensor]]:
+    """Lists by the argument that they are of: those of `var#0` and `var#1` one after another."""
+    found: Dict[str, List[tf.Tensor]] = {}
+    for name, tensors in lists:
+        found.setdefault(name.partition("#")[0], []).extend(tensors)
+    return found
 
 
 def _reads_of_old(
@@ -85,9 +97,9 @@ def _reads_of_old(
 
 
 def _read_behind(view: GraphView, update: VariableUpdate, new: tf.Operation) -> None:
-    """Reads behind `new` what the last write of `update` gives, as assign_sub() and scatter_add() do."""
+    """Reads behind `new` what the writes of `update` give, as assign_sub() and scatter_add() do."""
     for read in update.ops:
-        if read.type == "ReadVariableOp" and update.anchor in read.control_inputs:
+        if read.type == "ReadVariableOp" and any(op in update.ops for op in read.control_inputs):
             with view.inserting(read.device, [new]):
                 value = tf.raw_ops.ReadVariableOp(
                     resource=read.inputs[0], dtype=read.outputs[0].dtype, name=f"{new.name}/result"

@@ -8,8 +8,6 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.matching import skip_identity
 
 _DENSE = (
     "GradientDescent", "ProximalGradientDescent", "Momentum", "KerasMomentum", "Adagrad", "AdagradV2", "ProximalAdagrad",
@@ -54,7 +52,7 @@ class VariableUpdate:
       fused_type: the fused op's type. One op of it takes the inputs of many updates.
       resources: (argument, handle) of the Variable, `var`, and its slots.
       scalars: (argument, value) of the hyperparameters.
-      tensors: (argument, tensor) of the gradient and, if it is sparse, the indices.
+      tensors: (argument, tensor) of the gradient and, if it is sparse, the indices. Of arguments that take several, each has a number: `var#0`.
       attrs: (attribute, value).
       ops: what the fused op replaces. Whatever waits on them waits on it.
       waits: what the ops waited for that computed what `ops` read, and that go with them.
@@ -95,7 +93,7 @@ class VariableUpdate:
     @property
     def dtype(self) -> tf.DType:
         """The dtype of Variable, slots and gradient."""
-        return dict(self.tensors)["grad"].dtype
+        return dict(self.tensors)["grad"].dtype if "grad" in dict(self.tensors) else self.var.op.get_attr("dtype")
 
 
 def match_dense(op: tf.Operation) -> VariableUpdate:
@@ -115,18 +113,6 @@ def match_dense(op: tf.Operation) -> VariableUpdate:
         tuple((a.name, op.get_attr(a.name)) for a in op.op_def.attr if a.name not in NOT_COPIED),
         (op,),
     )
-
-
-def stepping_assigns(view: GraphView) -> List[tf.Operation]:
-    """The assigns by which an optimizer without an apply op moves Variables: of the Variable's value less something."""
-    found = []
-    for op in view.ops("AssignVariableOp"):
-        step = skip_identity(op.inputs[1]).op
-        read = skip_identity(step.inputs[0]).op if step.type == "Sub" else step
-        if read.type == "ReadVariableOp" and read is not step and read.inputs[0] is op.inputs[0]:
-            if op.inputs[0].op.type == "VarHandleOp":
-                found.append(op)
-    return found
 
 
 def unfit(update: VariableUpdate) -> Optional[str]:

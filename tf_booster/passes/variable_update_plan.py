@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import Dict, FrozenSet, Hashable, Iterable, List, Optional, Sequence, Tuple
+from typing import AbstractSet, Dict, FrozenSet, Hashable, Iterable, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -23,15 +23,20 @@ class UpdatePlan:
     apart: List[Tuple[VariableUpdate, str]] = dataclasses.field(default_factory=list)
 
 
-def plan_updates(view: GraphView, updates: Sequence[VariableUpdate]) -> UpdatePlan:
-    """Groups `updates` by what they must have in common. Changes nothing; linear in the graph."""
+def plan_updates(
+    view: GraphView, updates: Sequence[VariableUpdate], left_over: AbstractSet[str] = frozenset()
+) -> UpdatePlan:
+    """Groups `updates` by what they must have in common. Changes nothing; linear in the graph.
+
+    left_over: names of ops that were replaced: that they wait on an update does not matter.
+    """
     plan = UpdatePlan()
     keys = ScalarKeys(view)
     waiting: Dict[int, FrozenSet[tf.Operation]] = {}
     units = []
     for update in updates:
         reason = unfit(update) or _unfit_average(update) or _misplaced(view, update)
-        waiters = _waiters(update)
+        waiters = _waiters(update, left_over)
         if reason is None and not waiters:
             reason = "no op waits on its update, so a fetch may want it alone"
         if reason is not None:
@@ -66,9 +71,9 @@ def _likeness(update: VariableUpdate, keys: ScalarKeys) -> Hashable:
     return (update.fused_type, update.dtype, indices, devices, update.attrs, scalars, in_parts)
 
 
-def _waiters(update: VariableUpdate) -> FrozenSet[tf.Operation]:
+def _waiters(update: VariableUpdate, left_over: AbstractSet[str]) -> FrozenSet[tf.Operation]:
     """The ops that wait on the update; it counts as one op."""
-    return frozenset(_waiting_on(update.ops))
+    return frozenset(op for op in _waiting_on(update.ops) if op.name not in left_over)
 
 
 def _waiting_on(ops: Iterable[tf.Operation]) -> List[tf.Operation]:

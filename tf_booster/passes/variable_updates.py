@@ -8,6 +8,8 @@ import tensorflow as tf
 
 from tf_booster import log
 from tf_booster.passes.base import Pass, PassResult, RewriteError
+from tf_booster.passes.fetches import restores
+from tf_booster.passes.formula_matching import WRITES, candidates, match_formulas
 from tf_booster.passes.graph_view import GraphView, removed_variables
 from tf_booster.passes.matching import RESOURCE_VARIABLES
 from tf_booster.passes.moving_average_matching import REFERENCE_END, is_of_reference, match_moving_average
@@ -26,7 +28,6 @@ from tf_booster.passes.variable_update_matching import (
     VariableUpdate,
     describe,
     match_dense,
-    stepping_assigns,
 )
 from tf_booster.passes.variable_update_plan import UpdatePlan, plan_updates
 
@@ -54,31 +55,31 @@ class VariableUpdates(Pass):
         """Whether the graph has updates that no run of this pass has looked at."""
         judged = set(view.graph.get_collection(_JUDGED))
         known = view.ops(*_ONE_OP, *CHAIN_ENDS, *REFERENCE_TYPES)
-        return any(op.name not in judged for op in _running(view, [*known, *stepping_assigns(view)]))
+        return any(op.name not in judged for op in [*_running(view, known), *_assigns(view)])
 
     def run(self, view: GraphView) -> PassResult:
         """Fuses what can be, and says of every other update why it was left."""
         result = PassResult(self.name)
         left = _replaced(view) | set(removed_variables(view.graph))
-        candidates = _running(view, view.ops(*_ONE_OP, *CHAIN_ENDS))
+        ends = _running(view, view.ops(*_ONE_OP, *CHAIN_ENDS))
         known: Partitions = {}
-        found = [
-            self._match(op, known) for op in candidates if op.name not in left and op.inputs[0].op.name not in left
-        ]
+        found = [self._match(op, known) for op in ends if op.name not in left and op.inputs[0].op.name not in left]
         updates = [update for update in found if update is not None]
-        plan = plan_updates(view, updates)
-        references, assigns = _running(view, view.ops(*REFERENCE_TYPES)), _running(view, stepping_assigns(view))
+        references, assigns = _running(view, view.ops(*REFERENCE_TYPES)), _assigns(view)
         averages = [op for op in _running(view, view.ops(REFERENCE_END)) if is_of_reference(op)]
-        for op in [*candidates, *references, *averages, *assigns]:
+        for op in [*ends, *references, *averages, *assigns]:
             view.add_to_collection(_JUDGED, op.name)
-        result.variables = self._fuse(view, plan, result)
+        instead: Dict[tf.Operation, tf.Operation] = {}
+        result.variables = self._fuse(view, plan_updates(view, updates), result, instead)
+        left.update(op.name for update in updates for op in update.ops)
+        assigns = [op for op in assigns if op.name not in left and op.inputs[0].op.name not in left]
+        result.variables += self._fuse_formulas(view, assigns, result, instead)
         result.variables += [_reference(op) for op in (*references, *averages)]
         if references:
             log.once(
                 f"{len(references)} trained Variables are reference Variables, as disable_v2_behavior() makes them, whose lookups and updates stay "
                 f"TensorFlow's; {RESOURCE_VARIABLES} become fast, with the same checkpoints"
             )
-        result.variables += [_assigned(op) for op in assigns if op.inputs[0].op.name not in left]
         result.skipped += [(entry["name"], entry["reason"]) for entry in result.variables if entry["reason"]]
         result.skipped += _in_functions(view)
         return result
@@ -94,9 +95,10 @@ class VariableUpdates(Pass):
             return None
         return (densified(update) if self._fuse_sparse else None) or with_whole_gradient(update, known)
 
-    def _fuse(self, view: GraphView, plan: UpdatePlan, result: PassResult) -> List[Dict[str, Any]]:
+    def _fuse(
+        self, view: GraphView, plan: UpdatePlan, result: PassResult, instead: Dict[tf.Operation, tf.Operation]
+    ) -> List[Dict[str, Any]]:
         entries = []
-        instead: Dict[tf.Operation, tf.Operation] = {}
         for group in plan.groups:
             new = fuse(view, group, instead)
             entries += [{**describe(update), "fused_into": new.name} for update in group]
@@ -104,10 +106,25 @@ class VariableUpdates(Pass):
             result.modified = True
         return entries + [{**describe(update), "reason": reason} for update, reason in plan.apart]
 
+    def _fuse_formulas(
+        self,
+        view: GraphView,
+        assigns: List[tf.Operation],
+        result: PassResult,
+        instead: Dict[tf.Operation, tf.Operation],
+    ) -> List[Dict[str, Any]]:
+        """Behind the other updates: a decay of weights may be what an optimizer's update waits for, and that is one op now."""
+        left_over = _replaced(view)
+        updates, left = match_formulas(view, assigns, left_over)
+        entries = self._fuse(view, plan_updates(view, updates, left_over), result, instead)
+        told = {entry["name"]: entry for entry in reversed([_assigned(op, reason) for op, reason in left])}
+        known = {entry["name"] for entry in (*result.variables, *entries)}
+        return entries + [entry for name, entry in reversed(told.items()) if name not in known]
+
     def ensures(self, view: GraphView) -> None:
         """Nothing waits on an update that was replaced."""
         replaced = _replaced(view)
-        for op in view.ops(*_ONE_OP, *CHAIN_ENDS):
+        for op in view.ops(*_ONE_OP, *CHAIN_ENDS, *WRITES):
             after = GraphView.control_outputs(op) if op.name in replaced else []
             waiting = [other.name for other in after if other.name not in replaced]
             if waiting:
@@ -142,14 +159,19 @@ def _reference(op: tf.Operation) -> Dict[str, Any]:
     }
 
 
-def _assigned(op: tf.Operation) -> Dict[str, Any]:
-    shape = tf.TensorShape(op.inputs[0].op.get_attr("shape"))
+def _assigns(view: GraphView) -> List[tf.Operation]:
+    """The ops that may belong to formulas."""
+    initial = view.upstream_of_initializers()
+    return [op for op in candidates(view) if view.index().number[op] not in initial and not restores(op)]
+
+
+def _assigned(op: tf.Operation, reason: str) -> Dict[str, Any]:
     return {
         "name": op.inputs[0].op.name,
-        "shape": shape.as_list() if shape.rank is not None else None,
-        "optimizer": "assigns",
+        "shape": tf.TensorShape(op.inputs[0].op.get_attr("shape")).as_list(),
+        "optimizer": "Formula",
         "fused_into": None,
-        "reason": f"op '{op.name}' assigns what ordinary ops compute, as Keras's RMSprop without momentum and Nadam do",
+        "reason": reason,
     }
 
 

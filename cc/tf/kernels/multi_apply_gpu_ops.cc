@@ -5,6 +5,7 @@
 
 #include "cc/core/optimizer/element_steps.h"
 #include "cc/core/optimizer/multi_apply_gpu.h"
+#include "cc/tf/kernels/core_type.h"
 #include "cc/tf/kernels/gpu_memory.h"
 #include "cc/tf/kernels/multi_apply_op.h"
 
@@ -13,20 +14,6 @@ namespace {
 
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
-
-// The type as cc/core has it: the same bits.
-template <class T>
-struct CoreType {
-  using Type = T;
-};
-template <>
-struct CoreType<Eigen::half> {
-  using Type = Float16;
-};
-template <>
-struct CoreType<Eigen::bfloat16> {
-  using Type = BFloat16;
-};
 
 // Formula: of the op on the CPU, for its names.
 template <class T, template <class> class StepOf, template <class> class Formula>
@@ -43,15 +30,15 @@ class MultiApplyGpuOp final : public MultiApplyOpBase {
     OP_REQUIRES_OK(ctx, CheckShapes(ctx, vars, &blocks));
     OP_REQUIRES_OK(ctx, vars.PrepareToUpdate(ctx, CopyOnCard));
     gpu::StepInputs<Number> inputs = {};
-    for (int i = 0; i < Step::kScalars; ++i) inputs.scalars[i] = Numbers(ctx->input(first_scalar() + i));
+    for (int i = 0; i < Step::kScalars; ++i) inputs.scalars[i] = CoreNumbers<T>(ctx->input(first_scalar() + i));
     inputs.flag = flag_;
     std::vector<gpu::DenseJob<Step>> jobs(num_vars_);
     for (int i = 0; i < num_vars_; ++i) {
       for (int k = 0; k <= Step::kSlots; ++k) {
         jobs[i].arrays[k] = reinterpret_cast<Number*>(vars.data<T>(k * num_vars_ + i));
       }
-      jobs[i].grad = is_packed(ctx) ? Numbers(ctx->input(first_tensor())) + blocks.first_element[i]
-                                    : Numbers(ctx->input(first_tensor() + i));
+      jobs[i].grad = is_packed(ctx) ? CoreNumbers<T>(ctx->input(first_tensor())) + blocks.first_element[i]
+                                    : CoreNumbers<T>(ctx->input(first_tensor() + i));
       jobs[i].size = blocks.first_element[i + 1] - blocks.first_element[i];
     }
     // Two handles of one Variable: one update after the other, as TensorFlow's ops would.
@@ -63,10 +50,6 @@ class MultiApplyGpuOp final : public MultiApplyOpBase {
   using Number = typename CoreType<T>::Type;
   using Step = StepOf<Number>;
   static_assert(Step::kSlots == Formula<T>::kSlots && sizeof(Number) == sizeof(T), "");
-
-  static const Number* Numbers(const tensorflow::Tensor& tensor) {
-    return reinterpret_cast<const Number*>(tensor.flat<T>().data());
-  }
 };
 
 #define REGISTER_TYPE(name, T, slots)                                                                                  \

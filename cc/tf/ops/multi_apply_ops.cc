@@ -152,4 +152,32 @@ grad: the new values, a tensor of each Variable's shape, or one 1-D tensor that 
 
 #undef MULTI_APPLY_OP
 
+REGISTER_OP("TfBoosterMultiApplyFormula")
+    .Input("var: V * resource")
+    .Input("number: S * T")
+    .Input("tensor: B * T")
+    .Attr("T: {float, double, half, bfloat16}")
+    .Attr("N: int >= 1")
+    .Attr("V: int >= 1")
+    .Attr("S: int >= 1")
+    .Attr("B: int >= 0")
+    .Attr("operations: list(string)")
+    .Attr("operands: list(int)")
+    .Attr("results: list(int)")
+    .SetIsStateful()
+    .SetShapeFn(shape_inference::NoOutputs)
+    .Doc(R"doc(
+One update of many Variables that a program has put together of elementwise ops, with the same bits as these ops give.
+
+Values are counted: first the arrays, which are a Variable and its slots; then the tensors, the numbers, and what the
+operations give, one after another.
+
+var: resource Variables, locked together: N first arrays, then N second ones. Those of one place in all have one shape.
+number: scalars that all Variables share.
+tensor: N first tensors, then N second ones, such as gradients, of their Variables' shapes.
+operations: op types: Add, AddV2, Sub, Mul, RealDiv, Maximum, Minimum, Neg, Abs, Sign, Square, Sqrt, Rsqrt.
+operands: the values that each of operations takes, one or two.
+results: of each array the value that it gets: what one of operations gives, or the array itself.
+)doc");
+
 }  // namespace tensorflow
