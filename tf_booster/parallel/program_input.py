@@ -12,9 +12,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.parallel import end_together, graph_iterators, graph_sources, rank_input, ranks, row_weights
-from tf_booster.parallel.collectives import is_users_collective
 from tf_booster.parallel.raw_gradients import raw_gradients
-from tf_booster.passes.gradient_plan import USERS_REDUCTIONS
 from tf_booster.passes.graph_view import GraphView
 
 _CALLED = "MonitoredSession"
@@ -43,8 +41,8 @@ def _divide(graph: tf.Graph, config: Optional[tf.compat.v1.ConfigProto]) -> None
                 graph, f"{_CALLED}: nothing is trained, so each rank reads all; dataset.shard(N, rank) divides it"
             )
         return
-    if any(map(is_users_collective, view.ops(*USERS_REDUCTIONS))) or view.functions_with(*USERS_REDUCTIONS):
-        rank_input.note(graph, f"{_CALLED}: input is left alone, since the program sums gradients itself with Horovod")
+    if rank_input.sums_gradients_itself(view):
+        rank_input.note(graph, f"{_CALLED}: {rank_input.LEFT_ALONE}")
         return
     try:
         sources = _of_all(view, list(losses))

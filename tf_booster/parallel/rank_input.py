@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -19,10 +19,13 @@ from tf_booster.parallel import (
     row_weights,
     same_beginnings,
 )
+from tf_booster.parallel.collectives import is_users_collective
 from tf_booster.parallel.evaluation import MergeMetricsHook
 from tf_booster.parallel.repeat_last import RepeatLast, made_up
+from tf_booster.passes.gradient_plan import USERS_REDUCTIONS
 from tf_booster.passes.graph_view import GraphView
 
+_UNDECIDED = ("tf_booster", "undecided_input")
 NOTES = ("tf_booster", "rank_input")  # A graph's collection: what was done, in words.
 _MODES = {
     tf.estimator.ModeKeys.TRAIN: "train",
@@ -30,12 +33,73 @@ _MODES = {
     tf.estimator.ModeKeys.PREDICT: "predict",
 }
 _wanted: Any = "auto"
+_divided_by_program = False  # By what the last training showed.
 
 
 def set_wanted(wanted: Any) -> None:
     """The option shard_input."""
     global _wanted
     _wanted = wanted
+
+
+@dataclasses.dataclass(frozen=True)
+class _Division:
+    """How a dataset was divided before it was known who sums the gradients. said: in words.
+
+    moved: pairs of a tensor that was read before, and the one that is read in its place. refusal: why it could not be divided.
+    """
+
+    called: str
+    moved: Tuple[Tuple[tf.Tensor, tf.Tensor], ...] = ()
+    said: Sequence[str] = ()
+    refusal: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Later:
+    """What an input function returned whose iterators are divided when it is known who sums the gradients."""
+
+    called: str
+    result: Any
+    config: Optional[tf.compat.v1.ConfigProto]
+
+
+def decide(graph: tf.Graph) -> None:
+    """Once the model is there: the input of a program that sums gradients itself with Horovod stays as the program divides it.
+
+    Raises:
+      ValueError: ranks have different inputs, and the library is to sum the gradients.
+    """
+    global _divided_by_program
+    undecided = graph.get_collection(_UNDECIDED)
+    if not undecided:
+        return
+    graph.clear_collection(_UNDECIDED)
+    view = GraphView(graph)
+    by_program = _divided_by_program = sums_gradients_itself(view)
+    for each in undecided:
+        if by_program:
+            for before, now in each.moved if isinstance(each, _Division) else ():
+                view.redirect(now, before)
+            note(graph, f"{each.called}: {LEFT_ALONE}")
+        elif isinstance(each, _Later):
+            with view.inserting("/cpu:0"):
+                divided = _tensors_of_rank(each.result, tf.estimator.ModeKeys.TRAIN, each.called, each.config)
+                if isinstance(divided, _Tensors):
+                    _register(divided.result, divided.live, divided.has_next, tf.estimator.ModeKeys.TRAIN)
+        elif each.refusal:
+            raise ValueError(each.refusal)
+        else:
+            for line in each.said:
+                note(graph, line)
+
+
+LEFT_ALONE = "input is left alone, since the program sums gradients itself with Horovod"
+
+
+def sums_gradients_itself(view: GraphView) -> bool:
+    """Whether the program has collectives of its own in the graph."""
+    return any(map(is_users_collective, view.ops(*USERS_REDUCTIONS))) or bool(view.functions_with(*USERS_REDUCTIONS))
 
 
 class RankInput(RepeatLast):
@@ -81,15 +145,21 @@ def parse_input_fn_result(original: Any) -> Any:
             element, live, has_next, hooks = result.result, result.live, result.has_next, []
         else:
             return original(result)
-        features, labels = _compat.features_and_labels(element)
-        with tf.name_scope("tf_booster/rank_input/"):
-            rows = live * rows_of(labels, features)
-        register_flags(tf.compat.v1.get_default_graph(), rows, has_next, result.mode == tf.estimator.ModeKeys.TRAIN)
+        features, labels = _register(element, live, has_next, result.mode)
         if result.mode == tf.estimator.ModeKeys.EVAL:
             hooks = [*hooks, MergeMetricsHook(live, has_next)]
         return features, labels, hooks
 
     return parse_input_fn_result
+
+
+def _register(element: Any, live: tf.Tensor, has_next: tf.Tensor, mode: str) -> Tuple[Any, Any]:
+    """Notes the flags of `element`, which the graph reads. Returns its features and labels."""
+    features, labels = _compat.features_and_labels(element)
+    with tf.name_scope("tf_booster/rank_input/"):
+        rows = live * rows_of(labels, features)
+    register_flags(tf.compat.v1.get_default_graph(), rows, has_next, mode == tf.estimator.ModeKeys.TRAIN)
+    return features, labels
 
 
 def register_flags(graph: tf.Graph, rows: tf.Tensor, has_next: tf.Tensor, trains: bool) -> None:
@@ -106,10 +176,14 @@ def _of_rank(estimator: Any, result: Any, mode: str) -> Any:
     if _compat.distribution(estimator, mode) is not None:
         note(graph, f"{called}: a tf.distribute strategy divides it")
         return result
+    trains = mode == tf.estimator.ModeKeys.TRAIN
     if not isinstance(result, tf.data.Dataset):
-        return _tensors_of_rank(result, mode, called, config)
+        if not trains:
+            return _tensors_of_rank(result, mode, called, config)
+        graph.add_to_collection(_UNDECIDED, _Later(called, result, config))
+        return result
     last = _compat.variant_of_dataset(result).op
-    part, fallback = divided(graph, last, mode, called, config)
+    part, fallback = divided(graph, last, mode, called, config, undecided=trains)
     return RankInput(
         _as_dataset(part, result), made_up(result) if fallback is None else _as_dataset(fallback, result), mode
     )
@@ -166,13 +240,20 @@ def all_flags(flags: List[graph_iterators.Flags]) -> Tuple[tf.Tensor, tf.Tensor]
 
 
 def divided(
-    graph: tf.Graph, last: tf.Operation, mode: str, called: str, config: Any, in_order: bool = False
+    graph: tf.Graph,
+    last: tf.Operation,
+    mode: str,
+    called: str,
+    config: Any,
+    in_order: bool = False,
+    undecided: bool = False,
 ) -> graph_iterators.Parts:
     """This rank's part of the dataset `last`, and what to repeat where that is empty; None for what can be made up.
 
     Args:
       graph: it is read in; `last` may be in the body of a function.
       in_order: every N-th element, whatever the dataset is made of.
+      undecided: decide() is to have the last word.
 
     Raises:
       ValueError: ranks have different inputs.
@@ -180,6 +261,9 @@ def divided(
     here = ranks.current()
     if _wanted is False:
         note(graph, f"{called}: shard_input=False: each rank reads what its own input function gives")
+        return last.outputs[0], None
+    if _divided_by_program and mode == tf.estimator.ModeKeys.EVAL:
+        note(graph, f"{called}: each rank reads what its own input function gives, as in this program's training")
         return last.outputs[0], None
     in_order = in_order or mode == tf.estimator.ModeKeys.PREDICT
     planned = input_sharding.plan_in_order(last) if in_order else input_sharding.plan(last, here.size)
@@ -189,12 +273,24 @@ def divided(
     if all(each for each, *_ in told):
         note(graph, f"{called}: left alone, the program gives each rank its shard")
         return last.outputs[0], None
-    _check_same([plan for _, plan, *_ in told], called)
-    if same_beginnings.have_one_order(graph, planned.place, [digests for *_, digests in told], called, config):
-        note(graph, f"{called}: ranks have their files in different orders; all read them in rank 0's")
+    whole = last.outputs[0]
+    try:
+        _check_same([plan for _, plan, *_ in told], called)
+        moved = same_beginnings.have_one_order(graph, planned.place, [digests for *_, digests in told], called, config)
+    except ValueError as refusal:
+        if not undecided:
+            raise
+        graph.add_to_collection(_UNDECIDED, _Division(called, refusal=str(refusal)))
+        return whole, None
+    said = [f"{called}: ranks have their files in different orders; all read them in rank 0's"] if moved else []
     planned = dataclasses.replace(planned, seeds=told[0][2])
     part = input_sharding.shard(last, planned, here.rank, here.size)
-    note(graph, f"{called}: each rank reads one of {here.size} {planned.what} of the dataset '{planned.place.name}'")
+    said.append(f"{called}: each rank reads one of {here.size} {planned.what} of the dataset '{planned.place.name}'")
+    if undecided:
+        graph.add_to_collection(_UNDECIDED, _Division(called, ((whole, part), *moved), said))
+    else:
+        for line in said:
+            note(graph, line)
     return part, input_sharding.without_caches(last)
 
 

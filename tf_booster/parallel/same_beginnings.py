@@ -22,8 +22,12 @@ def digests(last: tf.Operation) -> Digests:
     return {name: (_digest(value), _of_any_order(value)) for name, value in dataset_graph.beginnings(last).items()}
 
 
-def have_one_order(graph: tf.Graph, last: tf.Operation, told: List[Digests], called: str, config: Any) -> bool:
-    """Has all ranks begin with rank 0's lists of files where theirs are in other orders, as of a program that shuffles them. Returns whether they were.
+def have_one_order(
+    graph: tf.Graph, last: tf.Operation, told: List[Digests], called: str, config: Any
+) -> List[Tuple[tf.Tensor, tf.Tensor]]:
+    """Has all ranks begin with rank 0's lists of files where theirs are in other orders, as of a program that shuffles them.
+
+    Returns the lists that are no longer read, and those in their places.
 
     Args:
       told: digests() of all ranks.
@@ -34,19 +38,21 @@ def have_one_order(graph: tf.Graph, last: tf.Operation, told: List[Digests], cal
     """
     others = [name for name, of_0 in told[0].items() if any(of_rank.get(name, of_0) != of_0 for of_rank in told)]
     if not others:
-        return False
+        return []
     for name in others:
-        for rank, of_rank in enumerate(told):
-            if not told[0][name][1] or of_rank.get(name, _NONE)[1] != told[0][name][1] or last.graph is not graph:
-                raise ValueError(_REFUSED.format(called=called, name=name, rank=rank))
+        (_, any_order), rank = told[0][name], next(r for r, each in enumerate(told) if each.get(name) != told[0][name])
+        if not any_order or any(each.get(name, _NONE)[1] != any_order for each in told) or last.graph is not graph:
+            raise ValueError(_REFUSED.format(called=called, name=name, rank=rank))
     mine = dataset_graph.beginnings(last)
     lists = host_exchange.all_gather({name: mine[name].tolist() for name in others}, f"{called}, files", config)[0]
     view = GraphView(graph)
+    moved = []
     for name, values in lists.items():
         with view.inserting(None):
             new = tf.constant(values, tf.string)
-        view.redirect(graph.get_tensor_by_name(name), new)
-    return True
+        moved.append((graph.get_tensor_by_name(name), new))
+        view.redirect(*moved[-1])
+    return moved
 
 
 def _digest(value: np.ndarray) -> str:

@@ -1,0 +1,125 @@
+"""Estimators of programs that use Horovod themselves: each rank reads what the program gives it, as without tf_booster."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import launch
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_booster
+
+v1 = tf.compat.v1
+RECORDS, BATCH, RATE = 16, 2, 0.001
+X = np.arange(RECORDS, dtype=np.float32)
+
+
+def every_other(rank: int, size: int) -> Any:
+    return tf.data.Dataset.from_generator(lambda: iter(X[rank::size]), tf.float32, []).batch(BATCH)
+
+
+# How programs divide their input, other than by Dataset.shard.
+DIVISIONS = {
+    "skip and take": lambda rank, size: tf.data.Dataset.from_tensor_slices(X).skip(rank * 8).take(8).batch(BATCH),
+    "a generator": every_other,
+    "slices of batches": lambda rank, size: tf.data.Dataset.from_tensor_slices(X)
+    .batch(2 * BATCH)
+    .map(lambda x: x[rank * BATCH : (rank + 1) * BATCH]),
+    "other tensors": lambda rank, size: tf.data.Dataset.from_tensor_slices(X[rank::size]).batch(BATCH),
+    "its own order": lambda rank, size: tf.data.Dataset.from_tensor_slices([str(x) for x in X[:: 1 - 2 * rank]])
+    .map(lambda x: tf.strings.to_number(x))
+    .batch(BATCH),
+    "not at all": lambda rank, size: tf.data.Dataset.from_tensor_slices(X).batch(BATCH),
+}
+
+
+class Seen(v1.train.SessionRunHook):
+    def __init__(self, tensor: Any) -> None:
+        self.tensor, self.seen = tensor, []
+
+    def before_run(self, run_context: Any) -> Any:
+        return v1.train.SessionRunArgs(self.tensor)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self.seen += run_values.results.tolist()
+
+
+def run(rank: int, size: int, folder: str, how: str, read: str = "dataset", own: bool = True) -> Dict[str, Any]:
+    import horovod.tensorflow as hvd
+
+    tf_booster.enable_gpu_booster()
+    hvd.init()
+    seen: List[float] = []
+
+    def input_fn() -> Any:
+        dataset = DIVISIONS[how](rank, size).map(lambda x: ({"x": x}, x))
+        if read == "dataset":
+            return dataset
+        make = v1.data.make_one_shot_iterator if read == "one shot" else v1.data.make_initializable_iterator
+        iterator = make(dataset)
+        if read != "one shot":
+            v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+        return iterator.get_next()
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
+        loss = tf.reduce_mean(tf.square(w * features["x"] - labels))
+        optimizer = v1.train.GradientDescentOptimizer(RATE)
+        if own:
+            optimizer = hvd.DistributedOptimizer(optimizer)
+        hook = Seen(features["x"])
+        hook.seen = seen
+        train_op = optimizer.minimize(loss, v1.train.get_global_step())
+        metrics = {"mean": v1.metrics.mean(features["x"])}
+        return tf.estimator.EstimatorSpec(mode, None, loss, train_op, metrics, training_hooks=[hook])
+
+    estimator = tf.estimator.Estimator(model_fn, folder)
+    estimator.train(input_fn, hooks=[hvd.BroadcastGlobalVariablesHook(0)] if own else [])
+    trained = {"seen": seen, "w": float(estimator.get_variable_value("w"))}
+    if how != "its own order":
+        trained["evaluated"] = estimator.evaluate(input_fn)["mean"]
+    return trained
+
+
+def descended(batches: Any) -> float:
+    w = np.float32(0)
+    for of_ranks in batches:
+        w -= np.float32(RATE) * np.mean([np.mean(2 * (w * x - x) * x) for x in of_ranks])
+    return w
+
+
+@pytest.mark.parametrize("read", ["dataset", "one shot", "initializable"])
+@pytest.mark.parametrize("how", DIVISIONS)
+def test_each_rank_reads_what_the_program_gives_it(how: str, read: str, tmp_path: Any) -> None:
+    if how == "a generator" and read == "one shot":
+        how = "skip and take"  # Python's state is not captured there.
+    both = launch.values(run, 2, folder=str(tmp_path), how=how, read=read)
+    with tf.Graph().as_default(), v1.Session() as session:
+        want = []
+        for rank in range(2):
+            iterator = v1.data.make_initializable_iterator(DIVISIONS[how](rank, 2))
+            batch, batches = iterator.get_next(), []
+            session.run(iterator.initializer)
+            while True:
+                try:
+                    batches.append(session.run(batch))
+                except tf.errors.OutOfRangeError:
+                    break
+            want.append(batches)
+    for rank in range(2):
+        assert both[rank]["seen"] == np.concatenate(want[rank]).tolist()
+        np.testing.assert_allclose(both[rank]["w"], descended(zip(*want)), rtol=1e-5)
+        if "evaluated" in both[rank]:
+            np.testing.assert_allclose(both[rank]["evaluated"], X.mean(), rtol=1e-6)
+
+
+def test_without_horovod_of_its_own_other_tensors_are_refused(tmp_path: Any) -> None:
+    for outcome in launch.outcomes(run, 2, folder=str(tmp_path), how="other tensors", own=False):
+        assert "the dataset of rank 1 begins with other files or tensors than rank 0's" in outcome.error
+
+
+def test_without_horovod_of_its_own_input_is_divided(tmp_path: Any) -> None:
+    both = launch.values(run, 2, folder=str(tmp_path), how="not at all", own=False)
+    assert sorted(both[0]["seen"] + both[1]["seen"]) == X.tolist()
