@@ -13,7 +13,7 @@ from typing import AbstractSet, Dict, List, Sequence, Set, Tuple, Union
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.passes.fetches import executed_ops, fetches_are_estimators, in_order, restores
+from tf_booster.passes.fetches import UPDATE, executed_ops, fetches_are_estimators, in_order, restores
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import readers, skip_identity
 from tf_booster.passes.variable_update_matching import DTYPES, VariableUpdate
@@ -100,6 +100,11 @@ def _is_number(op: tf.Operation) -> bool:
     return op.type == "Const" and bool(op.control_inputs) and op.outputs[0].shape.rank == 0
 
 
+def _reads(op: tf.Operation) -> bool:
+    """Whether `op` reads a Variable by its handle, and writes nothing."""
+    return op.type in _READS or (op.type.startswith("TfBooster") and not UPDATE.fullmatch(op.type))
+
+
 class _Order:
     """What comes before some assigns, and which reads behind. Takes time linear in the graph."""
 
@@ -148,7 +153,7 @@ class _Running:
         """Whether somebody may read a Variable by `read` in a step, but for a Saver."""
         if self._executed is not None:
             return read in self._executed
-        users = [op for op in readers(read.outputs[0]) if op.type != "SaveV2"]
+        users = [op for output in read.outputs for op in readers(output) if op.type != "SaveV2"]
         return bool(users) and self.may(read)
 
 
@@ -249,7 +254,7 @@ class _Formula:
         for op in handle.outputs[0].consumers():
             if op is assign or op.type in _NEITHER or not self._running.may(op):
                 continue
-            if op.type not in _READS:
+            if not _reads(op):
                 if not self._order.is_behind(op, assign):
                     return f"op '{op.name}' writes it, too"
             elif self._running.may_read(op) or op in self._inside:

@@ -13,7 +13,8 @@ from tf_booster.passes.variable_update_matching import VariableUpdate
 
 MOVING_AVERAGE = "TfBoosterMultiApplyMovingAverage"
 REFERENCE_END = "AssignSub"
-_OTHER_WRITES = ("ResourceApply", "ResourceSparseApply", "ResourceScatter", "AssignAdd", "AssignSub", "TfBoosterMulti")
+_OTHER_WRITES = ("ResourceApply", "ResourceSparseApply", "ResourceScatter", "AssignAdd", "AssignSub", "TfBoosterMultiApply",
+                 "TfBoosterMultiSparseApply")  # fmt: skip
 
 
 def match_moving_average(op: tf.Operation) -> Optional[VariableUpdate]:

@@ -17,6 +17,21 @@ struct BasicFtrlOptions {
   bool multiply_linear_by_lr = false;  // The linear slot holds lr times what it holds otherwise.
 };
 
+// What TensorFlow's kernels on rows refuse, before they write anything; null: nothing.
+template <class T>
+const char* WrongFtrlOptions(const BasicFtrlOptions<T>& o) {
+  if (!(o.lr > T(0)) && !(o.multiply_linear_by_lr && o.lr == T(0))) {
+    return "lr is not above 0 (or 0 with multiply_linear_by_lr), and every row that it moves would be no number; where "
+           "a "
+           "schedule gives 0, begin or end it a little above";
+  }
+  if (!(o.l1 >= T(0))) return "l1 is below 0; wanted 0 or more";
+  if (!(o.l2 >= T(0))) return "l2 is below 0; wanted 0 or more";
+  if (!(o.l2_shrinkage >= T(0))) return "l2_shrinkage is below 0; wanted 0 or more";
+  if (!(o.lr_power <= T(0))) return "lr_power is above 0; wanted 0 or less";
+  return nullptr;
+}
+
 // kSquareRoot: lr_power is -0.5, the default and the vectorised case.
 // kOneColumn: rows of one column (linear models) take another kernel in TensorFlow. It adds the terms of the linear
 // slot in another order (where they nearly cancel the orders differ by more than 4 ulp), and has pow for the growth

@@ -91,6 +91,10 @@ TfStatus MultiSparseApplyOpBase::FindTables(OpKernelContext* ctx, const LockedVa
   return tensorflow::OkStatus();
 }
 
+TfStatus MultiSparseApplyOpBase::CheckScalarValues(const char* wrong) const {
+  return wrong == nullptr ? tensorflow::OkStatus() : errors::InvalidArgument(Where(), wrong);
+}
+
 TfStatus MultiSparseApplyOpBase::IndexError(int var, int64_t place, int64_t index, int64_t count) const {
   return errors::InvalidArgument(Where(), "indices of ", requested_input(var), ": index ", index, " at offset ", place,
                                  " is out of range; wanted [0, ", count, ")");

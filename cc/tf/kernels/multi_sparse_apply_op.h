@@ -36,6 +36,8 @@ class MultiSparseApplyOpBase : public VariablesOp {
   // Checks shapes of Variables, slots, indices and gradients.
   tensorflow::Status FindTables(tensorflow::OpKernelContext* ctx, const LockedVariables& vars,
                                 std::vector<Table>* tables) const;
+  // wrong: of a formula's hyperparameters; null: nothing.
+  tensorflow::Status CheckScalarValues(const char* wrong) const;
   tensorflow::Status IndexError(int var, int64_t place, int64_t index, int64_t count) const;
 
   bool sum_duplicates_ = true;
@@ -58,6 +60,8 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     OP_REQUIRES_OK(ctx, CheckScalars(ctx));
+    const F formula(ReadScalars<T>(ctx).data(), flag_);
+    OP_REQUIRES_OK(ctx, CheckScalarValues(formula.Wrong()));
     LockedVariables vars;
     OP_REQUIRES_OK(ctx, vars.Lock(ctx, 0, first_scalar(), tensorflow::DataTypeToEnum<T>::value));
     std::vector<Table> tables;
@@ -74,7 +78,6 @@ class MultiSparseApplyOp final : public MultiSparseApplyOpBase {
     for (size_t t = 0; t < tables.size(); ++t) UsePlaces(tables[t].rule, &gradients[t], &places[t]);
     OP_REQUIRES_OK(ctx, vars.PrepareToUpdate(ctx));
     vars.CopyOnRead();
-    const F formula(ReadScalars<T>(ctx).data(), flag_);
     TfParallelFor pf(ctx);
     const std::vector<Share> shares = Shares(tables, gradients, pf.num_threads());
     auto work = [&](int64_t begin, int64_t end) {

@@ -3,12 +3,13 @@
 //
 // A formula has kName, kSlots, kFlag, Names() and Step(p, g, n) as the dense ones, for the rows with a gradient. Those
 // with kEveryRow have Decay(p, n), which comes first and is for all rows, and kFinish, whether Finish(p, n) follows on
-// all rows.
+// all rows. Wrong(): what TensorFlow's kernel refuses of its hyperparameters, in words; null: nothing.
 #ifndef TF_BOOSTER_CC_TF_KERNELS_SPARSE_FORMULAS_H_
 #define TF_BOOSTER_CC_TF_KERNELS_SPARSE_FORMULAS_H_
 
 #include <algorithm>
 
+#include "cc/core/optimizer/ftrl.h"
 #include "cc/tf/kernels/dense_formulas.h"
 
 namespace tf_booster {
@@ -20,6 +21,11 @@ using dense::ScalarNames;
 
 struct RowsWithGradient {
   static constexpr bool kEveryRow = false;
+  static constexpr const char* Wrong() { return nullptr; }
+};
+struct EveryRow {
+  static constexpr bool kEveryRow = true;
+  static constexpr const char* Wrong() { return nullptr; }
 };
 
 template <class T>
@@ -81,6 +87,11 @@ template <class T, bool kShrinkage>
 struct FtrlFormula : RowsWithGradient, dense::FtrlFormula<T, kShrinkage> {
   using Base = dense::FtrlFormula<T, kShrinkage>;
   explicit FtrlFormula(const Base& base) : Base(base) {}
+
+  const char* Wrong() const {
+    return WrongFtrlOptions<T>(
+        {this->lr, this->l1, this->l2, this->l2_shrinkage, this->lr_power, this->multiply_linear_by_lr});
+  }
 
   void Step(T* const* p, const T* g, int64_t n) const {
     if (n == 1) return StepOne(*p[0], *p[1], *p[2], *g);
@@ -172,11 +183,10 @@ struct CenteredRMSProp : RowsWithGradient, dense::CenteredRMSProp<T> {
 };
 
 template <class T>
-struct Adam {
+struct Adam : EveryRow {
   static constexpr const char* kName = "Adam";
   static constexpr int kSlots = 2;
   static constexpr const char* kFlag = "lazy";
-  static constexpr bool kEveryRow = true;
   static constexpr bool kFinish = true;
   static ScalarNames Names() { return {"alpha", "beta1", "beta2", "epsilon"}; }
   Adam(const T* s, bool) : alpha(s[0]), beta1(s[1]), beta2(s[2]), epsilon(s[3]) {}
@@ -200,11 +210,10 @@ struct Adam {
 };
 
 template <class T>
-struct KerasRMSProp {
+struct KerasRMSProp : EveryRow {
   static constexpr const char* kName = "KerasRMSProp";
   static constexpr int kSlots = 1;
   static constexpr const char* kFlag = nullptr;
-  static constexpr bool kEveryRow = true;
   static constexpr bool kFinish = false;
   static ScalarNames Names() { return {"lr", "rho", "epsilon"}; }
   KerasRMSProp(const T* s, bool) : lr(s[0]), rho(s[1]), epsilon(s[2]) {}
@@ -224,11 +233,10 @@ struct KerasRMSProp {
 };
 
 template <class T>
-struct KerasCenteredRMSProp {
+struct KerasCenteredRMSProp : EveryRow {
   static constexpr const char* kName = "KerasCenteredRMSProp";
   static constexpr int kSlots = 2;
   static constexpr const char* kFlag = nullptr;
-  static constexpr bool kEveryRow = true;
   static constexpr bool kFinish = false;
   static ScalarNames Names() { return {"lr", "rho", "epsilon"}; }
   KerasCenteredRMSProp(const T* s, bool) : lr(s[0]), rho(s[1]), epsilon(s[2]) {}

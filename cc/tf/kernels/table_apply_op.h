@@ -2,12 +2,14 @@
 #ifndef TF_BOOSTER_CC_TF_KERNELS_TABLE_APPLY_OP_H_
 #define TF_BOOSTER_CC_TF_KERNELS_TABLE_APPLY_OP_H_
 
+#include <type_traits>
 #include <vector>
 
 #include "cc/core/optimizer/row_optimizer.h"
 #include "cc/core/optimizer/sparse_apply.h"
 #include "cc/tf/kernels/table_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tf_booster {
 
@@ -74,6 +76,10 @@ class TableApplyOp final : public TableApplyOpBase {
     InputReader reader{ctx, call, first, tensorflow::OkStatus()};
     Op::Visit(options, reader);
     TF_RETURN_IF_ERROR(reader.status);
+    if constexpr (std::is_same_v<Options, FtrlOptions>) {
+      const char* wrong = WrongFtrlOptions(options);
+      if (wrong != nullptr) return tensorflow::errors::InvalidArgument(call.Where(), wrong);
+    }
     return call.Convert(SparseApply(call.table(), batch, *MakeRowOptimizer(options), call.parallel_for()));
   }
 
