@@ -78,8 +78,10 @@ def pipeline(report: Any) -> List[str]:
     of = report.pipeline
     if not of:
         return []
+    alone = of["steps"] - of["in_one_run"]
+    first = f" (in {alone} of the first steps)" if 2 * alone < of["steps"] else ""
     return [
-        f"embedding pipeline ({of['mode']}): {of['steps']} steps of {of['step_ms']:.2f} ms: embedding graph {of['embedding_ms']:.2f}, "
+        f"embedding pipeline ({of['mode']}): {of['steps']} steps of {of['step_ms']:.2f} ms: embedding graph {of['embedding_ms']:.2f}{first}, "
         f"main graph {of['main_ms']:.2f}, waiting for the embedding graph {of['waiting_ms']:.2f}; bound by the {_BOUND[of['bound_by']]}"
         + _manner(of)
     ]

@@ -165,6 +165,23 @@ def test_training_between_without_the_hook(tmp_path):
     assert same(served.predict(), Served(job.export(), True).predict())
 
 
+def test_as_many_steps_as_were_lost_without_the_hook(tmp_path):
+    """The tables are at the step of the newest increment, by other batches."""
+    job = Job(tmp_path, save_steps=10)
+    job.train(0, 10)
+    followed = Served(job.export(), False)
+    with pytest.raises(ConnectionAbortedError):
+        job.train(10, 30, [Stop(16)])  # Saved at step 20, killed behind the increment of step 24.
+    newest = max(increments.numbers_in(job.increments))
+    followed.apply(job.increments)
+    step = increment(job.increments, newest)["item_emb/step"]
+    job.train(50, 50 + step - 20, increments=False)
+    job.train(60, 62)
+    assert increment(job.increments, newest + 1)["item_emb/since_step"] == -1
+    followed.apply(job.increments)
+    assert same(followed.predict(), Served(job.export(), False).predict())
+
+
 class Edit(v1.train.SessionRunHook):
     """Changes tables by hand behind each step."""
 

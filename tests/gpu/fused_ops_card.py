@@ -63,6 +63,31 @@ def test_dense_updates(packed):
     check(updated(ops.tf_booster_multi_apply_ftrl, shapes, ["accum", "linear"], {"grad": grad}, **ftrl))
 
 
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.float16, tf.bfloat16], ids=lambda t: t.name)
+def test_formulas(dtype):
+    """Adam with decay of the weights; of 16 bits each operation rounds as on the CPU, but for the CPU's approximate roots."""
+    operations = ["Mul", "Mul", "Add", "Square", "Mul", "Mul", "AddV2", "Sqrt", "AddV2", "RealDiv", "Mul", "AddV2", "Mul", "Sub"]  # fmt: skip
+    operands = [4, 1, 5, 3, 11, 12, 3, 6, 2, 7, 14, 15, 16, 17, 18, 8, 13, 19, 9, 0, 20, 21, 10, 22, 0, 23]
+    shapes = [(3,), (0,), (128, 33), (4097,), (1, 1)] * 20
+    values, grads = [floats(*shape) for shape in shapes], [floats(*shape) for shape in shapes]
+
+    def build():
+        arrays = [[tf.Variable(tf.cast(v * scale, dtype)) for v in values] for scale in (1, 0)]
+        arrays.append([tf.Variable(tf.ones(shape, dtype)) for shape in shapes])
+        ops.tf_booster_multi_apply_formula(
+            var=[v.handle for of_array in arrays for v in of_array],
+            number=[tf.constant(n, dtype) for n in (0.9, 0.1, 0.99, 0.01, 1e-3, 0.01, 0.1)],
+            tensor=[tf.cast(g, dtype) for g in grads],
+            N=len(shapes),
+            operations=operations,
+            operands=operands,
+            results=[24, 13, 17],
+        )
+        return [tf.cast(v.read_value(), tf.float64) for of_array in arrays for v in of_array]
+
+    check(build, {tf.float32: 1e-6, tf.float64: 1e-14, tf.float16: 2.0**-9, tf.bfloat16: 2.0**-6}[dtype])
+
+
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16], ids=lambda t: t.name)
 def test_dense_updates_of_16_bits(dtype):
     """Each operation rounds as on the CPU, but for the CPU's approximate roots."""

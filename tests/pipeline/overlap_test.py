@@ -220,3 +220,15 @@ def test_ranks_that_measure_otherwise_run_alike():
         assert want != clocked(other, 4500)
         assert clocked(other, 4500, agreed=lambda _: json.loads(said.pop(0))) == want
         assert not said
+
+
+def test_the_first_steps_do_not_say_what_bounds_those_in_one_run():
+    timing, now = Timing(), 0.0
+    for step in range(100):
+        ahead = step < 8
+        ended = now + (0.5 if step == 0 else 2e-3)
+        timing.add(now, 0.4 if step == 0 else 0.0, ended, (0.4 if step == 0 else 1e-3) if ahead else None)
+        now = ended
+    found = timing.to_dict()
+    assert found["bound_by"] == "main" and found["embedding_ms"] > 10 * found["main_ms"]
+    assert "(in 8 of the first steps)" in str(Report(pipeline={"mode": "exact", **found, **Worth().to_dict()}))

@@ -27,6 +27,7 @@ from tf_booster.parallel.store import store
 
 _BASE = "increment"
 _STEP, _EDITS, _EVICTED, _LISTED_FROM = range(4)  # Columns of what TableMarks gives.
+_MOST_COMPARED = 1 << 22  # Elements of a Variable.
 _exchanges: List[int] = [0]  # Between ranks so far, the same on all.
 _hooks: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> its hooks, until it is rewritten.
 
@@ -188,7 +189,7 @@ class _IncrementWriter:
         self._last = max(numbers_in(self._directory), default=0)
         self._marks = self._read_marks(session)
         log.info_once(f"increments go to '{self._directory}', from number {self._last + 1} on")
-        if self._last > 0 and not self._goes_on():
+        if self._last > 0 and not self._goes_on(session):
             log.info(
                 f"the tables are not where increment {self._last} in '{self._directory}' left them, since steps behind a checkpoint "
                 f"were lost or taken elsewhere; increment {self._last + 1} has all rows"
@@ -196,18 +197,28 @@ class _IncrementWriter:
             self._marks = [np.full_like(marks, -1) for marks in self._marks]
             self.write(session)
 
-    def _goes_on(self) -> bool:
-        """Whether the newest increment ends where the tables are."""
+    def _goes_on(self, session: Any) -> bool:
+        """Whether the newest increment ends where the tables are: at their step, and with the Variables of now.
+
+        Where steps were lost and as many taken again, of other batches, the trained Variables are others.
+        """
         reader = tf.train.load_checkpoint(prefix_of(self._directory, self._last))
         steps: Dict[str, int] = {
             name: int(mark[_STEP])
             for tables, marks in zip(self._tables, self._marks)
             for name, mark in zip(tables.names, marks)
         }
-        return all(
+        if not all(
             reader.has_tensor(f"{name}/step") and int(reader.get_tensor(f"{name}/step")) == step
             for name, step in steps.items()
-        )
+        ):
+            return False
+        with self.graph.as_default():
+            trained = tf.compat.v1.trainable_variables()
+        small = {v.op.name: v for v in trained if (v.shape.num_elements() or 0) <= _MOST_COMPARED}
+        found = {name: v for name, v in small.items() if reader.has_tensor(name)}
+        now = session.run(list(found.values()))
+        return all(np.array_equal(reader.get_tensor(name), value, equal_nan=True) for name, value in zip(found, now))
 
     def _read_marks(self, session: Any) -> List[np.ndarray]:
         return session.run([tables.marks for tables in self._tables])

@@ -92,7 +92,7 @@ def _plan(view: GraphView, mode: str) -> EmbeddingGraph:
     index = view.index()
     updating = set(updating_calls(view))
     if not any(UPDATE.fullmatch(index.ops[number].type) or index.ops[number] in updating for number in order):
-        raise CannotSplit("the graph", "no step of it trains; evaluation and prediction run as they are")
+        raise CannotSplit("the graph", "no step of it writes a Variable; predictions run as they are")
     return plan(view, order, stale_rows=mode == ASYNC)
 
 
@@ -205,7 +205,7 @@ def _changes(found: EmbeddingGraph, mode: str) -> List[str]:
     what = [f"{count} probe{'s' * (count != 1)} of tables"] if count else []
     what += [f"{rows} gather{'s' * (rows != 1)}"] if rows else []
     what.append(f"{len(found.ops)} ops in all")
-    told = f"{mode}: the input of the next step ({', '.join(what)}) runs while a step trains; {len(found.crossing)} tensors cross"
+    told = f"{mode}: the input of the next step ({', '.join(what)}) runs beside a step; {len(found.crossing)} tensors cross"
     if mode != ASYNC:
         return [told]
     return [told, "rows are read up to one step before the last update of them: results differ from run to run"]

@@ -122,6 +122,7 @@ _AS_IT_WAS = "The graph is as it was."
 
 def passes(options: Options) -> List[Pass]:
     """The passes that the options leave on, in their order. An option that switches a pass off stands in its line."""
+    scales_rates = ranks.current().size > 1 and options.lr_scaling == "linear"
     wanted = [
         (True, ConstantConditions()),
         (ranks.current().size > 1, AgreedUpdates(ranks.current().size, options.gradient_reduction)),
@@ -152,12 +153,12 @@ def passes(options: Options) -> List[Pass]:
         (True, BucketizedColumns()),
         (True, ConfusionMatrices()),
         (True, FiniteChecks()),
-        (options.fuse_variables is not False, VariableUpdates(options.fuse_sparse_variables, options.lazy_adam)),
-        (True, ServerLookups()),
         (
-            ranks.current().size > 1 and options.lr_scaling == "linear",
-            LearningRate(ranks.current().size, options.warmup_steps),
+            options.fuse_variables is not False,
+            VariableUpdates(options.fuse_sparse_variables, options.lazy_adam, scales_rates),
         ),
+        (True, ServerLookups()),
+        (scales_rates, LearningRate(ranks.current().size, options.warmup_steps)),
         (True, OrderFreeUnique()),
         (options.scoring_precision != "float32", QuantizedProducts(options.scoring_precision)),
         (options.xla == "padded", XlaPadding()),

@@ -32,6 +32,7 @@ from tf_booster.passes.variable_update_matching import (
 from tf_booster.passes.variable_update_plan import UpdatePlan, plan_updates
 
 _JUDGED = ("tf_booster", "judged_updates")
+_SCALED = "lr_scaling multiplies its step, which is found among the ops of the program alone"
 _ONE_OP = (*DENSE_TYPES, *APPLY_TYPES)
 
 
@@ -43,13 +44,14 @@ class VariableUpdates(Pass):
     Args:
       fuse_sparse: whether updates of rows become updates of all rows, so that they join the dense ones.
       lazy_adam: whether Adam moves only the rows that have a gradient. TensorFlow's moves every row at every step.
+      scales_rates: whether the steps of optimizers are multiplied later. What an own formula's step is proportional to could not be found in one op.
     """
 
     name = "variable_updates"
     seeks = "updates of several Variables by one optimizer, or moving averages"
 
-    def __init__(self, fuse_sparse: bool = False, lazy_adam: bool = False):
-        self._fuse_sparse, self._lazy_adam = fuse_sparse, lazy_adam
+    def __init__(self, fuse_sparse: bool = False, lazy_adam: bool = False, scales_rates: bool = False):
+        self._fuse_sparse, self._lazy_adam, self._scales_rates = fuse_sparse, lazy_adam, scales_rates
 
     def requires(self, view: GraphView) -> bool:
         """Whether the graph has updates that no run of this pass has looked at."""
@@ -116,7 +118,12 @@ class VariableUpdates(Pass):
         """Behind the other updates: a decay of weights may be what an optimizer's update waits for, and that is one op now."""
         left_over = _replaced(view)
         updates, left = match_formulas(view, assigns, left_over)
+        if self._scales_rates:
+            left += [(op, _SCALED) for update in updates for op in update.ops if op.type in WRITES]
+            updates = []
         entries = self._fuse(view, plan_updates(view, updates, left_over), result, instead)
+        entries = [entry for entry in entries if entry["fused_into"] or not _is_local(view, entry["name"])]
+        left = [(op, reason) for op, reason in left if not _is_local(view, op.inputs[0].op.name)]
         told = {entry["name"]: entry for entry in reversed([_assigned(op, reason) for op, reason in left])}
         known = {entry["name"] for entry in (*result.variables, *entries)}
         return entries + [entry for name, entry in reversed(told.items()) if name not in known]
@@ -163,6 +170,12 @@ def _assigns(view: GraphView) -> List[tf.Operation]:
     """The ops that may belong to formulas."""
     initial = view.upstream_of_initializers()
     return [op for op in candidates(view) if view.index().number[op] not in initial and not restores(op)]
+
+
+def _is_local(view: GraphView, name: str) -> bool:
+    """Whether the Variable is one of a metric, whose updates are few and cheap."""
+    key = tf.compat.v1.GraphKeys.LOCAL_VARIABLES
+    return view.in_collection(key, view.graph.get_operation_by_name(name))
 
 
 def _assigned(op: tf.Operation, reason: str) -> Dict[str, Any]:
