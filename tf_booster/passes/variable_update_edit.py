@@ -97,9 +97,10 @@ def _reads_of_old(
 
 
 def _read_behind(view: GraphView, update: VariableUpdate, new: tf.Operation) -> None:
-    """Reads behind `new` what the writes of `update` give, as assign_sub() and scatter_add() do."""
+    """Reads behind `new` what the last write of `update`, or each of a formula's, gives, as assign_sub() and scatter_add() do."""
+    writes = update.ops[: len(update.resources)] if update.fused_type == FORMULA else (update.anchor,)
     for read in update.ops:
-        if read.type == "ReadVariableOp" and any(op in update.ops for op in read.control_inputs):
+        if read.type == "ReadVariableOp" and any(op in writes for op in read.control_inputs):
             with view.inserting(read.device, [new]):
                 value = tf.raw_ops.ReadVariableOp(
                     resource=read.inputs[0], dtype=read.outputs[0].dtype, name=f"{new.name}/result"
