@@ -72,9 +72,7 @@ class _Updates:
         self._lock = threading.Lock()  # Threads of queues and of the pipeline run beside the program's.
         self._version = -1
         self._fused: Dict[str, str] = {}  # By the updates that they stand for.
-        self._inner: Dict[
-            str, str
-        ] = {}  # By the other ops that led to updates, which read what they write: the fused ones.
+        self._inner: Dict[str, str] = {}  # By what led to these alone: the fused ones.
         self._behind: Dict[str, str] = {}  # By reads of what an update gives: those behind the fused one.
         self._left: Set[str] = set()  # The updates and what they lead to.
         self._answers: Dict[Tuple[str, ...], Dict[str, str]] = {}  # By what is fetched: what is in place of what.

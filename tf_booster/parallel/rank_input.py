@@ -84,9 +84,9 @@ def decide(graph: tf.Graph) -> None:
             note(graph, f"{each.called}: {LEFT_ALONE}")
         elif isinstance(each, _Later):
             with view.inserting("/cpu:0"):
-                divided = _tensors_of_rank(each.result, tf.estimator.ModeKeys.TRAIN, each.called, each.config)
-                if isinstance(divided, _Tensors):
-                    _register(divided.result, divided.live, divided.has_next, tf.estimator.ModeKeys.TRAIN)
+                part = _tensors_of_rank(each.result, tf.estimator.ModeKeys.TRAIN, each.called, each.config)
+                if isinstance(part, _Tensors):
+                    _register(part.result, part.live, part.has_next, part.mode)
         elif each.refusal:
             raise ValueError(each.refusal)
         else:

@@ -112,9 +112,7 @@ class _Order:
         index = view.index()
         self._index = index
         self._bit = {op: 1 << i for i, op in enumerate(assigns)}
-        self._leads_to: Dict[int, int] = collections.defaultdict(
-            int
-        )  # By an op's number the bits of assigns behind it.
+        self._leads_to: Dict[int, int] = collections.defaultdict(int)  # By number: the bits of assigns behind the op.
         for op, bit in self._bit.items():
             self._leads_to[index.number[op]] = bit
         for number in reversed(in_order([index.number[op] for op in assigns], index.before)):
