@@ -264,7 +264,9 @@ def test_batch_norm_by_assigns(ordered):
     assert len(fused.reasons()) == (0 if ordered else 6)
 
 
-@pytest.mark.parametrize("what", ["shape", "rank", "writer", "twice", "read before", "many arrays", "long", "tensors"])
+@pytest.mark.parametrize(
+    "what", ["shape", "rank", "writer", "twice", "read before", "many arrays", "long", "tensors", "devices"]
+)
 def test_what_is_left(what):
     def build(x, ids):
         loss = tf.reduce_mean(tf.square(dense_model(x, (3, 1)) - 0.5))
@@ -297,6 +299,11 @@ def test_what_is_left(what):
             for v in many[1:]:
                 total += 0.01 * v
             updates = [v.assign(v * 0.5 + total) for v in many]
+        elif what == "devices":
+            with tf.device("/cpu:0"):
+                c = variable("c", tf.ones([4, 3]))
+            moved = 0.5 * a + c
+            updates = [a.assign(moved), c.assign(0.5 * moved)]
         elif what == "long":
             total = a * 0.5
             for i in range(40):
@@ -312,7 +319,7 @@ def test_what_is_left(what):
     fused = check_same(build)
     assert fused.fused() == ["ApplyGradientDescent"]
     reason = {"writer": "writes it, too", "twice": "several ops write it", "read before": "writes it, too",
-              "many arrays": "writes 7 Variables together", "long": "numbers, more than 24", "tensors": "of 7 tensors"}  # fmt: skip
+              "many arrays": "writes 7 Variables together", "long": "numbers, more than 24", "tensors": "of 7 tensors", "devices": "on several devices: '', '/device:CPU:0'"}  # fmt: skip
     assert all(reason[what] in told for told in fused.reasons().values())
     assert bool(fused.reasons()) == (what in reason)
 
@@ -349,6 +356,19 @@ def test_others_read_before_and_behind():
 
     fused = check_same(build)
     assert fused.fused() == ["ApplyFormula"] and list(fused.reasons()) == ["c"]
+
+
+def test_metrics_stay_as_they_are():
+    def build(x, ids):
+        metrics = [v1.metrics.mean_tensor(tf.ones([4, 3]) * tf.reduce_mean(x) * i) for i in range(3)]
+        kept = [variable(f"a{i}", tf.ones([4, 3])) for i in range(2)]
+        updates = [v.assign(v * 0.5 + 1.0) for v in kept]
+        return tf.reduce_mean(x), count_step(*updates, *(update for _, update in metrics))
+
+    with tf.Graph().as_default():
+        program = Program(build, True)
+    assert program.fused() == ["ApplyFormula"] and formulas(program)[0].get_attr("V") == 2
+    assert "AssignAddVariableOp" in program.executed() and not program.reasons()
 
 
 def test_what_leads_back_is_left():

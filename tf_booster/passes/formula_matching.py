@@ -227,6 +227,9 @@ class _Formula:
             return "several ops write it"
         if len(self._assigns) > _MOST_ARRAYS:
             return f"its update writes {len(self._assigns)} Variables together, more than {_MOST_ARRAYS}"
+        devices = list(dict.fromkeys(handle.device for handle in self._writer))
+        if len(devices) > 1:
+            return f"its update writes Variables on several devices: {', '.join(repr(device) for device in devices)}"
         if len(self._inside) > _LARGEST:
             return f"its update is of more than {_MOST_OPERATIONS} operations"
         for handle, assign in self._writer.items():

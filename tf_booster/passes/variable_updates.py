@@ -122,8 +122,6 @@ class VariableUpdates(Pass):
             left += [(op, _SCALED) for update in updates for op in update.ops if op.type in WRITES]
             updates = []
         entries = self._fuse(view, plan_updates(view, updates, left_over), result, instead)
-        entries = [entry for entry in entries if entry["fused_into"] or not _is_local(view, entry["name"])]
-        left = [(op, reason) for op, reason in left if not _is_local(view, op.inputs[0].op.name)]
         told = {entry["name"]: entry for entry in reversed([_assigned(op, reason) for op, reason in left])}
         known = {entry["name"] for entry in (*result.variables, *entries)}
         return entries + [entry for name, entry in reversed(told.items()) if name not in known]
@@ -167,15 +165,12 @@ def _reference(op: tf.Operation) -> Dict[str, Any]:
 
 
 def _assigns(view: GraphView) -> List[tf.Operation]:
-    """The ops that may belong to formulas."""
-    initial = view.upstream_of_initializers()
-    return [op for op in candidates(view) if view.index().number[op] not in initial and not restores(op)]
-
-
-def _is_local(view: GraphView, name: str) -> bool:
-    """Whether the Variable is one of a metric, whose updates are few and cheap."""
-    key = tf.compat.v1.GraphKeys.LOCAL_VARIABLES
-    return view.in_collection(key, view.graph.get_operation_by_name(name))
+    """The ops that may belong to formulas. Metrics' are none: they are few, and ranks merge what they add up."""
+    found = candidates(view)
+    initial = view.upstream_of_initializers() if found else set()
+    local = tf.compat.v1.GraphKeys.LOCAL_VARIABLES
+    running = [op for op in found if view.index().number[op] not in initial and not restores(op)]
+    return [op for op in running if not view.in_collection(local, op.inputs[0].op)]
 
 
 def _assigned(op: tf.Operation, reason: str) -> Dict[str, Any]:
