@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 import tf_booster
+from tf_booster.parallel import rank_input
 
 v1 = tf.compat.v1
 SIZE, BATCH, RECORDS = 2, 3, 23
@@ -208,6 +209,7 @@ def train_and_predict(rank, size, folder):
     for name, reading in inputs(folder).items():
         with tf.Graph().as_default() as graph:
             trained._call_input_fn(reading, "train")
+            rank_input.decide(graph)
             found["passes"][name] = graph.get_collection(("tf_booster", "rank_input"))
     return found
 
