@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from update_programs import Program, check_same, minimize
 
+from tf_booster import _native
 from tf_booster.options import Options
 from tf_booster.passes import pipelines
 from tf_booster.passes.batch_normalization import BatchNormalization
@@ -406,3 +407,16 @@ def test_integers_and_control_flow_and_reference_variables_have_reasons():
     reasons = fused.reasons()
     assert not fused.result.modified
     assert "tf.cond" in reasons["inside"] and "reference Variable" in reasons["old"] and "int32" in reasons["counted"]
+
+
+def test_a_gather_of_the_library_writes_nothing():
+    def build(x, ids):
+        tables = [v1.get_variable(f"table_{i}", [23, 4], use_resource=True) for i in range(2)]
+        gathered = _native.ops().tf_booster_multi_gather([t.handle for t in tables], [ids, ids], dtype=tf.float32)
+        loss = tf.reduce_mean([tf.reduce_mean(tf.nn.embedding_lookup(t, ids) ** 2) for t in tables])
+        train = minimize(sgd(), loss + tf.stop_gradient(tf.reduce_sum(gathered)))
+        with tf.control_dependencies([train]):
+            return loss, tf.group(v1.train.ExponentialMovingAverage(0.9).apply(tables))
+
+    fused = check_same(build)
+    assert AVERAGE in fused.fused() and averages(fused) == [2] and not fused.reasons()

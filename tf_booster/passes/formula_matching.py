@@ -7,15 +7,14 @@ as well, the formula takes as it is: it is an input of the fused op.
 
 from __future__ import annotations
 
-import collections
-from typing import AbstractSet, Dict, List, Sequence, Set, Tuple, Union
+from typing import AbstractSet, Dict, List, Sequence, Tuple, Union
 
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.passes.fetches import UPDATE, executed_ops, fetches_are_estimators, in_order, restores
+from tf_booster.passes.formula_order import Order, Running, is_at_once, reads
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.matching import readers, skip_identity
+from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.variable_update_matching import DTYPES, VariableUpdate
 
 FORMULA = "TfBoosterMultiApplyFormula"
@@ -29,8 +28,7 @@ _MOST_ARRAYS, _MOST_TENSORS, _MOST_NUMBERS, _MOST_OPERATIONS = 6, 6, 24, 32
 _PAYS_ALONE = 3  # Operations on one Variable.
 _LARGEST = 200  # Ops, reads and Identities among them.
 
-# Consumers of a handle that do not write the Variable.
-_READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd")
+# What says nothing of a Variable's value.
 _NEITHER = ("VarIsInitializedOp", "VariableShape", "DisableCopyOnRead")
 
 
@@ -48,8 +46,8 @@ def match_formulas(
     """
     found: List[VariableUpdate] = []
     left: List[Tuple[tf.Operation, str]] = []
-    order = _Order(view, assigns) if assigns else None
-    running = _Running(view, left_over)
+    order = Order(view, assigns) if assigns else None
+    running = Running(view, left_over)
     for group in _groups(assigns, order):
         update = None
         while group and update is None:
@@ -100,62 +98,7 @@ def _is_number(op: tf.Operation) -> bool:
     return op.type == "Const" and bool(op.control_inputs) and op.outputs[0].shape.rank == 0
 
 
-def _reads(op: tf.Operation) -> bool:
-    """Whether `op` reads a Variable by its handle, and writes nothing."""
-    return op.type in _READS or (op.type.startswith("TfBooster") and not UPDATE.fullmatch(op.type))
-
-
-class _Order:
-    """What comes before some assigns, and which reads behind. Takes time linear in the graph."""
-
-    def __init__(self, view: GraphView, assigns: Sequence[tf.Operation]):
-        index = view.index()
-        self._index = index
-        self._bit = {op: 1 << i for i, op in enumerate(assigns)}
-        self._leads_to: Dict[int, int] = collections.defaultdict(int)  # By number: the bits of assigns behind the op.
-        for op, bit in self._bit.items():
-            self._leads_to[index.number[op]] = bit
-        for number in reversed(in_order([index.number[op] for op in assigns], index.before)):
-            for other in index.before[number]:
-                self._leads_to[other] |= self._leads_to[number]
-        self._upstream: Dict[Tuple[tf.Operation, ...], Set[int]] = {}
-
-    def is_before(self, op: tf.Operation, assign: tf.Operation) -> bool:
-        """Whether `assign` needs `op`."""
-        return bool(self._leads_to[self._index.number[op]] & self._bit[assign])
-
-    def is_behind(self, op: tf.Operation, assign: tf.Operation) -> bool:
-        """Whether `op` waits for `assign`, or for what does."""
-        # Many reads wait for the same ops.
-        after = tuple(op.control_inputs) if op.type in _READS[:1] else (op,)
-        if after not in self._upstream:
-            self._upstream[after] = set(self._index.upstream(after))
-        return self._index.number[assign] in self._upstream[after]
-
-
-class _Running:
-    """Tells which ops may run in a step, and which ones do."""
-
-    def __init__(self, view: GraphView, left_over: AbstractSet[str]):
-        self._view, self._left_over = view, left_over
-        self._initial = view.upstream_of_initializers()
-        self._executed = executed_ops(view) if fetches_are_estimators(view.graph) else None
-
-    def may(self, op: tf.Operation) -> bool:
-        """Whether `op` may run in a step."""
-        if op.name in self._left_over or self._view.is_superseded(op) or restores(op):
-            return False
-        return self._view.index().number[op] not in self._initial
-
-    def may_read(self, read: tf.Operation) -> bool:
-        """Whether somebody may read a Variable by `read` in a step, but for a Saver."""
-        if self._executed is not None:
-            return read in self._executed
-        users = [op for output in read.outputs for op in readers(output) if op.type != "SaveV2"]
-        return bool(users) and self.may(read)
-
-
-def _groups(assigns: Sequence[tf.Operation], order: _Order) -> List[List[tf.Operation]]:
+def _groups(assigns: Sequence[tf.Operation], order: Order) -> List[List[tf.Operation]]:
     """The assigns that belong together: the same ops lead to them, or to one of them what another one writes."""
     parent = {op: op for op in assigns}
 
@@ -176,7 +119,7 @@ def _groups(assigns: Sequence[tf.Operation], order: _Order) -> List[List[tf.Oper
             seen.add(op)
             if op.type == "ReadVariableOp":
                 handle = op.inputs[0].op
-                if handle in writer and _is_at_once(op, writer[handle], order):
+                if handle in writer and is_at_once(op, writer[handle], order):
                     stack.append(handle)
                 continue
             if op.type != "VarHandleOp" and not _leads_on(op, shape):
@@ -191,15 +134,10 @@ def _groups(assigns: Sequence[tf.Operation], order: _Order) -> List[List[tf.Oper
     return list(groups.values())
 
 
-def _is_at_once(read: tf.Operation, assign: tf.Operation, order: _Order) -> bool:
-    """Whether `read` comes before `assign` or right behind it, not by way of other ops, which may have written as well."""
-    return assign in read.control_inputs or not order.is_behind(read, assign)
-
-
 class _Formula:
     """What some assigns write, as a formula."""
 
-    def __init__(self, view: GraphView, assigns: Sequence[tf.Operation], order: _Order, running: _Running):
+    def __init__(self, view: GraphView, assigns: Sequence[tf.Operation], order: Order, running: Running):
         key = tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES
         self._assigns = sorted(assigns, key=lambda op: not view.in_collection(key, op.inputs[0].op))
         self._order, self._running = order, running
@@ -255,7 +193,7 @@ class _Formula:
         for op in handle.outputs[0].consumers():
             if op is assign or op.type in _NEITHER or not self._running.may(op):
                 continue
-            if not _reads(op):
+            if not reads(op):
                 if not self._order.is_behind(op, assign):
                     return f"op '{op.name}' writes it, too"
             elif self._running.may_read(op) or op in self._inside:
@@ -336,7 +274,7 @@ class _Formula:
         return (
             handle in self._writer
             and op.outputs[0].dtype == handle.get_attr("dtype")
-            and _is_at_once(op, self._writer[handle], self._order)
+            and is_at_once(op, self._writer[handle], self._order)
         )
 
     def _written(self, assign: tf.Operation) -> object:
