@@ -90,11 +90,13 @@ def descended(batches: Any) -> float:
     return w
 
 
-@pytest.mark.parametrize("read", ["dataset", "one shot", "initializable"])
-@pytest.mark.parametrize("how", DIVISIONS)
+# A one-shot iterator captures no generator.
+CASES = [(how, read) for how in DIVISIONS for read in ("dataset", "one shot", "initializable")]
+CASES.remove(("a generator", "one shot"))
+
+
+@pytest.mark.parametrize("how, read", CASES)
 def test_each_rank_reads_what_the_program_gives_it(how: str, read: str, tmp_path: Any) -> None:
-    if how == "a generator" and read == "one shot":
-        how = "skip and take"  # Python's state is not captured there.
     both = launch.values(run, 2, folder=str(tmp_path), how=how, read=read)
     with tf.Graph().as_default(), v1.Session() as session:
         want = []

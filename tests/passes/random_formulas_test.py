@@ -102,9 +102,7 @@ def build_of(seed):
             if draw.random() < 0.3:
                 maker.watch()
             watched, updates = watched + maker.watched, updates + maker.updates
-        with tf.control_dependencies(
-            [u.op if hasattr(u, "op") and not isinstance(u, tf.Operation) else u for u in updates]
-        ):
+        with tf.control_dependencies(updates):
             loss = tf.add_n([tf.reduce_mean(x), *watched])
         return loss, tf.group(*updates, v1.assign_add(v1.train.get_or_create_global_step(), 1))
 

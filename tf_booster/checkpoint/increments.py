@@ -213,8 +213,7 @@ class _IncrementWriter:
             for name, step in steps.items()
         ):
             return False
-        with self.graph.as_default():
-            trained = tf.compat.v1.trainable_variables()
+        trained = self.graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
         small = {v.op.name: v for v in trained if (v.shape.num_elements() or 0) <= _MOST_COMPARED}
         found = {name: v for name, v in small.items() if reader.has_tensor(name)}
         now = session.run(list(found.values()))

@@ -12,7 +12,7 @@ from typing import AbstractSet, Dict, List, Sequence, Tuple, Union
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.passes.formula_order import Order, Running, is_at_once, reads
+from tf_booster.passes.formula_order import Order, Running, reads
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.variable_update_matching import DTYPES, VariableUpdate
@@ -46,8 +46,7 @@ def match_formulas(
     """
     found: List[VariableUpdate] = []
     left: List[Tuple[tf.Operation, str]] = []
-    order = Order(view, assigns) if assigns else None
-    running = Running(view, left_over)
+    order, running = Order(view, assigns), Running(view, left_over)
     for group in _groups(assigns, order):
         update = None
         while group and update is None:
@@ -119,7 +118,7 @@ def _groups(assigns: Sequence[tf.Operation], order: Order) -> List[List[tf.Opera
             seen.add(op)
             if op.type == "ReadVariableOp":
                 handle = op.inputs[0].op
-                if handle in writer and is_at_once(op, writer[handle], order):
+                if handle in writer and order.is_at_once(op, writer[handle]):
                     stack.append(handle)
                 continue
             if op.type != "VarHandleOp" and not _leads_on(op, shape):
@@ -274,7 +273,7 @@ class _Formula:
         return (
             handle in self._writer
             and op.outputs[0].dtype == handle.get_attr("dtype")
-            and is_at_once(op, self._writer[handle], self._order)
+            and self._order.is_at_once(op, self._writer[handle])
         )
 
     def _written(self, assign: tf.Operation) -> object:

@@ -46,6 +46,10 @@ class Order:
             self._upstream[after] = set(self._index.upstream(after))
         return self._index.number[assign] in self._upstream[after]
 
+    def is_at_once(self, read: tf.Operation, assign: tf.Operation) -> bool:
+        """Whether `read` comes before `assign` or right behind it, not by way of other ops, which may have written as well."""
+        return assign in read.control_inputs or not self.is_behind(read, assign)
+
 
 class Running:
     """Tells which ops may run in a step, and which ones do."""
@@ -67,8 +71,3 @@ class Running:
             return read in self._executed
         users = [op for output in read.outputs for op in readers(output) if op.type != "SaveV2"]
         return bool(users) and self.may(read)
-
-
-def is_at_once(read: tf.Operation, assign: tf.Operation, order: Order) -> bool:
-    """Whether `read` comes before `assign` or right behind it, not by way of other ops, which may have written as well."""
-    return assign in read.control_inputs or not order.is_behind(read, assign)

@@ -116,6 +116,8 @@ class VariableUpdates(Pass):
         instead: Dict[tf.Operation, tf.Operation],
     ) -> List[Dict[str, Any]]:
         """Behind the other updates: a decay of weights may be what an optimizer's update waits for, and that is one op now."""
+        if not assigns:
+            return []
         left_over = _replaced(view)
         updates, left = match_formulas(view, assigns, left_over)
         if self._scales_rates:
