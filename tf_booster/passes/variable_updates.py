@@ -14,6 +14,7 @@ from tf_booster.passes.graph_view import GraphView, removed_variables
 from tf_booster.passes.matching import RESOURCE_VARIABLES
 from tf_booster.passes.moving_average_matching import REFERENCE_END, is_of_reference, match_moving_average
 from tf_booster.passes.partitioned_updates import Partitions, with_whole_gradient
+from tf_booster.passes.read_modify_writes import put_in_order
 from tf_booster.passes.sparse_update_matching import (
     APPLY_TYPES,
     CHAIN_ENDS,
@@ -76,6 +77,9 @@ class VariableUpdates(Pass):
         left.update(op.name for update in updates for op in update.ops)
         assigns = [op for op in assigns if op.name not in left and op.inputs[0].op.name not in left]
         result.variables += self._fuse_formulas(view, assigns, result, instead)
+        ordered = put_in_order(view)
+        result.changes += ordered
+        result.modified |= bool(ordered)
         result.variables += [_reference(op) for op in (*references, *averages)]
         if references:
             log.once(
