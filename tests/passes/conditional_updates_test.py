@@ -152,6 +152,36 @@ def test_what_no_result_needs():
     assert not conditional(program)
 
 
+def test_the_other_branch_counts():
+    def build(flag, do):
+        counter = v1.get_variable("counter", [], initializer=v1.zeros_initializer(), use_resource=True)
+        return tf.cond(flag, lambda: tf.group(do()), lambda: tf.group(v1.assign_add(counter, 1.0)))
+
+    program = Program(passes=BOTH, apply=build)
+    assert program.run() == Program(apply=build).run()
+    assert not any("Apply" in op for op in conditional(program)) and "If" not in program.live()
+
+
+@pytest.mark.parametrize("optimizer", KINDS)
+def test_updates_in_both_branches(optimizer):
+    """Of the same Variables, by one optimizer or another one: in each step those of one branch run."""
+
+    def build(flag, do):
+        trained = v1.trainable_variables()
+        made = OPTIMIZERS[optimizer]()
+        after_the_loss = v1.get_default_graph().get_tensor_by_name("AddN:0") * 0.0
+        pairs = [(tf.ones_like(each) * (0.5 + after_the_loss), each) for each in trained]
+        return tf.cond(flag, lambda: tf.group(do()), lambda: tf.group(made.apply_gradients(pairs)))
+
+    program = Program(optimizer, passes=BOTH, apply=build)
+    assert program.run() == Program(optimizer, apply=build).run()
+    assert not conditional(program)
+    types = program.live()
+    assert not [
+        op_type for op_type in types if op_type.startswith(("ResourceApply", "ResourceSparse", "ResourceScatter"))
+    ]
+
+
 def left_alone(build):
     """Why the If stays."""
     program = Program(passes=BOTH, apply=build)
@@ -162,10 +192,6 @@ def left_alone(build):
 
 
 def test_what_is_left():
-    def both_sides(flag, do):
-        counter = v1.get_variable("counter", [], initializer=v1.zeros_initializer(), use_resource=True)
-        return tf.cond(flag, lambda: tf.group(do()), lambda: tf.group(v1.assign_add(counter, 1.0)))
-
     def calls(flag, do):
         return tf.cond(
             flag, lambda: tf.group(do(), tf.cond(flag, lambda: tf.constant(1), lambda: tf.constant(2))), tf.no_op
@@ -178,7 +204,6 @@ def test_what_is_left():
             do(), tf.cond(flag, lambda: made.minimize(tf.reduce_sum(weight @ weight), var_list=[weight]), tf.no_op)
         )
 
-    assert "both branches" in left_alone(both_sides)
     assert "beside updates it computes" in left_alone(calls)
     assert "beside updates it computes" in left_alone(more_than_updates)
 

@@ -48,7 +48,8 @@ def ordered(program):
 def test_two_minimize_of_one_adam_lose_no_product(threads):
     program = Program(halves(together), True)
     assert ordered(program) == [
-        f"2 read-modify-writes of Variable '{name}' come one behind the other" for name in ("beta1_power", "beta2_power")
+        f"2 read-modify-writes of Variable '{name}' come one behind the other"
+        for name in ("beta1_power", "beta2_power")
     ]
     for _ in range(5):  # Which powers of beta an update reads is left open, in TensorFlow as well.
         _, have = program.train(steps=20, threads=threads)

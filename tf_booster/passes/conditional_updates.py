@@ -1,7 +1,7 @@
 """The pass that takes updates out of the body of a tf.cond, into the graph, where the other passes find them.
 
 A dynamic loss scale (enable_mixed_precision_graph_rewrite, MixedPrecisionLossScaleOptimizer) leaves a step out whose gradients are not finite: all
-updates are in one branch of a tf.cond, and the other does nothing. In control flow v2 a branch is a function, which no pass looks into.
+updates are in one branch of a tf.cond, and the other does nothing, or counts. In control flow v2 a branch is a function, which no pass looks into.
 
 TensorFlow itself makes ops of such an If before it runs it: a Switch for the condition, the branch's ops behind it, a Merge. The pass does the same, but
 that only what changes something waits for the Switch: what else updates are made of is little, cannot fail and changes nothing, and the other passes see the
@@ -23,7 +23,6 @@ from tf_booster.passes.fetches import executed_ops
 from tf_booster.passes.graph_view import GraphView, add_control_input
 
 _UPDATE = re.compile(r"Resource(Sparse)?Apply\w+|ResourceScatter\w+")
-_NOTHING = ("Const", "Identity", "NoOp")
 # What optimizers compute around their updates: rows that occur twice, hyperparameters, moments.
 _LITTLE = re.compile(
     r"Const|Identity|NoOp|Cast|Shape|StridedSlice|Unique|UnsortedSegmentSum|ReadVariableOp|Assign(Add|Sub)?VariableOp|"
@@ -32,10 +31,10 @@ _LITTLE = re.compile(
 
 
 class ConditionalUpdates(Pass):
-    """Has the updates in one branch of a tf.cond run under its condition, as ops of the graph."""
+    """Has the updates in the branches of a tf.cond run under its condition, as ops of the graph."""
 
     name = "conditional_updates"
-    seeks = "updates inside a tf.cond whose other branch does nothing, as dynamic loss scales make them"
+    seeks = "updates inside a tf.cond, as dynamic loss scales make them"
 
     def requires(self, view: GraphView) -> bool:
         """Whether there is a tf.cond with updates in it."""
@@ -43,7 +42,7 @@ class ConditionalUpdates(Pass):
         return bool(_found(view, left) or _found_v1(view, left) or left)
 
     def run(self, view: GraphView) -> PassResult:
-        """Leaves a tf.cond that does something in both branches, or computes more than updates."""
+        """Leaves a tf.cond that computes more than updates."""
         result = PassResult(self.name)
         for op, branches in _found(view, result.skipped).items():
             _note(_inline(view, op, branches), op.name, result)
@@ -113,8 +112,6 @@ def _why_not_this(op: tf.Operation) -> str:
 
 def _why_not(types: List[List[str]]) -> str:
     """Why updates stay in the branches of a tf.cond that have ops of these types; "" if they need not."""
-    if not any(all(op_type in _NOTHING for op_type in side) for side in types):
-        return "both branches of the tf.cond do something"
     more = [t for side in types for t in side if not (_LITTLE.fullmatch(t) or _UPDATE.fullmatch(t))]
     if more:
         return f"beside updates it computes {more[0]}, which is left out with them; compute outside of the tf.cond what it updates by"
