@@ -182,6 +182,23 @@ def test_updates_in_both_branches(optimizer):
     ]
 
 
+def test_one_adam_in_both_branches():
+    """Each multiplies the powers of beta; neither waits for the other one, which does not run."""
+
+    def build(flag, do):
+        kernels = [each for each in v1.trainable_variables() if each.name.startswith("kernel")]
+        made = v1.train.AdamOptimizer(0.1)
+        rates = [v1.get_default_graph().get_tensor_by_name("AddN:0") * 0.0 + rate for rate in (0.5, 0.25)]
+        pairs = [[(tf.ones_like(each) * rate, each) for each in kernels] for rate in rates]
+        return tf.cond(flag, lambda: made.apply_gradients(pairs[0]), lambda: made.apply_gradients(pairs[1]))
+
+    program = Program(passes=BOTH, apply=build)
+    assert program.run() == Program(apply=build).run()
+    assert not conditional(program)
+    powers = [v for v in program.variables if "beta1_power" in v.name]
+    np.testing.assert_allclose(program.session.run(powers), [0.9 ** (len(STEPS) + 1)], rtol=1e-5)
+
+
 def left_alone(build):
     """Why the If stays."""
     program = Program(passes=BOTH, apply=build)

@@ -13,6 +13,7 @@ from typing import Dict, List, Optional
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.passes import conditions
 from tf_booster.passes.fetches import restores
 from tf_booster.passes.graph_index import GraphIndex, reached
 from tf_booster.passes.graph_view import GraphView, add_control_input
@@ -67,7 +68,11 @@ def _read(assign: tf.Operation) -> Optional[tf.Operation]:
 def _is_open(index: GraphIndex, before: tf.Operation, read: tf.Operation) -> bool:
     """Whether nothing orders the assign `before` and `read`, and whatever runs `read` runs `before`."""
     number = index.number
-    if number[before] in index.upstream([read]) or number[read] in index.upstream([before]):
+    behind, ahead = index.upstream([before]), index.upstream([read])
+    if number[before] in ahead or number[read] in behind:
+        return False
+    # What waits for an op that a condition leaves out is left out as well.
+    if conditions.of([before]) != conditions.of([read]) or any(index.ops[n].type == "Switch" for n in behind - ahead):
         return False
     after = index.after()
     ends = [index.ops[n] for n in reached([number[read]], after) if not after[n]]
