@@ -8,7 +8,7 @@ once many updates are one op they end together.
 from __future__ import annotations
 
 import collections
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
@@ -30,18 +30,19 @@ def put_in_order(view: GraphView) -> List[str]:
     Returns:
       What was done, for each Variable.
     """
-    assigns: Dict[tf.Operation, List[tf.Operation]] = collections.defaultdict(list)
+    found: Dict[tf.Operation, List[Tuple[tf.Operation, tf.Operation]]] = collections.defaultdict(list)
     for op in view.ops(_ASSIGN):
-        if _read(op) and not (_compat.in_control_flow(op) or view.is_superseded(op) or restores(op)):
-            assigns[op.inputs[0].op].append(op)
-    several = {handle: writers for handle, writers in assigns.items() if len(writers) > 1}
+        read = _read(op)
+        if read is not None and not (_compat.in_control_flow(op) or view.is_superseded(op) or restores(op)):
+            found[op.inputs[0].op].append((read, op))
+    several = {handle: pairs for handle, pairs in found.items() if len(pairs) > 1}
     initial = view.upstream_of_initializers() if several else set()
     changes = []
-    for handle, writers in several.items():
-        pairs = [(_read(op), op) for op in writers if view.index().number[op] not in initial]
+    for handle, pairs in several.items():
+        pairs = [(read, op) for read, op in pairs if view.index().number[op] not in initial]
         ordered = 0
         for (its_read, before), (read, _) in zip(pairs, pairs[1:]):
-            if read and read is not its_read and _is_open(view.index(), before, read):
+            if read is not its_read and _is_open(view.index(), before, read):
                 add_control_input(read, before)
                 ordered += 1
         if ordered:
