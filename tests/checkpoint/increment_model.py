@@ -22,8 +22,9 @@ def model_fn(features, labels, mode, params):
         tables.append(tf_booster.get_hash_table("tag_emb", 3, seed=5, key_dtype=tf.string))
     ids = (features["user"], features["item"], features["tag"])
     rows = [tf_booster.embedding_lookup(table, i) for table, i in zip(tables, ids)]
-    kernel = v1.get_variable("kernel", [13, 1], initializer=v1.ones_initializer())
-    parts = v1.get_variable("parts", [7, 13], partitioner=tf.compat.v1.fixed_size_partitioner(2))
+    trained = not params.get("only_tables")
+    kernel = v1.get_variable("kernel", [13, 1], initializer=v1.ones_initializer(), trainable=trained)
+    parts = v1.get_variable("parts", [7, 13], partitioner=tf.compat.v1.fixed_size_partitioner(2), trainable=trained)
     joined = tf.concat(rows, 1) + tf.nn.embedding_lookup(parts, features["item"] % 7)
     logit = tf.matmul(joined, kernel)[:, 0]
     average = tf.train.ExponentialMovingAverage(0.5) if params.get("average") else None

@@ -165,9 +165,10 @@ def test_training_between_without_the_hook(tmp_path):
     assert same(served.predict(), Served(job.export(), True).predict())
 
 
-def test_as_many_steps_as_were_lost_without_the_hook(tmp_path):
+@pytest.mark.parametrize("only_tables", [False, True])
+def test_as_many_steps_as_were_lost_without_the_hook(tmp_path, only_tables):
     """The tables are at the step of the newest increment, by other batches."""
-    job = Job(tmp_path, save_steps=10)
+    job = Job(tmp_path, save_steps=10, only_tables=only_tables)
     job.train(0, 10)
     followed = Served(job.export(), False)
     with pytest.raises(ConnectionAbortedError):

@@ -130,3 +130,72 @@ def test_what_is_refused(session, tmp_path):
     refuses(session, apply(wide, "good"), "dim is 4 but 'emb/values' in checkpoint .* has 3 columns")
     session.run(ops.tf_booster_table_save([handle], str(tmp_path / "whole"), **ONE, with_slots=[False]))
     refuses(session, apply(handle, "whole"), "is no increment; give it what tf_booster.IncrementHook wrote")
+
+
+def matches(handle, path, listed=ONE, **part):
+    return ops.tf_booster_table_matches_increment([handle], str(path), **listed, **part)
+
+
+@pytest.mark.parametrize("since", [[[1, 0, 0, 0]], [[-1, -1, -1, -1]]])
+def test_tables_where_an_increment_ends(session, tmp_path, since):
+    path = tmp_path / "increment"
+    handle, other = table("t"), table("other")
+    session.run(train(handle, [1, 2, 3]))
+    session.run(train(handle, [2, -4]))
+    session.run(save(handle, since, path))
+    assert session.run(matches(handle, path))
+    session.run(train(other, [1, 2, 3]))
+    assert not session.run(matches(other, path))  # Another step.
+    session.run(train(other, [2]))
+    assert not session.run(matches(other, path))  # A row is missing.
+    session.run(train(handle, []))
+    assert not session.run(matches(handle, path))
+
+
+@pytest.mark.parametrize("ids", [[2, -4, 9], [2], [2, 5], [2, -4, -4], [1, 2]])
+def test_steps_with_other_rows(session, tmp_path, ids):
+    path = tmp_path / "increment"
+    handle, other = table("t"), table("other")
+    for one, last in ((handle, [2, -4]), (other, ids)):
+        session.run(train(one, [1, 2, 3]))
+        since = session.run(ops.tf_booster_table_marks([one], **ONE))
+        session.run(train(one, last))
+    session.run(save(handle, [[1, 0, 0, 0]], path))
+    assert since[0, 0] == 1 and session.run(matches(handle, path)) and not session.run(matches(other, path))
+
+
+def test_each_rank_compares_its_own_rows(session, tmp_path):
+    handle, parts = table("t", dim=2, fields="ab"), [table(f"part {i}", dim=2, fields="ab") for i in range(2)]
+    ids = np.arange(-20, 20)
+    session.run(train(handle, ids, 2, [0, 1]))
+    session.run(save(handle, -np.ones([2, 4], np.int64), tmp_path / "all", listed=BOTH))
+    for i, part in enumerate(parts):
+        session.run(train(part, ids[ids % 2 == i], 2, [0, 1]))
+    for i, part in enumerate(parts):
+        here = {"rank": i, "size": 2, "partition": "mod"}
+        assert session.run(matches(part, tmp_path / "all", BOTH, **here))
+        assert not session.run(matches(part, tmp_path / "all", BOTH))
+        assert not session.run(matches(part, tmp_path / "all", BOTH, **{**here, "rank": 1 - i}))
+        assert not session.run(matches(part, tmp_path / "all", BOTH, **{**here, "partition": "hash"}))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="TableMatchesIncrement: rank 2 of 2.*a rank below size"):
+        session.run(matches(handle, tmp_path / "all", BOTH, rank=2, size=2))
+
+
+def test_what_is_no_increment_of_a_table_matches_none(session, tmp_path):
+    handle, wide, fields = table("t"), table("wide", dim=4), table("fields", fields="ab")
+    session.run(train(handle, [1, 2]))
+    session.run(train(wide, [1, 2], 4))
+    session.run(ops.tf_booster_table_save([handle], str(tmp_path / "whole"), **ONE, with_slots=[False]))
+    session.run(save(handle, -np.ones([1, 4], np.int64), tmp_path / "one"))
+    assert not session.run(matches(handle, tmp_path / "whole"))
+    assert not session.run(matches(handle, tmp_path / "none"))
+    assert not session.run(matches(wide, tmp_path / "one"))
+    assert not session.run(matches(fields, tmp_path / "one", BOTH))
+    data = tmp_path / "one.data-00000-of-00001"
+    whole = data.read_bytes()
+    assert session.run(matches(handle, tmp_path / "one"))
+    data.write_bytes(whole[: len(whole) // 2])
+    assert not session.run(matches(handle, tmp_path / "one"))
+    data.write_bytes(whole)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="prefix"):
+        session.run(ops.tf_booster_table_matches_increment([handle], ["a", "b"], **ONE))

@@ -24,10 +24,10 @@ def booster():
     tf_booster.disable_gpu_booster()
 
 
-def train(rank, size, folder, first, last, kill=None, secs=None, forgetful=False):
+def train(rank, size, folder, first, last, kill=None, secs=None, forgetful=False, unlike=False):
     """Steps first + 1 to last; returns where the model is exported then, on rank 0.
 
-    forgetful: rank 1 does not know which keys have left its tables."""
+    forgetful: rank 1 does not know which keys have left its tables. unlike: it finds others than the newest increment has."""
     tf_booster.enable_gpu_booster(shard_input=False, updatable_exports=True)
     if forgetful and rank == 1:
         read_marks = increments._IncrementWriter._read_marks
@@ -35,6 +35,8 @@ def train(rank, size, folder, first, last, kill=None, secs=None, forgetful=False
             np.concatenate([marks[:, :3], np.full_like(marks[:, 3:], np.iinfo(np.int64).max)], 1)
             for marks in read_marks(self, session)
         ]
+    if unlike and rank == 1:
+        increments._IncrementWriter._has_variables_of = lambda self, reader, session: False
     job = Job(folder, save_steps=4, idle=4)
     hooks = [KillAt(kill)] if kill is not None and rank == 1 else []
     hooks.append(tf_booster.IncrementHook(job.increments, save_steps=3 if secs is None else None, save_secs=secs))
@@ -71,6 +73,12 @@ def test_a_served_model_follows_a_training_on_any_number_of_ranks(tmp_path):
     served.apply(chain)
     assert same(served.predict(), Served(newest, True).predict())
     newest = launch.values(train, 1, folder=folder, first=60, last=64)[0]
+    served.apply(chain)
+    assert same(served.predict(), Served(newest, True).predict())
+
+    newest = launch.values(train, 2, folder=folder, first=64, last=66, unlike=True)[0]
+    all_rows = [increment(chain, n)["item_emb/since_step"] == -1 for n in increments.numbers_in(chain)[-3:]]
+    assert all_rows == [False, True, False]  # The newest of before, what the two ranks agreed on, and their steps.
     served.apply(chain)
     assert same(served.predict(), Served(newest, True).predict())
     assert not [name for name in os.listdir(chain) if "temp" in name]

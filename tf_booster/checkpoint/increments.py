@@ -135,10 +135,10 @@ def numbers_in(directory: str) -> List[int]:
 
 @dataclasses.dataclass(frozen=True)
 class _Tables:
-    """The tables of one device: where they stand, and what is fed to the op that saves them."""
+    """The tables of one device: where they stand, whether an increment ends there, and what is fed to the op that saves them."""
 
-    names: List[str]
     marks: tf.Tensor
+    matches: tf.Tensor
     since: tf.Tensor
     all_keys: tf.Tensor
 
@@ -154,6 +154,7 @@ class _IncrementWriter:
         with graph.as_default(), tf.control_dependencies(None), tf.device(None):
             with tf.device("/CPU:0"):
                 self._number = tf.compat.v1.placeholder(tf.int64, [], name="tf_booster/increment/number")
+                self._prefix = tf.compat.v1.placeholder(tf.string, [], name="tf_booster/increment/prefix")
             self._saver = tf.compat.v1.train.Saver(tf.compat.v1.global_variables(), name="tf_booster/increment/save")
             self._tables: List[_Tables] = []
             prefix = graph.get_tensor_by_name(self._saver.saver_def.filename_tensor_name)
@@ -172,6 +173,13 @@ class _IncrementWriter:
             all_keys = tf.compat.v1.placeholder(tf.bool, [None], name="tf_booster/increment/all_keys")
         with tf.device(None), tf.device(listed[0].resource.device):
             marks = _native.ops().tf_booster_table_marks(resources, **attributes, name="tf_booster/increment/marks")
+            matches = _native.ops().tf_booster_table_matches_increment(
+                resources,
+                self._prefix,
+                **attributes,
+                **dataclasses.asdict(self._place),
+                name="tf_booster/increment/matches",
+            )
             op = _native.ops().tf_booster_table_save_increment(
                 resources,
                 since,
@@ -181,7 +189,7 @@ class _IncrementWriter:
                 **attributes,
                 name="tf_booster/increment/save_tables",
             )
-        self._tables.append(_Tables(listed_tables.names(listed), marks, since, all_keys))
+        self._tables.append(_Tables(marks, matches, since, all_keys))
         return op
 
     def start(self, session: Any) -> None:
@@ -198,21 +206,20 @@ class _IncrementWriter:
             self.write(session)
 
     def _goes_on(self, session: Any) -> bool:
-        """Whether the newest increment ends where the tables are: at their step, and with the Variables of now.
+        """Whether the newest increment ends where the tables are: at their step, with the rows and the Variables of now.
 
-        Where steps were lost and as many taken again, of other batches, the trained Variables are others.
+        Where steps were lost and as many taken again, of other batches, these are others.
         """
-        reader = tf.train.load_checkpoint(prefix_of(self._directory, self._last))
-        steps: Dict[str, int] = {
-            name: int(mark[_STEP])
-            for tables, marks in zip(self._tables, self._marks)
-            for name, mark in zip(tables.names, marks)
-        }
-        if not all(
-            reader.has_tensor(f"{name}/step") and int(reader.get_tensor(f"{name}/step")) == step
-            for name, step in steps.items()
-        ):
-            return False
+        prefix = prefix_of(self._directory, self._last)
+        at_its_end = all(session.run([tables.matches for tables in self._tables], {self._prefix.name: prefix}))
+        at_its_end = at_its_end and self._has_variables_of(tf.train.load_checkpoint(prefix), session)
+        if self._place.size == 1:
+            return at_its_end
+        return all(found for (found,) in _of_all_ranks([at_its_end], self._place))
+
+    def _has_variables_of(self, reader: Any, session: Any) -> bool:
+        """Whether the trained Variables that are small are those of an increment. The next one has all of them in any case, but they tell
+        histories apart of which the latest rows are equal."""
         trained = self.graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
         small = {v.op.name: v for v in trained if (v.shape.num_elements() or 0) <= _MOST_COMPARED}
         found = {name: v for name, v in small.items() if reader.has_tensor(name)}

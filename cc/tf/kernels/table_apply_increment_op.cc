@@ -87,15 +87,7 @@ class FieldIncrement {
     call_.SetField(field_);
     TableCheckpoint checkpoint(call_, prefix_, name_, {});
     TF_RETURN_IF_ERROR(checkpoint.Open());
-    const ContentsSource source = checkpoint.Source(field_);
-    for (;;) {
-      ContentsIn piece;
-      const Status read = source.next(&piece);
-      TF_RETURN_IF_ERROR(checkpoint.status());
-      TF_RETURN_IF_ERROR(call_.Convert(read));
-      if (piece.rows == 0) break;
-      TF_RETURN_IF_ERROR(visit(piece));
-    }
+    TF_RETURN_IF_ERROR(checkpoint.ForEachPiece(field_, visit));
     if (!increment_.has_all_keys && !increment_.has_left_keys) return tensorflow::OkStatus();
     std::vector<int64_t> keys;
     TF_RETURN_IF_ERROR(checkpoint.ReadIncrementKeys(&keys));

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/errors.h"
@@ -36,6 +37,19 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 }
 
 }  // namespace
+
+TfStatus ReadKeyPart(tensorflow::OpKernelConstruction* ctx, KeyPart* part) {
+  std::string partition;
+  TF_RETURN_IF_ERROR(ctx->GetAttr("rank", &part->rank));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("size", &part->size));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("partition", &partition));
+  if (ParsePartition(partition, &part->mode) && part->rank >= 0 && part->rank < part->size) {
+    return tensorflow::OkStatus();
+  }
+  return errors::InvalidArgument(ctx->def().op().substr(sizeof("TfBooster") - 1), ": rank ", part->rank, " of ",
+                                 part->size, ", partition '", partition,
+                                 "'; wanted a rank below size, and 'hash' or 'mod'");
+}
 
 TableCheckpoint::TableCheckpoint(const TableCall& call, std::string prefix, std::string name, const KeyPart& part)
     : call_(call),

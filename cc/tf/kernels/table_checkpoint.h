@@ -12,6 +12,7 @@
 #include "cc/core/hash_table/partition.h"
 #include "cc/tf/kernels/table_kernel.h"
 #include "cc/tf/kernels/tensor_rows.h"
+#include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
 
@@ -25,6 +26,9 @@ struct KeyPart {
 
   bool has(int64_t key) const { return size == 1 || OwnerOf(key, size, mode) == rank; }
 };
+
+// The attributes rank, size and partition of an op.
+tensorflow::Status ReadKeyPart(tensorflow::OpKernelConstruction* ctx, KeyPart* part);
 
 class TableCheckpoint {
  public:
@@ -41,6 +45,20 @@ class TableCheckpoint {
   // to its own keys; a shard of the checkpoint that has none of them is not read further.
   ContentsSource Source(uint32_t field);
   const tensorflow::Status& status() const { return status_; }
+
+  // Calls visit(piece) with what Source gives, until there is no more; it may end that with an error.
+  template <class Visit>
+  tensorflow::Status ForEachPiece(uint32_t field, Visit visit) {
+    const ContentsSource source = Source(field);
+    for (;;) {
+      ContentsIn piece;
+      const Status read = source.next(&piece);
+      TF_RETURN_IF_ERROR(status_);
+      TF_RETURN_IF_ERROR(call_.Convert(read));
+      if (piece.rows == 0 && piece.pending == 0) return tensorflow::OkStatus();
+      TF_RETURN_IF_ERROR(visit(piece));
+    }
+  }
 
   // What TableSaveIncrement writes is no whole table, but the rows that changed after the step `since`, or all (-1), up
   // to the step `step`; its Source gives these.

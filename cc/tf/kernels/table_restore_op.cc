@@ -18,14 +18,7 @@ class TableRestoreOp : public tensorflow::OpKernel {
   explicit TableRestoreOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("checkpoint_names", &checkpoint_names_));
     OP_REQUIRES_OK(ctx, ReadFields(ctx, "fields", &fields_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("rank", &part_.rank));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("size", &part_.size));
-    std::string partition;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("partition", &partition));
-    OP_REQUIRES(
-        ctx, ParsePartition(partition, &part_.mode) && part_.rank >= 0 && part_.rank < part_.size,
-        tensorflow::errors::InvalidArgument("TableRestore: rank ", part_.rank, " of ", part_.size, ", partition '",
-                                            partition, "'; wanted a rank below size, and 'hash' or 'mod'"));
+    OP_REQUIRES_OK(ctx, ReadKeyPart(ctx, &part_));
     OP_REQUIRES(
         ctx, fields_.size() == checkpoint_names_.size() || (fields_.empty() && checkpoint_names_.size() == 1),
         tensorflow::errors::InvalidArgument("TableRestore: fields has ", fields_.size(), " entries, but there are ",

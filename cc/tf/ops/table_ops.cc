@@ -350,6 +350,27 @@ since: [fields, 4], by TableMarks; a row of −1: before all there is. all_keys:
 prefix: scalar, the path of the checkpoint to write, without '.index'. sizes, fields, checkpoint_names: as TableSave's.
 )doc");
 
+REGISTER_OP("TfBoosterTableMatchesIncrement")
+    .Input("tables: N * resource")
+    .Input("prefix: string")
+    .Output("matches: bool")
+    .Attr("N: int >= 1")
+    .Attr("sizes: list(int)")
+    .Attr("fields: list(int)")
+    .Attr("checkpoint_names: list(string)")
+    .Attr("rank: int = 0")
+    .Attr("size: int >= 1 = 1")
+    .Attr("partition: {'hash', 'mod'} = 'hash'")
+    .SetIsStateful()
+    .SetShapeFn(ScalarOutputs)
+    .Doc(R"doc(
+Whether fields of tables are where TableSaveIncrement found them: at that step, with the rows that it wrote, bit for bit, and no others that changed in its steps.
+
+Not so, either, where the increment lacks a table, has it otherwise, or cannot be read.
+
+prefix: scalar, its path without '.index'. sizes, fields, checkpoint_names: as TableSave's. rank, size, partition: as TableRestore's.
+)doc");
+
 REGISTER_OP("TfBoosterTableApplyIncrement")
     .Input("tables: N * resource")
     .Input("prefix: string")
