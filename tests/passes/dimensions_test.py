@@ -165,6 +165,18 @@ def test_what_is_said(kind):
         assert spelled(dimensions.of(y), dimensions.of(x)[0][1]) == wanted
 
 
+@pytest.mark.parametrize("kind", CASES)
+def test_ops_on_a_tensor_of_unknown_rank(kind):
+    build, _ = CASES[kind]
+    with tf.Graph().as_default() as graph:
+        x, m = v1.placeholder(tf.float32, None), placeholder(6, 3)
+        try:
+            build(x, m)
+        except (TypeError, ValueError):
+            pass  # TensorFlow wants to know the rank. What it has made until then counts.
+        assert Dimensions(graph.get_operations()).of(x) is None
+
+
 def test_a_rank_that_is_not_known():
     with tf.Graph().as_default() as graph:
         x = placeholder(None, 4)

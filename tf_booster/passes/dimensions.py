@@ -126,8 +126,10 @@ def _mat_mul(dimensions: Dimensions, op: tf.Operation, _: int) -> Optional[List[
 
 def _batch_mat_mul(dimensions: Dimensions, op: tf.Operation, _: int) -> Optional[List[Size]]:
     found = _product_of(dimensions, op.inputs[0], op.inputs[1], op.get_attr("adj_x"), op.get_attr("adj_y"))
-    left, right = (dimensions.of(tensor) for tensor in op.inputs)
-    return found and left[:-2] + found if left[:-2] == right[:-2] else None
+    if found is None:
+        return None
+    left, right = (dimensions.of(tensor)[:-2] for tensor in op.inputs)
+    return left + found if left == right else None
 
 
 def _multi_mat_mul(dimensions: Dimensions, op: tf.Operation, index: int) -> Optional[List[Size]]:
