@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_booster import _native, log, parsing
 from tf_booster import options as _options
 from tf_booster.estimator import device_prefetch, patches, sessions, updatable_exports
-from tf_booster.parallel import agreement, evaluation, host_ranks, rank_input, ranks, shared_graphs, watchdog
+from tf_booster.parallel import agreement, calls, evaluation, host_ranks, rank_input, ranks, shared_graphs, watchdog
 from tf_booster.passes import eager_datasets, named_features, pipelines, quantized_products, servers, table_placement
 from tf_booster.report import Report
 
@@ -40,6 +40,7 @@ def enable_gpu_booster(**options: Any) -> None:
     ranks.start(wanted)
     shared_graphs.set_partition(wanted.partition)
     watchdog.start(wanted.watchdog, wanted.watchdog_abort)
+    calls.start()
     agreement.note_options(vars(wanted))
     if _enabled is None:
         _say_device(wanted)

@@ -44,6 +44,7 @@ from tf_booster.estimator.table_stats import TableStatsHook
 from tf_booster.parallel import (
     agreed_time,
     agreement,
+    calls,
     end_together,
     evaluation,
     failed_runs,
@@ -130,6 +131,7 @@ def _install_for_several_ranks() -> None:
         _replace(estimator, "_call_input_fn", rank_input.call_input_fn)
         _replace(_compat.estimator_util(), "parse_input_fn_result", rank_input.parse_input_fn_result)
         _replace(_compat.estimator_module(), "_verify_and_create_loss_metric", evaluation.loss_metric)
+        _replace(estimator, "train", calls.train)
         _replace(estimator, "evaluate", rank_0_decides.evaluate)
         _replace(estimator, "predict", prediction.predict)
         _replace(estimator, "_export_all_saved_models", rank_0_decides.export)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any, Iterator, Optional
 
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.parallel import ranks, row_weights
+from tf_booster.parallel import calls, ranks, row_weights
 from tf_booster.parallel.end_together import EndTogetherHook
 from tf_booster.parallel.host_exchange import Exchange
 
@@ -35,9 +36,8 @@ class _RowsHook(tf.compat.v1.train.SessionRunHook):
 
 
 def predict(original: Any) -> Any:
-    """Estimator.predict. Every rank must iterate over what it returns; ranks above 0 get nothing from it.
-
-    When rank 0 stops in the middle, all ranks do.
+    """Estimator.predict. Where every rank iterates over what it returns, ranks above 0 get nothing from it; when rank 0 stops in the middle,
+    all ranks do.
     """
 
     @functools.wraps(original)
@@ -49,8 +49,8 @@ def predict(original: Any) -> Any:
         checkpoint_path: Optional[str] = None,
         yield_single_examples: bool = True,
     ) -> Iterator[Any]:
-        if ranks.current().size == 1:
-            yield from original(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples)
+        if calls.is_alone(calls.PREDICTION):
+            yield from _alone(original(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples))
             return
         rows, end = _RowsHook(), EndTogetherHook()
         with Exchange(_compat.session_config(self)) as exchange:
@@ -67,6 +67,18 @@ def predict(original: Any) -> Any:
                     raise
 
     return predict
+
+
+def _alone(predictions: Any) -> Iterator[Any]:
+    """The same; between two of them the program goes on as one rank of several."""
+    with contextlib.closing(predictions):
+        while True:
+            with ranks.alone():
+                try:
+                    prediction = next(predictions)
+                except StopIteration:
+                    return
+            yield prediction
 
 
 def _of_all_ranks(batch: Any, rows: _RowsHook, exchange: Exchange) -> Any:

@@ -8,16 +8,19 @@ from typing import Any
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.parallel import host_exchange, ranks
+from tf_booster.parallel import calls, host_exchange, ranks
 
 
 def evaluate(original: Any) -> Any:
-    """Estimator.evaluate; all ranks take the checkpoint that rank 0 finds, and return the same."""
+    """Estimator.evaluate; where all ranks call it, they take the checkpoint that rank 0 finds, and return the same."""
 
     @functools.wraps(original)
     def evaluate(
         self: Any, input_fn: Any, steps: Any = None, hooks: Any = None, checkpoint_path: Any = None, name: Any = None
     ) -> Any:
+        if calls.is_alone(calls.EVALUATION):
+            with ranks.alone():
+                return original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=checkpoint_path, name=name)
         found = checkpoint_path or tf.train.latest_checkpoint(self.model_dir)
         path = host_exchange.from_rank_0(found, "checkpoint", _compat.session_config(self))
         return original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=path, name=name)
@@ -31,6 +34,8 @@ def begin_listener(original: Any) -> Any:
     @functools.wraps(original)
     def begin(self: Any) -> None:
         original(self)
+        if calls.is_alone(calls.EVALUATION):
+            return
         timer = _compat.timer_of(self)
         own = timer.should_trigger_for_step
 
@@ -43,12 +48,14 @@ def begin_listener(original: Any) -> Any:
 
 
 def export(original: Any) -> Any:
-    """A method that writes SavedModels: rank 0 does, as a process of its own; all ranks return what it returns, and raise if it fails."""
+    """A method that writes SavedModels: rank 0 does, as a process of its own; all ranks that call it return what it returns, and raise if
+    it fails."""
 
     @functools.wraps(original)
     def export(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if ranks.current().size == 1:  # Inside of another export, too.
-            return original(self, *args, **kwargs)
+        if calls.is_alone(calls.EXPORT):  # Inside of another export, too.
+            with ranks.alone():
+                return original(self, *args, **kwargs)
         result, failure = None, None
         if ranks.current().rank == 0:
             try:

@@ -10,7 +10,6 @@ import dataclasses
 import os
 import socket
 import sys
-import sysconfig
 import threading
 import time
 from typing import Optional
@@ -19,15 +18,10 @@ from tf_booster import log
 from tf_booster.parallel import failed_runs, progress, ranks
 from tf_booster.parallel.failed_runs import FailedRuns
 from tf_booster.parallel.hangs import Beat, Hangs
+from tf_booster.parallel.program_lines import program_frames
 from tf_booster.parallel.store import Store, StoreError, store
 
 EXIT_CODE = 70  # EX_SOFTWARE, of a rank that ends the job because of a hang.
-
-# Python's library, packages, and this one.
-_LIBRARIES = (
-    *(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")),
-    os.path.dirname(os.path.dirname(__file__)),
-)
 
 _running: Optional[Watchdog] = None
 
@@ -105,14 +99,7 @@ def where_main_thread_is() -> str:
     frame = sys._current_frames().get(
         threading.main_thread().ident
     )  # Python's own way. pylint: disable=protected-access
-    innermost = frame
-    while frame is not None and _is_library(frame.f_code.co_filename):
-        frame = frame.f_back
-    frame = frame or innermost
+    frame = next(program_frames(frame), frame)
     if frame is None:
         return ""
     return f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}"
-
-
-def _is_library(path: str) -> bool:
-    return path.startswith(("<", *_LIBRARIES))

@@ -1,0 +1,154 @@
+"""Which calls all ranks make together: none waits for ever, and all think the same of it, however fast each rank is."""
+
+import random
+import threading
+import time
+
+import pytest
+
+from tf_booster.parallel import calls
+from tf_booster.parallel.calls import EVALUATION, PREDICTION, Calls
+
+TRAIN, LATE = "train", "late"
+
+
+class Memory:
+    """A Store."""
+
+    def __init__(self):
+        self._values, self._lock = {}, threading.Lock()
+
+    def put(self, key, value):
+        with self._lock:
+            self._values[key] = value
+
+    def get(self, key):
+        with self._lock:
+            return self._values.get(key)
+
+
+def run(programs, seed=0, patience=(0.4, 0.2)):
+    """Runs a program on each rank, a list of TRAIN, LATE and (what, where). Returns whether each of its calls was of all ranks."""
+    memory, size = Memory(), len(programs)
+    together = threading.Barrier(size)
+    found, errors = [[] for _ in programs], []
+
+    def call(own, step, draw):
+        if step == LATE:
+            time.sleep(2 * patience[0])
+        elif step == TRAIN:
+            with own.training(False):
+                together.wait(20)
+        else:
+            found[rank_of[own]].append(own.is_of_all(*step))
+            if found[rank_of[own]][-1]:
+                together.wait(20)
+            time.sleep(draw.random() * 0.01)
+
+    def rank(number):
+        draw = random.Random(f"{seed} {number}")
+        own = Calls(memory, number, size, patience)
+        rank_of[own] = number
+        try:
+            for step in programs[number]:
+                time.sleep(draw.choice([0, 0, 0.001, 0.01]))
+                call(own, step, draw)
+            own.end()
+        except Exception as error:  # pylint: disable=broad-except
+            errors.append(error)
+            together.abort()
+
+    rank_of = {}
+    threads = [threading.Thread(target=rank, args=[number], daemon=True) for number in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not errors and not [thread for thread in threads if thread.is_alive()], errors
+    return found
+
+
+HERE, THERE = (EVALUATION, "a.py:1"), (EVALUATION, "a.py:2")
+PREDICT = (PREDICTION, "a.py:3")
+
+
+def test_what_all_ranks_come_to():
+    program = [HERE, TRAIN, HERE, PREDICT, TRAIN, THERE]
+    assert run([program] * 3) == [[True] * 4] * 3
+
+
+def test_what_rank_0_comes_to():
+    assert run([[TRAIN, HERE, PREDICT, TRAIN, HERE], [TRAIN, TRAIN], [TRAIN, TRAIN]]) == [[False] * 3, [], []]
+
+
+def test_what_another_rank_comes_to():
+    assert run([[TRAIN, TRAIN], [TRAIN, HERE, HERE, TRAIN, PREDICT]]) == [[], [False] * 3]
+
+
+def test_two_ranks_of_three():
+    program = [TRAIN, HERE, HERE, TRAIN, HERE]
+    assert run([program, [TRAIN, TRAIN], program]) == [[False] * 3, [], [False] * 3]
+
+
+def test_from_other_lines():
+    """They may have other inputs."""
+    assert run([[TRAIN, HERE, THERE, PREDICT], [TRAIN, THERE, PREDICT]]) == [[False, True, True], [True, True]]
+    assert run([[TRAIN, HERE], [TRAIN, THERE]]) == [[False], [False]]
+
+
+def test_a_rank_that_says_nothing():
+    """It waits in a barrier of the program, say, and comes to the next call of all with the others."""
+    assert run([[TRAIN, HERE, LATE, PREDICT, TRAIN], [TRAIN, LATE, PREDICT, TRAIN]])[0][0] is False
+
+
+def test_what_was_answered_does_not_count_again():
+    """Of three ranks one is late and one slow in what it makes alone; the next call waits for it."""
+    programs = [[HERE, HERE], [LATE, HERE], [HERE, LATE, HERE]]
+    assert run(programs, patience=(1, 10)) == [[False, True], [True], [False, True]]
+
+
+def test_an_answer_is_for_those_that_asked():
+    assert run([[HERE, LATE, HERE], [LATE, HERE]], patience=(1, 10)) == [[False, True], [True]]
+
+
+def test_a_rank_that_ends_does_not_train():
+    with pytest.raises(
+        AssertionError, match="rank 0 has come to a training, but rank 1 has ended; all ranks must train"
+    ):
+        run([[TRAIN, TRAIN], [TRAIN]])
+
+
+def test_evaluations_within_a_training():
+    memory, found = Memory(), {}
+
+    def rank(number, evaluates):
+        own = Calls(memory, number, 2)
+        for each in evaluates:
+            with own.training(each):
+                found.setdefault(number, []).append(own.is_of_all(EVALUATION))
+
+    threads = [threading.Thread(target=rank, args=each) for each in enumerate(([True, True], [True, False]))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert found == {0: [True, False], 1: [True, True]}  # Of those without the listener none is asked.
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_any_programs(size):
+    for seed in range(8):
+        draw = random.Random(seed * 10 + size)
+        programs = [[] for _ in range(size)]
+        for _ in range(draw.randint(1, 4)):
+            steps = [draw.choice([HERE, THERE, PREDICT]) for _ in range(draw.randint(0, 3))]
+            for program in programs:
+                own = [step for step in steps if draw.random() < draw.choice([0.5, 1])]
+                program += own + [TRAIN] if draw.random() > 0.05 else [LATE, *own, TRAIN]
+        found = run(programs, seed)
+        of_all = {sum(each) for each in found}
+        assert len(of_all) == 1, (seed, programs, found)  # run() has seen them together.
+
+
+def test_lines_of_the_program():
+    assert calls.program_lines(calls.sys._getframe()).startswith("calls_test.py:")

@@ -1,0 +1,27 @@
+"""Where a program is: its own lines on the stack, without those of Python's library, of packages and of this one."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from typing import Any, Iterator
+
+_LIBRARIES = (
+    *(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")),
+    os.path.dirname(os.path.dirname(__file__)),
+)
+
+
+def program_frames(innermost: Any) -> Iterator[Any]:
+    """The program's frames among `innermost` and its callers, in this order."""
+    frame = innermost
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(("<", *_LIBRARIES)):
+            yield frame
+        frame = frame.f_back
+
+
+def program_lines(innermost: Any) -> str:
+    """Their lines, innermost first: "model.py:12, train.py:80". The same on all ranks that have come to a line in the same way."""
+    frames = program_frames(innermost)
+    return ", ".join(f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" for frame in frames)
