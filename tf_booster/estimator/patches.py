@@ -51,6 +51,7 @@ from tf_booster.parallel import (
     graph_iterators,
     initial_values,
     loss_reduction,
+    own_sessions,
     prediction,
     program_input,
     quiet,
@@ -122,6 +123,7 @@ def _install_for_several_ranks() -> None:
     _replace(
         _compat.monitored_session_class(), "__init__", program_input.with_divided_input
     )  # Before hooks see the graph.
+    _replace(_compat.monitored_session_class(), "__init__", own_sessions.with_agreement)
     if ranks.current().rank > 0:
         _replace(tf.get_logger(), "filters", quiet.only_warnings)
         _replace(tf.compat.v1.summary.FileWriterCache, "get", quiet.silent_writer)

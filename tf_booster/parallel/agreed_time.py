@@ -87,7 +87,8 @@ def with_agreed_timers(original: Any) -> Any:
     @functools.wraps(original)
     def __init__(self: Any, session_creator: Any, hooks: Any, *args: Any, **kwargs: Any) -> None:
         hooks = list(hooks or [])
-        agree(hooks)
+        if ranks.current().size > 1:
+            agree(hooks)
         original(self, session_creator, hooks, *args, **kwargs)
 
     return __init__

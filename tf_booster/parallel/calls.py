@@ -13,14 +13,14 @@ import contextlib
 import functools
 import sys
 import time
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple, TypeVar
+from typing import Any, Callable, ContextManager, Dict, Iterator, Optional, Tuple, TypeVar
 
 from tf_booster import _compat, log
 from tf_booster.parallel import ranks
 from tf_booster.parallel.program_lines import program_lines
 from tf_booster.parallel.store import StoreError, store
 
-EVALUATION, PREDICTION, EXPORT = "an evaluation", "a prediction", "an export"
+EVALUATION, PREDICTION, EXPORT, SESSION = "an evaluation", "a prediction", "an export", "a session"
 _TRAINING, _END = "a training", "its end"
 _GONE_ON = (_TRAINING, _END)
 _PATIENCE = (30.0, 3.0)  # Seconds for ranks that say nothing; the second, once that was in vain.
@@ -188,10 +188,15 @@ def train(original: Any) -> Any:
         if ranks.current().size == 1:
             return original(self, input_fn, hooks, steps, max_steps, saving_listeners)
         listener = _compat.evaluation_listener_class()
-        with _calls().training(any(isinstance(each, listener) for each in saving_listeners or ())):
+        with training_of_all(any(isinstance(each, listener) for each in saving_listeners or ())):
             return original(self, input_fn, hooks, steps, max_steps, saving_listeners)
 
     return train
+
+
+def training_of_all(evaluates: bool = False) -> ContextManager[None]:
+    """For one of several ranks: Calls.training."""
+    return _calls().training(evaluates)
 
 
 def is_alone(what: str) -> bool:

@@ -36,10 +36,7 @@ def _divide(graph: tf.Graph, config: Optional[tf.compat.v1.ConfigProto]) -> None
     view = GraphView(graph)
     losses = dict.fromkeys(mark.losses for mark in raw_gradients(graph))
     if not losses:
-        if view.ops("IteratorGetNext"):
-            rank_input.note(
-                graph, f"{_CALLED}: nothing is trained, so each rank reads all; dataset.shard(N, rank) divides it"
-            )
+        note_undivided(view)
         return
     if rank_input.sums_gradients_itself(view):
         rank_input.note(graph, f"{_CALLED}: {rank_input.LEFT_ALONE}")
@@ -57,6 +54,13 @@ def _divide(graph: tf.Graph, config: Optional[tf.compat.v1.ConfigProto]) -> None
         rows = live * _rows(flags[0].element)
         rank_input.register_flags(graph, rows, has_next, trains=True)
     end_together.note_programs_loop(graph, [flag.element for flag in flags])
+
+
+def note_undivided(view: GraphView) -> None:
+    """Notes of a graph that trains nothing that its input is left as it is."""
+    if view.ops("IteratorGetNext"):
+        said = f"{_CALLED}: nothing is trained, so each rank reads all; dataset.shard(N, rank) divides it"
+        rank_input.note(view.graph, said)
 
 
 def _of_all(view: GraphView, losses: List[Tuple[tf.Tensor, ...]]) -> List[graph_iterators.Source]:

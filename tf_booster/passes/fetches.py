@@ -67,15 +67,9 @@ def fetches_of(view: GraphView) -> Fetches:
         return Fetches(_names(train_ops), _names(losses), "the collection TRAIN_OP")
     index = view.index()
     initial = view.upstream_of_initializers()
-    updates = [op for t in index.types() if UPDATE.fullmatch(t) for op in index.of_types([t])]
-    tables = set(removed_variables(view.graph))  # What initialized these is no update either.
-    updates = [
-        op
-        for op in updates
-        if index.number[op] not in initial and not restores(op) and not (op.inputs and op.inputs[0].op.name in tables)
-    ]
-    if updates:
-        return Fetches(_names(updates), _names(losses), "the ops that write to Variables")
+    written = updates(view, initial)
+    if written:
+        return Fetches(_names(written), _names(losses), "the ops that write to Variables")
     read = {number for before in index.before for number in before}
     # What edited ops read before, and ops that passes made, were left over by passes; an end itself a fused op only stands for.
     once = {name.lstrip("^").partition(":")[0] for names in inputs_before(view.graph).values() for name in names}
@@ -85,6 +79,19 @@ def fetches_of(view: GraphView) -> Fetches:
         if number not in read and number not in initial and op.name not in once and not originals(op)
     ]
     return Fetches(_names(ends), (), "the ops that nothing reads")
+
+
+def updates(view: GraphView, initial: AbstractSet[int]) -> List[tf.Operation]:
+    """The ops that write to Variables, but for those that initialize or restore them; `initial`: view.upstream_of_initializers()."""
+    index = view.index()
+    tables = set(removed_variables(view.graph))  # What initialized these is no update either.
+    return [
+        op
+        for op_type in index.types()
+        if UPDATE.fullmatch(op_type)
+        for op in index.of_types([op_type])
+        if index.number[op] not in initial and not restores(op) and not (op.inputs and op.inputs[0].op.name in tables)
+    ]
 
 
 def updating_calls(view: GraphView) -> List[tf.Operation]:
