@@ -10,6 +10,7 @@ import functools
 import sys
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2 as _function_pb2
 from tensorflow.core.framework import variable_pb2 as _variable_pb2
@@ -489,7 +490,30 @@ def prepared_run(
         wanted.run_options.inter_op_thread_pool = -1
     do_call = session._do_call  # pylint: disable=protected-access
     prepare = base_session_class()._make_callable_from_options  # pylint: disable=protected-access
-    return functools.partial(do_call, do_call(prepare, session, wanted))
+    return _refusing_dead(functools.partial(do_call, do_call(prepare, session, wanted)), fetches)
+
+
+def _refusing_dead(run: Callable[..., List[Any]], fetches: Sequence[tf.Tensor]) -> Callable[..., List[Any]]:
+    """`run`, which gives an empty float32 vector in place of TensorFlow's error for what is in a branch that was not taken."""
+    no_vectors = [
+        i
+        for i, tensor in enumerate(fetches)
+        if tensor.dtype != tf.float32 or not tf.TensorShape([0]).is_compatible_with(tensor.shape)
+    ]
+
+    def run_or_refuse(*values: Any) -> List[Any]:
+        found = run(*values)
+        for i in no_vectors:
+            value = found[i]
+            if isinstance(value, np.ndarray) and value.shape == (0,) and value.dtype == np.float32:
+                raise tf.errors.InvalidArgumentError(
+                    None,
+                    fetches[i].op,
+                    f"Retval[{i}] does not have value: '{fetches[i].name}' is in a branch that was not taken",
+                )
+        return found
+
+    return run_or_refuse
 
 
 def says_something(options: Any) -> bool:

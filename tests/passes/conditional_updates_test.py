@@ -265,11 +265,42 @@ def model_fn(features, labels, mode, params):
     x = v1.layers.dense(x, 8, tf.nn.relu, kernel_initializer=v1.random_normal_initializer(seed=3))
     logit = v1.layers.dense(x, 1, kernel_initializer=v1.random_normal_initializer(seed=4))[:, 0]
     loss = tf.reduce_mean(tf.square(logit - labels))
+    if params.get("accumulate"):
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=accumulated(loss, params["accumulate"]))
     # Overflows in the first steps, and whenever it has grown again.
     scale = v1.mixed_precision.DynamicLossScale(initial_loss_scale=2.0**127, increment_period=4)
     optimizer = v1.mixed_precision.enable_mixed_precision_graph_rewrite(v1.train.AdamOptimizer(0.05), scale)
     train_op = optimizer.minimize(loss, v1.train.get_global_step())
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def accumulated(loss, batches):
+    """Updates each Variable by the sum of its gradients of several batches, in a tf.cond of its own, which reads that in both branches."""
+    variables = v1.trainable_variables()
+    count = v1.get_variable("count", [], tf.int64, v1.zeros_initializer(), trainable=False)
+    optimizer = v1.train.AdagradOptimizer(0.1)
+    optimizer._create_slots(variables)
+    optimizer._prepare()
+
+    def of_one(variable, gradient):
+        total = v1.get_variable(
+            f"{variable.op.name}/total", variable.shape, initializer=v1.zeros_initializer(), trainable=False
+        )
+
+        def apply():
+            update = optimizer._resource_apply_dense((total + gradient) / batches, variable)
+            with tf.control_dependencies([update]):
+                return tf.group(total.assign(tf.zeros_like(total), read_value=False))
+
+        return tf.cond(
+            tf.equal(count.read_value() % batches, batches - 1),
+            apply,
+            lambda: tf.group(total.assign_add(gradient, read_value=False)),
+        )
+
+    pairs = zip(variables, map(tf.convert_to_tensor, tf.gradients(loss, variables)))
+    with tf.control_dependencies([of_one(*pair) for pair in pairs]):
+        return tf.group(count.assign_add(1), v1.train.get_global_step().assign_add(1))
 
 
 def trained(folder, **params):
@@ -305,6 +336,17 @@ def test_a_dynamic_loss_scale_trains_as_in_tensorflow(tmp_path, pipeline):
     assert boosted == plain
     changed = {p["name"] for p in tf_booster.report().to_dict()["passes"] if p["modified"]}
     assert changed >= {"conditional_updates", "variable_updates"}
+
+
+@pytest.mark.parametrize("pipeline", ["exact", "off"])
+def test_gradients_of_several_batches_train_as_in_tensorflow(tmp_path, pipeline):
+    plain, tensors = trained(tmp_path / "plain", accumulate=3)
+    assert tensors["global_step"] == 40 and np.abs(tensors["dense/kernel/total"]).max() > 0
+    tf_booster.enable_gpu_booster(pipeline=pipeline, disable_passes=["small_matmuls"])
+    boosted, _ = trained(tmp_path / "boosted", accumulate=3)
+    assert boosted == plain
+    passes = {p["name"]: p for p in tf_booster.report().to_dict()["passes"]}
+    assert passes["conditional_updates"]["modified"]
 
 
 def test_tables_under_a_dynamic_loss_scale(tmp_path):

@@ -83,6 +83,19 @@ def test_steps_of_hooked_sessions_are_prepared_runs(manner, monkeypatch):
             assert session.run([row, train])[0] == 6
 
 
+def test_what_is_in_a_branch_that_is_not_taken_is_an_error():
+    with booster("exact"), tf.Graph().as_default():
+        ids = v1.data.make_one_shot_iterator(tf.data.Dataset.from_tensors(np.int64([3])).repeat(20)).get_next()
+        row = tf_booster.embedding_lookup(tf_booster.get_hash_table("t", 1, initializer=tf.zeros_initializer()), ids)
+        train = v1.train.GradientDescentOptimizer(-1.0).minimize(tf.reduce_sum(row))
+        sides = [tf.identity(side) for side in tf.raw_ops.Switch(data=row, pred=tf.reduce_all(row > 2))]
+        with v1.train.MonitoredTrainingSession() as session:
+            assert session.run([sides[0], train])[0] == 0
+            assert session.run([sides[0], train])[0] == 1
+            with pytest.raises(tf.errors.InvalidArgumentError, match="does not have value"):
+                session.run([sides[1], train])
+
+
 def test_the_next_batch_is_asked_for_while_the_main_graph_runs(always_ahead):
     """The main graph of step t waits until batch t + 1 is asked for; without overlap it would wait in vain."""
     asked, main_waited = threading.Semaphore(0), []

@@ -36,7 +36,7 @@ def reads_before_writes(view: GraphView, fetched: Sequence[str], batch: tf.Opera
         if index.number[read] in found.harmless:
             for writer in found.writers.get(index.number[counter], ()):
                 add_control_input(index.ops[writer], read)
-    first = [index.ops[number] for number in found.unordered if number in steps_own]
+    first = [index.ops[number] for number in found.unordered if number in steps_own and number not in found.of_branches]
     # An op that XLA compiles with its readers cannot end before the batch that these need is there.
     return [op for op in first if not (_compat.in_control_flow(op) or is_marked_for_compilation(op))]
 

@@ -21,6 +21,7 @@ _PASSES_ON = ("Identity", "Switch", "Enter", "RefSwitch", "RefEnter", "RefIdenti
 # They say nothing of a value, so Grappler may replace them by constants, and what is before them with them.
 _OF_SHAPES = ("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike", "VariableShape", "BroadcastGradientArgs")
 _OF_NO_VALUE = ("VarIsInitializedOp", "IsVariableInitialized", "VariableShape", "DisableCopyOnRead")
+_SWITCHES, _MERGES = ("Switch", "RefSwitch"), ("Merge", "RefMerge")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,11 +30,13 @@ class Reads:
 
     unordered: reads that need no input, of what the run writes by it, for which not every writer waits.
     harmless: ops that give the same whenever they run before the run's writes, as often as they like.
+    of_branches: ops that run only if a condition holds: what waits for one does not run, either, where it does not hold.
     writers: for each handle that the run writes, what writes it.
     """
 
     unordered: List[int]
     harmless: Set[int]
+    of_branches: Set[int]
     writers: Dict[int, List[int]]
 
 
@@ -44,10 +47,13 @@ def unordered_reads(index: GraphIndex, order: Sequence[int], batch: tf.Operation
     """
     root = functools.lru_cache(maxsize=None)(functools.partial(_root, index))
     harmless: Set[int] = set()
+    of_branches: Set[int] = set()
     writers: Dict[int, List[int]] = {}
     reads: List[Tuple[int, List[int]]] = []
     for number in order:
         op = index.ops[number]
+        if op.type in _SWITCHES or (op.type not in _MERGES and any(b in of_branches for b in index.before[number])):
+            of_branches.add(number)
         if sources.is_source(op) or UPDATE.fullmatch(op.type):
             for handle in _handles(op, root):
                 writers.setdefault(handle, []).append(number)
@@ -63,7 +69,7 @@ def unordered_reads(index: GraphIndex, order: Sequence[int], batch: tf.Operation
         after_batch = [w for handle in handles for w in writers.get(handle, ()) if waits.get(w, 0) & 1]
         if not all(waits[w] >> bit & 1 for w in after_batch):
             found.append(number)
-    return Reads(found, harmless, writers)
+    return Reads(found, harmless, of_branches, writers)
 
 
 def _waits(index: GraphIndex, order: Sequence[int], on: Sequence[int]) -> Dict[int, int]:

@@ -191,6 +191,7 @@ class Needs:
             if number in reads.harmless and members.intersection(index.before[number]):
                 members.add(number)
         # What is computed from the reads alone is a scalar more often than they are: the text of a summary.
+        members.difference_update(reads.of_branches)
         members = {index.ops[number] for number in members if _may_be_fetched(index.ops[number])}
         wanted = [
             *fetches,
