@@ -55,8 +55,10 @@ class HashTables(Pass):
         """Raises RewriteError, before any edit, for what a table cannot serve."""
         result = PassResult(self.name)
         place = shared_graphs.place(view.graph)
+        users_reduction = None
         if place.size > 1:
-            result.skipped.extend(users_table_reductions.leave_out(view))
+            users_reduction, done = users_table_reductions.leave_out(view)
+            result.skipped += [*done, *users_table_reductions.leave_out_broadcasts(view)]
         plan = plan_rewrite(view, self._seed, self._fuse, several_ranks=place.size > 1, device=self._device)
         if place.size > 1:
             _check_requests(plan)
@@ -65,7 +67,7 @@ class HashTables(Pass):
             savers.check_built_savers(view, table_edit.replaced_variables(fresh, [None] * len(fresh)))
         except ValueError as error:
             raise RewriteError(str(error)) from error
-        reduction = loss_reduction(view.graph, self._reduction).kind
+        reduction = users_reduction or loss_reduction(view.graph, self._reduction).kind
         partition = Partition(place.rank, place.size, place.partition, reduction)
         table_edit.execute(view, plan, self._check_numerics, partition, self._rooms, result)
         result.skipped.extend(plan.fusion.apart)

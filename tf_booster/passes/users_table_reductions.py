@@ -1,41 +1,117 @@
-"""Takes the program's own Horovod out of the way of a table's gradient, which the tables' exchange sums over ranks.
+"""Takes the program's own Horovod out of the way of tables, of which each rank has a part.
 
-hvd.DistributedOptimizer gathers the slices of all ranks inside of a tf.cond. Of a table these are codes, which mean nothing on another rank.
+hvd.DistributedOptimizer and hvd.allreduce gather the slices of all ranks. Of a table these are codes, which mean nothing on another rank: the
+tables' exchange sums them. hvd.BroadcastGlobalVariablesHook gives all ranks the Variables of one, tables too; each rank has restored its
+rows, or makes them as the others would.
 """
 
 from __future__ import annotations
 
-from typing import List, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from tf_booster import _compat
+from tf_booster.embedding import registry
+from tf_booster.parallel.collectives import is_users_collective
+from tf_booster.parallel.loss_reduction import AVERAGE, SUM
 from tf_booster.parallel.raw_gradients import RawGradient, raw_gradients
-from tf_booster.passes.graph_view import GraphView, update_input
-from tf_booster.passes.sources import called_functions
+from tf_booster.passes.base import RewriteError
+from tf_booster.passes.graph_view import GraphView, update_input, variable_handle_op
+from tf_booster.passes.matching import skip_identity
+from tf_booster.passes.sources import all_called, called_functions
 from tf_booster.passes.table_plan import STAND_IN_IDS
 
-_GATHERS = ("HorovodAllgather", "HorovodAllreduce")
+_GATHER = "HorovodAllgather"
+_GATHERS = (_GATHER, "HorovodAllreduce")
+_BROADCAST = "HorovodBroadcast"
 
 
-def leave_out(view: GraphView) -> List[Tuple[str, str]]:
-    """Makes what reads such a reduction of a table's gradient read the gradient. Returns pairs of an op and what was done."""
+def leave_out(view: GraphView) -> Tuple[Optional[str], List[Tuple[str, str]]]:
+    """Makes what reads such a reduction of a table's gradient read the gradient.
+
+    Returns whether the program has AVERAGE or SUM there, None if it has no such reduction; and pairs of an op and what was done.
+
+    Raises:
+      RewriteError: it averages some tables' gradients and sums others'.
+    """
     functions = view.functions_with(*_GATHERS)
+    kinds: Dict[str, str] = {}
     done: List[Tuple[str, str]] = []
-    for mark in raw_gradients(view.graph) if functions else ():
-        if not isinstance(mark.gradient, tf.IndexedSlices) or not _is_of_table(view, mark):
+    for mark in raw_gradients(view.graph):
+        if not isinstance(mark.gradient, tf.IndexedSlices) or not (functions or view.ops(_GATHER)):
             continue
-        slices = (mark.gradient.values, mark.gradient.indices)
+        if not _is_of_table(view, mark):
+            continue
         for op in dict.fromkeys(mark.gradient.values.consumers()):
-            if functions.keys().isdisjoint(called_functions(op)) or not any(t is slices[1] for t in op.inputs):
+            if op.type == _GATHER and is_users_collective(op):
+                kind = _leave_out_gathers(view, mark, op)
+            elif not functions.keys().isdisjoint(called_functions(op)) and any(t is mark.gradient.indices for t in op.inputs):
+                kind = _leave_out_call(view, mark, op)
+            else:
                 continue
-            outputs = [next(t for t in op.outputs if t.dtype == own.dtype) for own in slices]
-            for output, own in zip(outputs, slices):
-                view.redirect(output, own)
-            _cut_off(view, op, slices)
+            kinds[kind] = op.name
             done.append(
-                (op.name, "sums a table's gradient over ranks, which the tables' exchange does; it is left out")
+                (op.name, f"reduces a table's gradient over ranks by {kind}, which the tables' exchange does; it is left out")
             )
+    if len(kinds) > 1:
+        raise RewriteError(
+            f"Op '{kinds[SUM]}' sums a table's gradient over ranks, '{kinds[AVERAGE]}' averages another's; reduce all tables' gradients alike"
+        )
+    return next(iter(kinds), None), done
+
+
+def leave_out_broadcasts(view: GraphView) -> List[Tuple[str, str]]:
+    """Cuts off what gives a table's stand-in the values of one rank. Returns pairs of an op and what was done."""
+    stand_ins = {variable_handle_op(table.variable) for table in registry.tables(view.graph).values()}
+    left: List[tf.Operation] = []
+    done: List[Tuple[str, str]] = []
+    for op in filter(is_users_collective, view.ops(_BROADCAST)):
+        read = skip_identity(op.inputs[0]).op
+        assigns = op.outputs[0].consumers()
+        if read.type != "ReadVariableOp" or read.inputs[0].op not in stand_ins:
+            continue
+        if any(assign.type != "AssignVariableOp" or assign.inputs[0].op not in stand_ins for assign in assigns):
+            continue  # Something else reads it: that is refused, as any read of a whole table.
+        left += [op, *assigns, *([read] if all(other is op for other in op.inputs[0].consumers()) else [])]
+        done.append((op.name, "gives all ranks one rank's table, of which each has its own rows; it is left out"))
+    if left:
+        with view.inserting(None):
+            nothing = tf.no_op(name="tf_booster/no_broadcast")
+        view.redirect_control(left, nothing)
+        view.cut_off(left)
     return done
+
+
+def _leave_out_call(view: GraphView, mark: RawGradient, op: tf.Operation) -> str:
+    """Of hvd.DistributedOptimizer: in a tf.cond that asks whether there is more than one rank."""
+    slices = (mark.gradient.values, mark.gradient.indices)
+    bodies = all_called(op, _compat.functions_by_name(view.graph))
+    gathers = {(i, node.name) for i, body in enumerate(bodies) for node in body.node_def if node.op == _GATHER}
+    averages = any(
+        node.op == "RealDiv" and (i, node.input[0].partition(":")[0]) in gathers
+        for i, body in enumerate(bodies)
+        for node in body.node_def
+    )
+    for own in slices:
+        view.redirect(next(t for t in op.outputs if t.dtype == own.dtype), own)
+    _cut_off(view, op, slices)
+    return AVERAGE if averages else SUM
+
+
+def _leave_out_gathers(view: GraphView, mark: RawGradient, op: tf.Operation) -> str:
+    """Of hvd.allreduce: the gathered values, which it divides by the number of ranks for an average, and the gathered indices."""
+    values, indices = mark.gradient.values, mark.gradient.indices
+    divisions = [each for each in op.outputs[0].consumers() if each.type == "RealDiv" and each.inputs[0] is op.outputs[0]]
+    averages = bool(divisions) and len(divisions) == len(op.outputs[0].consumers())
+    for gathered in divisions if averages else [op]:
+        view.redirect(gathered.outputs[0], values)
+    _cut_off(view, op, (values,))
+    for other in indices.consumers():
+        if other.type == _GATHER and is_users_collective(other):
+            view.redirect(other.outputs[0], indices)
+            _cut_off(view, other, (indices,))
+    return AVERAGE if averages else SUM
 
 
 def _cut_off(view: GraphView, op: tf.Operation, slices: Sequence[tf.Tensor]) -> None:
