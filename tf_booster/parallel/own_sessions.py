@@ -12,7 +12,7 @@ from typing import Any, ContextManager, Sequence
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.parallel import calls, collectives, program_input, ranks
+from tf_booster.parallel import calls, collectives, program_input, progress, ranks
 from tf_booster.parallel.raw_gradients import raw_gradients
 from tf_booster.passes import fetches
 from tf_booster.passes.graph_view import GraphView, variable_handle_op
@@ -46,8 +46,8 @@ def _made(graph: tf.Graph, hooks: Sequence[Any]) -> ContextManager[None]:
 
 def _only_evaluates(view: GraphView) -> bool:
     """Whether nothing but metrics writes to Variables, once these are initialized and restored, and no rank meets others there."""
-    types = [*view.index().types(), *(node.op for f in _compat.function_definitions(view.graph) for node in f.node_def)]
-    if any(map(collectives.is_horovods, types)):
+    in_functions = (node.op for body in _compat.function_definitions(view.graph) for node in body.node_def)
+    if progress.collectives(view.graph) or any(map(collectives.is_horovods, in_functions)):
         return False
     metrics = {variable_handle_op(variable) for variable in tf.compat.v1.local_variables()}
     updates = [

@@ -238,6 +238,11 @@ def _tell_users_own(plan: GradientPlan, result: PassResult) -> None:
         reason = f"the program reduces {len(plan.by_user)} gradients itself with Horovod ({names}); they are left alone"
         result.skipped.append(("gradients", reason))
         log.once(reason)
+    if plan.left:
+        names = ", ".join(mark.variable.name for mark in plan.left[:3]) + (", …" if len(plan.left) > 3 else "")
+        reason = f"the program trains by its own Horovod; {len(plan.left)} gradients that it does not reduce are each rank's own ({names})"
+        result.skipped.append(("gradients", reason))
+        log.once(reason)
     for op in plan.unmarked:
         reason = (
             "its gradient was not taken with tf.gradients, an optimizer or a GradientTape, so each rank applies its own"

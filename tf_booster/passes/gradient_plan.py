@@ -13,7 +13,7 @@ from tf_booster.parallel.raw_gradients import RawGradient, marked_in, raw_gradie
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.fetches import UPDATE, fetches_of, updating_calls
 from tf_booster.passes.graph_index import GraphIndex, reached
-from tf_booster.passes.graph_view import GraphView, is_undone, removed_variables
+from tf_booster.passes.graph_view import GraphView, is_undone, removed_variables, variable_handle_op
 from tf_booster.passes.merging import Unit, merge_groups
 from tf_booster.passes.sources import Sources, all_called, called_functions
 
@@ -35,6 +35,8 @@ _APPLY = ("ResourceApply", "ResourceSparseApply", "Apply", "SparseApply", "TfBoo
 
 _REMEDY = "take gradients outside of tf.cond and tf.while_loop, and only apply them inside."
 
+_VALUES = ("grad", "value", "updates")  # Of an update, what is no hyperparameter.
+
 # What a program sums gradients with.
 USERS_REDUCTIONS = ("HorovodAllreduce", "HorovodGroupedAllreduce", "HorovodAllgather", "HorovodReducescatter")
 
@@ -43,7 +45,8 @@ USERS_REDUCTIONS = ("HorovodAllreduce", "HorovodGroupedAllreduce", "HorovodAllga
 class GradientPlan:
     """What the ranks' gradients become.
 
-    dense, sparse: groups of marks that one collective sums. by_user: marks that the program reduces itself. inner: numbers of ops, in
+    dense, sparse: groups of marks that one collective sums. by_user: marks that the program reduces itself. left: the others in a program that
+      trains by its own Horovod. inner: numbers of ops, in
       view.index(), that lead to another mark: a gradient of a gradient is of this rank's loss, so they go on reading what they read.
     unmarked: updates whose gradient no mark leads to, although data does. trains: whether a Variable or a table is updated by a mark.
     """
@@ -51,6 +54,7 @@ class GradientPlan:
     dense: List[List[RawGradient]] = dataclasses.field(default_factory=list)
     sparse: List[List[RawGradient]] = dataclasses.field(default_factory=list)
     by_user: List[RawGradient] = dataclasses.field(default_factory=list)
+    left: List[RawGradient] = dataclasses.field(default_factory=list)
     inner: Set[int] = dataclasses.field(default_factory=set)
     unmarked: List[tf.Operation] = dataclasses.field(default_factory=list)
     trains: bool = False
@@ -80,11 +84,14 @@ def plan_gradients(view: GraphView) -> GradientPlan:
     applied = reached(updates, index.before, stop=all_marks)
     # By data alone: what merely waits for an update of another train op is no gradient of its gradient.
     plan.inner = _computed_from(index, [t.op for number in all_marks for t in index.ops[number].inputs])
-    by_user = _computed_from(index, _users_collectives(view, applied))
+    users = _users_collectives(view, applied)
+    by_user = _computed_from(index, users)
     kept = [mark for mark in marks if index.number[mark.values.op] in applied]
     plan.trains = bool(kept) or len(marks) < len(raw_gradients(view.graph))
     plan.by_user = [mark for mark in kept if index.number[mark.values.op] in by_user]
     kept = [mark for mark in kept if index.number[mark.values.op] not in by_user]
+    if plan.by_user or _trains_by(view, updates, users):
+        plan.left, kept = kept, []
     plan.unmarked = _unmarked(view, updates, all_marks, by_user)
     keys = fetches_that_need(view, [mark.values.op for mark in kept])
     is_sparse = [isinstance(mark.gradient, tf.IndexedSlices) for mark in kept]
@@ -186,6 +193,24 @@ def _users_collectives(view: GraphView, numbers: Iterable[int]) -> List[tf.Opera
     functions = view.functions_with(*USERS_REDUCTIONS)
     ops = [index.ops[number] for number in numbers]
     return [op for op in ops if is_users_collective(op) or not functions.keys().isdisjoint(called_functions(op))]
+
+
+def _trains_by(view: GraphView, updates: Iterable[int], users: Sequence[tf.Operation]) -> bool:
+    """Whether a trained Variable is updated by what the program's own collectives give: Adasum's differences, means of Variables that ranks
+    have trained apart for some steps, gradients that were summed up over steps. What it leaves out is each rank's own then."""
+    index = view.index()
+    numbers = {index.number[op] for op in users}
+    trained = {variable_handle_op(v) or v.op for v in tf.compat.v1.trainable_variables()} if numbers else ()
+    for number in updates if numbers else ():
+        op = index.ops[number]
+        calls = not UPDATE.fullmatch(op.type)
+        if calls or (op.inputs and op.inputs[0].op in trained):
+            values = (
+                op.inputs if calls else [t for arg, t in zip(op.op_def.input_arg, op.inputs) if arg.name in _VALUES]
+            )
+            if not numbers.isdisjoint(_computed_from(index, [tensor.op for tensor in values])):
+                return True
+    return False
 
 
 def distinct_indices(indices: tf.Tensor) -> bool:

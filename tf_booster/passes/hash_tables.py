@@ -58,13 +58,19 @@ class HashTables(Pass):
         users_reduction = None
         if place.size > 1:
             users_reduction, done = users_table_reductions.leave_out(view)
-            result.skipped += [*done, *users_table_reductions.leave_out_broadcasts(view)]
+            result.skipped += done
+            stand_ins = {variable_handle_op(table.variable) for table in registry.tables(view.graph).values()}
+            result.skipped += users_table_reductions.leave_out_broadcasts(view, stand_ins)
         plan = plan_rewrite(view, self._seed, self._fuse, several_ranks=place.size > 1, device=self._device)
         if place.size > 1:
             _check_requests(plan)
         fresh = [table for table in plan.tables if table.existing is None]
+        replaced = table_edit.replaced_variables(fresh, [None] * len(fresh))
+        if place.size > 1:
+            slots = {slot for table in replaced for slot in table.slots}
+            users_table_reductions.leave_out_broadcasts(view, slots)
         try:
-            savers.check_built_savers(view, table_edit.replaced_variables(fresh, [None] * len(fresh)))
+            savers.check_built_savers(view, replaced)
         except ValueError as error:
             raise RewriteError(str(error)) from error
         reduction = users_reduction or loss_reduction(view.graph, self._reduction).kind

@@ -7,17 +7,16 @@ rows, or makes them as the others would.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import AbstractSet, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.embedding import registry
 from tf_booster.parallel.collectives import is_users_collective
 from tf_booster.parallel.loss_reduction import AVERAGE, SUM
 from tf_booster.parallel.raw_gradients import RawGradient, raw_gradients
 from tf_booster.passes.base import RewriteError
-from tf_booster.passes.graph_view import GraphView, update_input, variable_handle_op
+from tf_booster.passes.graph_view import GraphView, update_input
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.sources import all_called, called_functions
 from tf_booster.passes.table_plan import STAND_IN_IDS
@@ -46,13 +45,18 @@ def leave_out(view: GraphView) -> Tuple[Optional[str], List[Tuple[str, str]]]:
         for op in dict.fromkeys(mark.gradient.values.consumers()):
             if op.type == _GATHER and is_users_collective(op):
                 kind = _leave_out_gathers(view, mark, op)
-            elif not functions.keys().isdisjoint(called_functions(op)) and any(t is mark.gradient.indices for t in op.inputs):
+            elif not functions.keys().isdisjoint(called_functions(op)) and any(
+                t is mark.gradient.indices for t in op.inputs
+            ):
                 kind = _leave_out_call(view, mark, op)
             else:
                 continue
             kinds[kind] = op.name
             done.append(
-                (op.name, f"reduces a table's gradient over ranks by {kind}, which the tables' exchange does; it is left out")
+                (
+                    op.name,
+                    f"reduces a table's gradient over ranks by {kind}, which the tables' exchange does; it is left out",
+                )
             )
     if len(kinds) > 1:
         raise RewriteError(
@@ -61,9 +65,9 @@ def leave_out(view: GraphView) -> Tuple[Optional[str], List[Tuple[str, str]]]:
     return next(iter(kinds), None), done
 
 
-def leave_out_broadcasts(view: GraphView) -> List[Tuple[str, str]]:
-    """Cuts off what gives a table's stand-in the values of one rank. Returns pairs of an op and what was done."""
-    stand_ins = {variable_handle_op(table.variable) for table in registry.tables(view.graph).values()}
+def leave_out_broadcasts(view: GraphView, stand_ins: AbstractSet[Optional[tf.Operation]]) -> List[Tuple[str, str]]:
+    """Cuts off what gives the Variables on `stand_ins`, of tables and of their slots, the values of one rank. Returns pairs of an op and what
+    was done."""
     left: List[tf.Operation] = []
     done: List[Tuple[str, str]] = []
     for op in filter(is_users_collective, view.ops(_BROADCAST)):
@@ -102,7 +106,9 @@ def _leave_out_call(view: GraphView, mark: RawGradient, op: tf.Operation) -> str
 def _leave_out_gathers(view: GraphView, mark: RawGradient, op: tf.Operation) -> str:
     """Of hvd.allreduce: the gathered values, which it divides by the number of ranks for an average, and the gathered indices."""
     values, indices = mark.gradient.values, mark.gradient.indices
-    divisions = [each for each in op.outputs[0].consumers() if each.type == "RealDiv" and each.inputs[0] is op.outputs[0]]
+    divisions = [
+        each for each in op.outputs[0].consumers() if each.type == "RealDiv" and each.inputs[0] is op.outputs[0]
+    ]
     averages = bool(divisions) and len(divisions) == len(op.outputs[0].consumers())
     for gathered in divisions if averages else [op]:
         view.redirect(gathered.outputs[0], values)
