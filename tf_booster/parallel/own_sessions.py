@@ -33,11 +33,10 @@ def with_agreement(original: Any) -> Any:
 
 def _made(graph: tf.Graph, hooks: Sequence[Any]) -> ContextManager[None]:
     """In which a session of `graph` is made: by all ranks, or by this one alone."""
-    if raw_gradients(graph):
-        return calls.training_of_all()
-    saves = any(isinstance(hook, tf.compat.v1.train.CheckpointSaverHook) for hook in hooks)
     view = GraphView(graph)
-    if saves or not _only_evaluates(view):
+    if not _only_evaluates(view):
+        return calls.training_of_all() if raw_gradients(graph) else contextlib.nullcontext()
+    if any(isinstance(hook, tf.compat.v1.train.CheckpointSaverHook) for hook in hooks):
         return contextlib.nullcontext()
     program_input.note_undivided(view)
     has_tables = any(op.type.startswith("TfBoosterStandIn") for op in graph.get_operations())
