@@ -152,3 +152,4 @@ def test_any_programs(size):
 
 def test_lines_of_the_program():
     assert calls.program_lines(calls.sys._getframe()).startswith("calls_test.py:")
+    assert eval("calls.program_lines(calls.sys._getframe())").startswith("<string>:1, calls_test.py:")
