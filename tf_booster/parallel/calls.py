@@ -1,9 +1,10 @@
 """Which calls of an Estimator all ranks make together, and which one rank makes by itself: `if hvd.rank() == 0: estimator.evaluate(…)`.
 
-Each rank tells the store what it has come to, behind the calls that all have made together. All ranks train; an evaluation, a prediction or
-an export is one of all ranks if all have come to it, from the same lines of the program. Rank 0 says whether they have, so that no two ranks can think differently of it: it
-waits for what each comes to. One that trains, or has ended, does not come; nor, after a while, one that has said nothing, since it may
-wait in the program's own barrier. What a rank does by itself it does as a process of its own, with the whole input and whole tables.
+Each rank tells the store what it has come to, behind the calls that all have made together. All ranks train; an evaluation, a prediction
+or an export is one of all ranks if all have come to it, from the same lines of the program. Rank 0 says whether they have, so that no two
+ranks can think differently of it: it waits for what each comes to. One that trains, or has ended, does not come; nor, after a while, one
+that has said nothing, since it may wait in the program's own barrier. What a rank does by itself it does as a process of its own, with the
+whole input and whole tables.
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ USERS_REDUCTIONS = ("HorovodAllreduce", "HorovodGroupedAllreduce", "HorovodAllga
 class GradientPlan:
     """What the ranks' gradients become.
 
-    dense, sparse: groups of marks that one collective sums. by_user: marks that the program reduces itself. left: the others in a program that
-      trains by its own Horovod. inner: numbers of ops, in
-      view.index(), that lead to another mark: a gradient of a gradient is of this rank's loss, so they go on reading what they read.
+    dense, sparse: groups of marks that one collective sums. by_user: marks that the program reduces itself. left: the others in a program
+      that trains by its own Horovod. inner: numbers of ops, in view.index(), that lead to another mark: a gradient of a gradient is of this
+      rank's loss, so they go on reading what they read.
     unmarked: updates whose gradient no mark leads to, although data does. trains: whether a Variable or a table is updated by a mark.
     """
 
@@ -198,18 +198,18 @@ def _users_collectives(view: GraphView, numbers: Iterable[int]) -> List[tf.Opera
 def _trains_by(view: GraphView, updates: Iterable[int], users: Sequence[tf.Operation]) -> bool:
     """Whether a trained Variable is updated by what the program's own collectives give: Adasum's differences, means of Variables that ranks
     have trained apart for some steps, gradients that were summed up over steps. What it leaves out is each rank's own then."""
+    if not users:
+        return False
     index = view.index()
     numbers = {index.number[op] for op in users}
-    trained = {variable_handle_op(v) or v.op for v in tf.compat.v1.trainable_variables()} if numbers else ()
-    for number in updates if numbers else ():
-        op = index.ops[number]
-        calls = not UPDATE.fullmatch(op.type)
-        if calls or (op.inputs and op.inputs[0].op in trained):
-            values = (
-                op.inputs if calls else [t for arg, t in zip(op.op_def.input_arg, op.inputs) if arg.name in _VALUES]
-            )
-            if not numbers.isdisjoint(_computed_from(index, [tensor.op for tensor in values])):
-                return True
+    trained = {variable_handle_op(v) or v.op for v in tf.compat.v1.trainable_variables()}
+    for op in (index.ops[number] for number in updates):
+        values = op.inputs  # Of what calls functions that update.
+        if UPDATE.fullmatch(op.type):
+            of_trained = bool(op.inputs) and op.inputs[0].op in trained
+            values = [t for arg, t in zip(op.op_def.input_arg, op.inputs) if of_trained and arg.name in _VALUES]
+        if not numbers.isdisjoint(_computed_from(index, [tensor.op for tensor in values])):
+            return True
     return False
 
 
