@@ -9,7 +9,7 @@ import pytest
 from tf_booster.parallel import calls
 from tf_booster.parallel.calls import EVALUATION, PREDICTION, Calls
 
-TRAIN, LATE = "train", "late"
+TRAIN, LATE, PAUSE = "train", "late", "pause"
 
 
 class Memory:
@@ -28,16 +28,16 @@ class Memory:
 
 
 def run(programs, seed=0, patience=(0.4, 0.2)):
-    """Runs a program on each rank, a list of TRAIN, LATE and (what, where). Returns whether each of its calls was of all ranks."""
+    """Runs a program on each rank, a list of TRAIN, LATE, PAUSE and (what, where). Returns whether each of its calls was of all ranks."""
     memory, size = Memory(), len(programs)
     together = threading.Barrier(size)
     found, errors = [[] for _ in programs], []
 
     def call(own, step, draw):
-        if step == LATE:
-            time.sleep(2 * patience[0])
+        if step in (LATE, PAUSE):
+            time.sleep((2 if step == LATE else 1.5) * patience[0])
         elif step == TRAIN:
-            with own.training(False):
+            with own.training():
                 together.wait(20)
         else:
             found[rank_of[own]].append(own.is_of_all(*step))
@@ -108,7 +108,7 @@ def test_what_was_answered_does_not_count_again():
 
 
 def test_an_answer_is_for_those_that_asked():
-    assert run([[HERE, LATE, HERE], [LATE, HERE]], patience=(1, 10)) == [[False, True], [True]]
+    assert run([[HERE, PAUSE, HERE], [LATE, HERE]], patience=(1, 10)) == [[False, True], [True]]
 
 
 def test_a_rank_that_ends_does_not_train():
@@ -118,21 +118,108 @@ def test_a_rank_that_ends_does_not_train():
         run([[TRAIN, TRAIN], [TRAIN]])
 
 
-def test_evaluations_within_a_training():
+def within(*ranks, waits_ahead=(), patience=(1, 0.5)):
+    """Runs a function of each rank's Calls, in a thread of its own; what they return."""
     memory, found = Memory(), {}
 
-    def rank(number, evaluates):
-        own = Calls(memory, number, 2)
-        for each in evaluates:
-            with own.training(each):
-                found.setdefault(number, []).append(own.is_of_all(EVALUATION))
+    def rank(number, program):
+        found[number] = program(Calls(memory, number, len(ranks), patience, waits_ahead.__contains__))
 
-    threads = [threading.Thread(target=rank, args=each) for each in enumerate(([True, True], [True, False]))]
+    threads = [threading.Thread(target=rank, args=each, daemon=True) for each in enumerate(ranks)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(20)
-    assert found == {0: [True, False], 1: [True, True]}  # Of those without the listener none is asked.
+    return found
+
+
+def test_the_listener_of_a_training():
+    """Ranks say at its beginning whether they have it; so nobody has to wait for what does not come."""
+
+    def program(*trainings):
+        def run_all(own):
+            found = []
+            for evaluates in trainings:
+                with own.training([calls.LISTENER] if evaluates else []):
+                    found.append(own.is_of_all(EVALUATION, by=calls.LISTENER) if evaluates else None)
+            return found
+
+        return run_all
+
+    assert within(program(True, True), program(True, False), patience=(100, 100)) == {0: [True, False], 1: [True, None]}
+
+
+def test_what_a_hook_evaluates_within_a_training():
+    def all_of_them(own):
+        with own.training():
+            return [own.is_of_all(*HERE) for _ in range(3)]
+
+    def none(own):
+        with own.training():
+            return []
+
+    assert within(all_of_them, all_of_them) == {0: [True] * 3, 1: [True] * 3}
+    assert within(all_of_them, none) == {0: [False] * 3, 1: []}
+    assert within(all_of_them, none, patience=(2, 2), waits_ahead=(1,)) == {0: [False] * 3, 1: []}
+
+
+def test_a_hook_of_another_rank():
+    """Rank 0 waits for it in the next step."""
+
+    def twice(own):
+        with own.training():
+            return [own.is_of_all(*HERE) for _ in range(2)]
+
+    def waits(own):
+        with own.training():
+            time.sleep(2)
+            return []
+
+    assert within(waits, twice, patience=(0.5, 0.2)) == {0: [], 1: [False, False]}
+
+
+def test_other_checkpoints():
+    def program(*paths):
+        return lambda own: [own.is_of_all(*HERE, path=path) for path in paths]
+
+    found = within(program("a", "a", "a", "a"), program("b", "a", "", "b"), patience=(5, 5))
+    assert found == {0: [False, True, True, False], 1: [False, True, True, False]}
+
+
+def test_a_barrier_behind_what_each_rank_comes_to_elsewhere():
+    behind = threading.Barrier(2)
+
+    def program(*step):
+        def both(own):
+            found = [own.is_of_all(*step)]
+            behind.wait(20)
+            return [*found, own.is_of_all(*PREDICT)]
+
+        return both
+
+    assert within(program(*HERE), program(*THERE), patience=(1, 10)) == {0: [False, True], 1: [False, True]}
+
+
+def test_a_rank_that_is_late_within_a_training_goes_alone():
+    """Rank 0 waits for it in the next step by then. What it asked does not count for the next time."""
+    first, steps = threading.Event(), threading.Barrier(2)
+
+    def rank_0(own):
+        with own.training():
+            found = [own.is_of_all(*HERE)]
+            first.set()
+            steps.wait(20)
+            return [*found, own.is_of_all(*HERE)]
+
+    def rank_1(own):
+        with own.training():
+            first.wait(20)
+            found = [own.is_of_all(*HERE)]
+            steps.wait(20)
+            time.sleep(0.2)
+            return [*found, own.is_of_all(*HERE)]
+
+    assert within(rank_0, rank_1, patience=(0.5, 10)) == {0: [False, True], 1: [False, True]}
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])

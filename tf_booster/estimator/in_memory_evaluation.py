@@ -6,15 +6,17 @@ tables are among these, and need no handing over.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import weakref
-from typing import Any
+from typing import Any, ContextManager
 
 import tensorflow as tf
 
 from tf_booster.checkpoint import lending, lent_tables
 from tf_booster.checkpoint.saveable import TableSaveable
+from tf_booster.parallel import calls, ranks
 
 _hooks: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph that trains -> WeakSet of its hooks.
 _numbers = itertools.count(1)
@@ -25,7 +27,8 @@ def wrap_begin(original: Any) -> Any:
 
     @functools.wraps(original)
     def begin(self: Any) -> None:
-        original(self)
+        with _by_whom():
+            original(self)
         self._tf_booster_lend, self._tf_booster_lender = None, f"InMemoryEvaluatorHook {next(_numbers)}"
         _hooks.setdefault(tf.compat.v1.get_default_graph(), weakref.WeakSet()).add(self)
 
@@ -60,7 +63,12 @@ def wrap_evaluate(original: Any) -> Any:
     @functools.wraps(original)
     def _evaluate(self: Any, train_session: Any) -> None:
         train_session.run(self._tf_booster_lend)
-        with lending.from_memory(train_session.graph, self._tf_booster_lender):
+        with _by_whom(), lending.from_memory(train_session.graph, self._tf_booster_lender):
             original(self, train_session)
 
     return _evaluate
+
+
+def _by_whom() -> ContextManager[None]:
+    """In which a hook evaluates: with those of all ranks, or alone, where others have none."""
+    return ranks.alone() if calls.is_alone(calls.EVALUATION, by=calls.HOOK) else contextlib.nullcontext()

@@ -137,6 +137,7 @@ def _install_for_several_ranks() -> None:
         _replace(estimator, "evaluate", rank_0_decides.evaluate)
         _replace(estimator, "predict", prediction.predict)
         _replace(estimator, "_export_all_saved_models", rank_0_decides.export)
+        _replace(_compat.evaluator_class(), "evaluate_and_export", calls.by_listener)
         _replace(_compat.evaluator_class(), "_export_eval_result", rank_0_decides.export)
         _replace(_compat.evaluation_listener_class(), "begin", rank_0_decides.begin_listener)
 

@@ -49,12 +49,13 @@ def predict(original: Any) -> Any:
         checkpoint_path: Optional[str] = None,
         yield_single_examples: bool = True,
     ) -> Iterator[Any]:
-        if calls.is_alone(calls.PREDICTION):
+        found = checkpoint_path or tf.train.latest_checkpoint(self.model_dir)
+        if calls.is_alone(calls.PREDICTION, found):
             yield from _alone(original(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples))
             return
         rows, end = _RowsHook(), EndTogetherHook()
         with Exchange(_compat.session_config(self)) as exchange:
-            path = exchange.all_gather(checkpoint_path or tf.train.latest_checkpoint(self.model_dir), "checkpoint")[0]
+            path = exchange.all_gather(found, "checkpoint")[0]
             batches = original(self, input_fn, predict_keys, [*(hooks or []), rows, end], path, False)
             for batch in batches:
                 try:

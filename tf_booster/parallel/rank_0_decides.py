@@ -18,10 +18,10 @@ def evaluate(original: Any) -> Any:
     def evaluate(
         self: Any, input_fn: Any, steps: Any = None, hooks: Any = None, checkpoint_path: Any = None, name: Any = None
     ) -> Any:
-        if calls.is_alone(calls.EVALUATION):
+        found = checkpoint_path or tf.train.latest_checkpoint(self.model_dir)
+        if calls.is_alone(f"{calls.EVALUATION} '{name or ''}'", found):
             with ranks.alone():
                 return original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=checkpoint_path, name=name)
-        found = checkpoint_path or tf.train.latest_checkpoint(self.model_dir)
         path = host_exchange.from_rank_0(found, "checkpoint", _compat.session_config(self))
         return original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=path, name=name)
 
@@ -32,6 +32,7 @@ def begin_listener(original: Any) -> Any:
     """begin() of train_and_evaluate's listener: rank 0's clock tells when EvalSpec.throttle_secs are over."""
 
     @functools.wraps(original)
+    @calls.by_listener
     def begin(self: Any) -> None:
         original(self)
         if calls.is_alone(calls.EVALUATION):

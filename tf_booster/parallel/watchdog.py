@@ -89,6 +89,13 @@ class Watchdog(threading.Thread):
         os._exit(EXIT_CODE)  # No other way out of a collective.
 
 
+def waits_ahead(rank: int) -> bool:
+    """Whether another rank waits in a collective that this one has yet to enter, as far as the watchdog has heard."""
+    beat, own = store().get(f"beat-{rank}"), progress.counts()
+    collectives = _beat_of(beat).collectives if beat else {}
+    return any(left < entered > own.get(name, (0, 0))[0] for name, (entered, left) in collectives.items())
+
+
 def _beat_of(found: dict) -> Beat:
     collectives = {name: tuple(pair) for name, pair in found["collectives"].items()}
     return Beat(**{**found, "collectives": collectives, "failed": FailedRuns(**found["failed"])})
