@@ -15,7 +15,9 @@ import tf_booster
 v1 = tf.compat.v1
 IDS, STEPS = 10, 6
 EXACT = ["small_matmuls", "batch_normalization", "pair_dots"]
-KINDS = ("averaged", "adasum", "hybrid", "local", "accumulated", "weighted loss")
+# Collectives in the loss and beside it, in programs whose gradients tf_booster sums; without it a DistributedOptimizer does.
+LOSSES = ("contrast", "mean of losses", "rate by hand")
+KINDS = ("averaged", "hybrid", "local", "accumulated", "weighted loss", *LOSSES)
 TABLES = ("averaged", "summed", "broadcast", "by hand")
 
 
@@ -53,9 +55,6 @@ def train_op(kind: str, loss: tf.Tensor, embedding: Any, dense: tf.Variable) -> 
 
     step = v1.train.get_global_step()
     adagrad = lambda: v1.train.AdagradOptimizer(0.5)  # noqa: E731
-    if kind == "adasum":
-        optimizer = hvd.DistributedOptimizer(v1.train.MomentumOptimizer(0.5, 0.9), op=hvd.Adasum, sparse_as_dense=True)
-        return optimizer.minimize(loss, step)
     if kind == "hybrid":
         own = adagrad().minimize(loss, var_list=[embedding])
         return tf.group(own, hvd.DistributedOptimizer(adagrad()).minimize(loss, step, var_list=[dense]))
@@ -67,7 +66,25 @@ def train_op(kind: str, loss: tf.Tensor, embedding: Any, dense: tf.Variable) -> 
     if kind == "by hand":
         pairs = adagrad().compute_gradients(loss)
         return adagrad().apply_gradients([(hvd.allreduce(g, op=hvd.Average), v) for g, v in pairs], step)
+    if kind in LOSSES:
+        return library_sums(kind, loss, step)
     return hvd.DistributedOptimizer(adagrad(), op=hvd.Sum if kind == "summed" else hvd.Average).minimize(loss, step)
+
+
+def library_sums(kind: str, loss: tf.Tensor, step: tf.Variable) -> Any:
+    import horovod.tensorflow as hvd
+
+    optimizer = v1.train.GradientDescentOptimizer(1.0) if kind == "rate by hand" else v1.train.AdagradOptimizer(0.5)
+    if tf_booster.enable.enabled_options() is None:
+        optimizer = hvd.DistributedOptimizer(optimizer, sparse_as_dense=True)
+    mean = hvd.allreduce(loss, op=hvd.Average, name="mean_of_losses")
+    pairs = optimizer.compute_gradients(loss)
+    if kind == "rate by hand":
+        rate = 0.3 * tf.minimum(tf.stop_gradient(mean), 1.0)
+        return tf.group(*[v.assign_sub(rate * tf.convert_to_tensor(g)) for g, v in pairs], step.assign_add(1))
+    average = v1.get_variable("average", [], initializer=v1.zeros_initializer(), trainable=False)
+    with tf.control_dependencies([average.assign(0.9 * average + 0.1 * mean)]):
+        return optimizer.apply_gradients(pairs, step)
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: Dict[str, Any]) -> Any:
@@ -83,6 +100,11 @@ def model_fn(features: Any, labels: Any, mode: str, params: Dict[str, Any]) -> A
     dense = v1.get_variable("dense", [7, 1], initializer=v1.random_uniform_initializer(-1, 1, seed=4))
     logits = tf.matmul(tf.concat([rows, features["x"]], 1), dense)
     loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
+    if params["kind"] == "contrast":
+        all_rows = hvd.allgather(rows)
+        mine = tf.range(tf.shape(rows)[0]) + hvd.rank() * tf.shape(rows)[0]
+        products = tf.matmul(rows, all_rows, transpose_b=True)
+        loss += tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=mine, logits=products))
     if params["kind"] == "weighted loss":  # In the loss, not behind the gradients.
         loss *= tf.stop_gradient(hvd.allreduce(loss, op=hvd.Average))
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op(params["kind"], loss, embedding, dense))
@@ -128,9 +150,10 @@ def test_variables_end_with_the_same_bits(tmp_path, plain):
     for rank, (ours, theirs) in enumerate(zip(found, plain)):
         for kind in KINDS:
             for name, value in theirs[kind].items():
-                np.testing.assert_array_equal(ours[kind][name], value, err_msg=f"{kind}, rank {rank}, {name}")
+                # What tf_booster sums it may sum in another order.
+                tolerance = {"rtol": 2e-5, "atol": 1e-6} if kind in LOSSES else {"rtol": 0}
+                np.testing.assert_allclose(ours[kind][name], value, **tolerance, err_msg=f"{kind}, rank {rank}, {name}")
     assert np.any(plain[0]["hybrid"]["embedding"] != plain[1]["hybrid"]["embedding"])  # Each rank's own.
-    assert np.any(plain[0]["adasum"]["dense"] != plain[0]["averaged"]["dense"])
 
 
 def test_tables_are_reduced_as_the_program_reduces_variables(tmp_path, plain):

@@ -14,6 +14,8 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.parallel import ranks
+from tf_booster.parallel.raw_gradients import raw_gradients
+from tf_booster.parallel.row_weights import row_weights
 from tf_booster.parallel.store import store
 
 _LOOK_SECONDS = 1.0
@@ -87,11 +89,17 @@ def with_agreed_timers(original: Any) -> Any:
     @functools.wraps(original)
     def __init__(self: Any, session_creator: Any, hooks: Any, *args: Any, **kwargs: Any) -> None:
         hooks = list(hooks or [])
-        if ranks.current().size > 1:
+        graph = tf.compat.v1.get_default_graph()
+        # Else no other rank may be in it.
+        if ranks.current().size > 1 and (raw_gradients(graph) or row_weights(graph) is not None or _has_tables(graph)):
             agree(hooks)
         original(self, session_creator, hooks, *args, **kwargs)
 
     return __init__
+
+
+def _has_tables(graph: tf.Graph) -> bool:
+    return any(op.type.startswith("TfBooster") for op in graph.get_operations())
 
 
 def agree(hooks: Iterable[Any]) -> None:

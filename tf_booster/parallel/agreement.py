@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from tf_booster import log
 from tf_booster.parallel import ranks, shared_graphs
+from tf_booster.parallel.collectives import is_users_collective
 from tf_booster.parallel.progress import collectives, mark_collectives
 from tf_booster.parallel.store import store
 from tf_booster.passes.graph_view import GraphView
@@ -42,6 +43,8 @@ def note_options(options: Mapping[str, Any]) -> None:
 def agree(graph: tf.Graph) -> None:
     """Compares a shared, rewritten graph with rank 0's, takes over the seeds of rank 0's tables, and marks collectives for the watchdog.
 
+    A graph without tables, in which the library has ranks meet nowhere, is not compared: one rank may have it alone.
+
     Raises:
       RanksDiffer: rank 0 has another number of tables, features or Variables, other collectives, or other options.
     """
@@ -49,10 +52,13 @@ def agree(graph: tf.Graph) -> None:
     if place.size == 1:
         return
     view = GraphView(graph)
+    handles = view.ops("TfBoosterHashTable")
+    meets = bool(handles) or not all(map(is_users_collective, collectives(graph)))
     mark_collectives(view)
+    if not meets:
+        return
     key = _meeting("graph")
     lines = describe(graph)
-    handles = view.ops("TfBoosterHashTable")
     if place.rank == 0:
         seeds = {op.name: list(op.get_attr("seeds")) for op in handles}
         store().put(key, {"seeds": seeds, "lines": _packed(lines)})

@@ -65,7 +65,7 @@ class DenseCollectives(Pass):
             verb = "averaged, weighted by rows" if reduction.weights else "averaged"
             result.changes.append(f"gradients are {verb if how.kind == AVERAGE else 'summed'}: {how.said_by}")
             result.modified = True
-        if plan.trains:
+        if plan.trains and not (plan.trained_by_user and not view.ops("TfBoosterHashTable")):
             self._broadcast(view, result)
         result.skipped += _inexact(view, plan)
         _tell_users_own(plan, result)

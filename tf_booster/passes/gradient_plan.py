@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, FrozenSet, Iterable, List, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, FrozenSet, Iterable, List, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -15,7 +15,7 @@ from tf_booster.passes.fetches import UPDATE, fetches_of, updating_calls
 from tf_booster.passes.graph_index import GraphIndex, reached
 from tf_booster.passes.graph_view import GraphView, is_undone, removed_variables, variable_handle_op
 from tf_booster.passes.merging import Unit, merge_groups
-from tf_booster.passes.sources import Sources, all_called, called_functions
+from tf_booster.passes.sources import Sources, all_called
 
 # What keeps different ids different: partitions of a Variable take each a part of the ids, and number their own rows.
 _KEEP_APART = (
@@ -59,6 +59,11 @@ class GradientPlan:
     unmarked: List[tf.Operation] = dataclasses.field(default_factory=list)
     trains: bool = False
 
+    @property
+    def trained_by_user(self) -> bool:
+        """Whether the program trains by its own Horovod."""
+        return bool(self.by_user or self.left)
+
 
 def plan_gradients(view: GraphView) -> GradientPlan:
     """Sorts the marks that lead to an update of a Variable. Linear in the graph, but for the number of fetches.
@@ -90,7 +95,7 @@ def plan_gradients(view: GraphView) -> GradientPlan:
     plan.trains = bool(kept) or len(marks) < len(raw_gradients(view.graph))
     plan.by_user = [mark for mark in kept if index.number[mark.values.op] in by_user]
     kept = [mark for mark in kept if index.number[mark.values.op] not in by_user]
-    if plan.by_user or _trains_by(view, updates, users):
+    if plan.by_user or _trains_by(view, updates, users, all_marks):
         plan.left, kept = kept, []
     plan.unmarked = _unmarked(view, updates, all_marks, by_user)
     keys = fetches_that_need(view, [mark.values.op for mark in kept])
@@ -175,41 +180,52 @@ def _unmarked(view: GraphView, updates: Iterable[int], marks: Set[int], by_user:
     return found
 
 
-def _computed_from(index: GraphIndex, ops: Iterable[tf.Operation]) -> Set[int]:
-    """The numbers of `ops` and of what they are computed from, by data edges."""
+def _computed_from(index: GraphIndex, ops: Iterable[tf.Operation], stop: AbstractSet[int] = frozenset()) -> Set[int]:
+    """The numbers of `ops` and of what they are computed from, by data edges; not what the ops `stop` are."""
     seen: Set[int] = set()
     stack = list(ops)
     while stack:
         op = stack.pop()
         if index.number[op] not in seen:
             seen.add(index.number[op])
-            stack.extend(tensor.op for tensor in op.inputs)
+            if index.number[op] not in stop:
+                stack.extend(tensor.op for tensor in op.inputs)
     return seen
 
 
 def _users_collectives(view: GraphView, numbers: Iterable[int]) -> List[tf.Operation]:
-    """The program's own collectives; Horovod's optimizer has them in the functions of a tf.cond."""
+    """The program's own collectives; Horovod's optimizers have them in the functions of tf.conds, one in another."""
     index = view.index()
-    functions = view.functions_with(*USERS_REDUCTIONS)
+    bodies = _compat.functions_by_name(view.graph) if view.functions_with(*USERS_REDUCTIONS) else {}
+
+    def reduces(op: tf.Operation) -> bool:
+        return any(node.op in USERS_REDUCTIONS for body in all_called(op, bodies) for node in body.node_def)
+
     ops = [index.ops[number] for number in numbers]
-    return [op for op in ops if is_users_collective(op) or not functions.keys().isdisjoint(called_functions(op))]
+    return [op for op in ops if is_users_collective(op) or (bodies and reduces(op))]
 
 
-def _trains_by(view: GraphView, updates: Iterable[int], users: Sequence[tf.Operation]) -> bool:
-    """Whether a trained Variable is updated by what the program's own collectives give: Adasum's differences, means of Variables that ranks
-    have trained apart for some steps, gradients that were summed up over steps. What it leaves out is each rank's own then."""
+def _trains_by(view: GraphView, updates: Iterable[int], users: Sequence[tf.Operation], marks: Set[int]) -> bool:
+    """Whether a trained Variable is updated by what the program's own collectives give, of its shape: means of Variables that ranks have
+    trained apart for some steps, gradients that were summed up over steps. What it leaves out is each rank's own then.
+
+    Not by one in front of a gradient, as those of a loss or of batch normalization are, nor by a number such as a learning rate."""
+    users = [op for op in users if not op.type.startswith("HorovodBroadcast")]
     if not users:
         return False
     index = view.index()
-    numbers = {index.number[op] for op in users}
-    trained = {variable_handle_op(v) or v.op for v in tf.compat.v1.trainable_variables()}
+    shapes = {index.number[op]: [tensor.shape for tensor in op.outputs] for op in users}
+    trained = {variable_handle_op(v) or v.op: v.shape for v in tf.compat.v1.trainable_variables()}
     for op in (index.ops[number] for number in updates):
-        values = op.inputs  # Of what calls functions that update.
+        values, wanted = op.inputs, list(trained.values())  # Of what calls functions that update.
+        if index.number[op] in shapes:
+            return True  # It reduces what it updates by.
         if UPDATE.fullmatch(op.type):
-            of_trained = bool(op.inputs) and op.inputs[0].op in trained
-            values = [t for arg, t in zip(op.op_def.input_arg, op.inputs) if of_trained and arg.name in _VALUES]
-        if not numbers.isdisjoint(_computed_from(index, [tensor.op for tensor in values])):
-            return True
+            wanted = [trained[op.inputs[0].op]] if op.inputs and op.inputs[0].op in trained else []
+            values = [t for arg, t in zip(op.op_def.input_arg, op.inputs) if wanted and arg.name in _VALUES]
+        for number in shapes.keys() & _computed_from(index, [tensor.op for tensor in values], marks):
+            if any(shape.rank is None or shape in wanted for shape in shapes[number]):
+                return True
     return False
 
 

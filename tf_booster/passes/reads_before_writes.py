@@ -7,7 +7,7 @@ from typing import List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.passes.fetches import executed
+from tf_booster.passes.fetches import executed, restores
 from tf_booster.passes.graph_view import GraphView, add_control_input, is_marked_for_compilation, variable_handle_op
 from tf_booster.passes.sources import Sources
 from tf_booster.passes.unordered_reads import unordered_reads
@@ -32,10 +32,13 @@ def reads_before_writes(view: GraphView, fetched: Sequence[str], batch: tf.Opera
     index = view.index()
     found = unordered_reads(index, order, batch, Sources(view.graph))
     steps_own = set(executed(view, fetched))
+    initial = view.upstream_of_initializers() if reads else ()
     for read in reads:
         if index.number[read] in found.harmless:
             for writer in found.writers.get(index.number[counter], ()):
-                add_control_input(index.ops[writer], read)
+                # What is known of the fetches may be that nothing reads them, as Savers' ops.
+                if writer not in initial and not restores(index.ops[writer]):
+                    add_control_input(index.ops[writer], read)
     first = [index.ops[number] for number in found.unordered if number in steps_own and number not in found.of_branches]
     # An op that XLA compiles with its readers cannot end before the batch that these need is there.
     return [op for op in first if not (_compat.in_control_flow(op) or is_marked_for_compilation(op))]
