@@ -89,3 +89,47 @@ def test_evaluations_between_trainings(tmp_path, table, who):
         wanted = [sums[key] for key in IDS]
         np.testing.assert_allclose(values[:-1], np.sum(wanted, 1), rtol=1e-6)
         np.testing.assert_allclose(values[-1], np.mean(np.sum(wanted, 1)), rtol=1e-5)
+
+
+def own_horovod(rank: int, size: int, folder: str) -> List[Any]:
+    """The program sums gradients itself; rank 0 evaluates in the training's graph, whose train op and averages nobody runs then."""
+    import horovod.tensorflow as hvd
+
+    tf_booster.enable_gpu_booster()
+    hvd.init()
+
+    def build(times: Any) -> Any:
+        values = model(False, times)
+        normal = v1.layers.batch_normalization(values[:, None], training=v1.placeholder_with_default(False, []))
+        loss = tf.reduce_mean(tf.square(values - 1.0)) + 0.0 * tf.reduce_sum(normal)
+        optimizer = hvd.DistributedOptimizer(v1.train.AdagradOptimizer(0.1), sparse_as_dense=True)
+        return values, optimizer.minimize(loss, v1.train.get_or_create_global_step())
+
+    found = []
+    for last in (4, 8):
+        with tf.Graph().as_default():
+            v1.set_random_seed(3)
+            _, train_op = build(None)
+            hooks = [v1.train.StopAtStepHook(last_step=last), hvd.BroadcastGlobalVariablesHook(0)]
+            own = folder if rank == 0 else None
+            with v1.train.MonitoredTrainingSession(checkpoint_dir=own, hooks=hooks, save_checkpoint_steps=2) as session:
+                while not session.should_stop():
+                    session.run(train_op)
+        if rank == 0:
+            with tf.Graph().as_default():
+                values, _ = build(1)
+                creator = v1.train.ChiefSessionCreator(checkpoint_dir=folder)
+                for _ in range(2):  # The second one finds the graph final.
+                    seen: List[float] = []
+                    with v1.train.MonitoredSession(creator, [Every()]) as session:
+                        while not session.should_stop():
+                            seen += session.run(values).tolist()
+                    found.append((seen, tf.train.latest_checkpoint(folder)))
+    return found
+
+
+def test_evaluations_in_the_graph_of_an_own_horovods_training(tmp_path):
+    found, others = launch.values(own_horovod, 2, folder=str(tmp_path))
+    assert len(found) == 4 and not others
+    for values, path in found:
+        np.testing.assert_allclose(values, tf.train.load_variable(path, "w").sum(1), rtol=1e-6)

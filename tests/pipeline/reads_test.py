@@ -213,3 +213,32 @@ def test_a_step_that_fetches_no_read_does_none():
             assert len(asked) == 1
             session.run([program.loss, program.kernel, program.train])
             assert asked[1:] == [["kernel/Read/ReadVariableOp:0"], ["Mean:0"]]
+
+
+def test_a_second_session_on_the_graph_of_an_evaluation_restores(tmp_path):
+    """What a Saver writes waits for no read of the counter of steps, which is not there yet."""
+    config = v1.ConfigProto(inter_op_parallelism_threads=1)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+
+    def rows(times):
+        ids = v1.data.make_one_shot_iterator(tf.data.Dataset.range(8).repeat(times).batch(4)).get_next()
+        return tf.reduce_sum(tf.nn.embedding_lookup(v1.get_variable("w", [8, 2]), ids) * v1.get_variable("k", [2]), 1)
+
+    with booster("exact"):
+        with tf.Graph().as_default():
+            loss, count = tf.reduce_mean(tf.square(rows(None) - 1)), v1.train.get_or_create_global_step()
+            train = v1.train.AdagradOptimizer(0.1).minimize(loss, count)
+            hooks = [v1.train.StopAtStepHook(4)]
+            with v1.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path), hooks=hooks, config=config) as session:
+                while not session.should_stop():
+                    session.run(train)
+        with tf.Graph().as_default():
+            values, _ = rows(1), v1.train.get_or_create_global_step()
+            found = []
+            for _ in range(2):
+                creator = v1.train.ChiefSessionCreator(checkpoint_dir=str(tmp_path), config=config)
+                with v1.train.MonitoredSession(creator) as session:
+                    found.append([])
+                    while not session.should_stop():
+                        found[-1] += session.run(values).tolist()
+    assert found[0] == found[1] and len(found[0]) == 8

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from tf_booster import _compat, log
 from tf_booster.checkpoint import lending, lent_variables, publishing, table_saves
-from tf_booster.parallel import shared_graphs
+from tf_booster.parallel import own_folders, shared_graphs
 from tf_booster.parallel.store import StoreError, store
 
 _TABLE_SAVES = "_tf_booster_table_saves"
@@ -76,7 +76,7 @@ def wrap_save(original: Any) -> Any:
             return original(self, sess, save_path, *args, **kwargs)
         if self.saver_def.version == tf.compat.v1.train.SaverDef.V2:
             prepare(self, graph)
-        if shared_graphs.place(graph).size == 1:
+        if shared_graphs.place(graph).size == 1 or (own_folders.has(save_path) and _tables_of(self) is None):
             if self.saver_def.version == tf.compat.v1.train.SaverDef.V2:
                 saving = _compat.session_with_run(
                     sess, self.saver_def.save_tensor_name, functools.partial(_write_alone, self)

@@ -217,7 +217,7 @@ def _call_model_fn(original: Any, rewrite: Rewrite) -> Any:
         with resource_variables.for_stand_ins():
             spec = original(self, features=features, labels=labels, mode=mode, config=config)
         graph = tf.compat.v1.get_default_graph()
-        rank_input.decide(graph)
+        rank_input.decide(graph, mode == tf.estimator.ModeKeys.TRAIN)
         fetches.note_spec(graph, spec)
         named_features.note_spec(graph, given, spec)
         if getattr(_exporting, "graphs", None) is not None and _is_wanted(graph):

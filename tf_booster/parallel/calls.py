@@ -17,7 +17,7 @@ import time
 from typing import Any, Callable, Collection, ContextManager, Dict, Iterator, Optional, Tuple, TypeVar
 
 from tf_booster import _compat, log
-from tf_booster.parallel import ranks, watchdog
+from tf_booster.parallel import own_folders, ranks, watchdog
 from tf_booster.parallel.program_lines import program_lines
 from tf_booster.parallel.store import StoreError, store
 
@@ -56,16 +56,22 @@ class Calls:
         self._all_have: Dict[str, bool] = {}  # What evaluates in this training -> whether all ranks have it.
 
     @contextlib.contextmanager
-    def training(self, evaluate: Collection[str] = ()) -> Iterator[None]:
-        """A training of all ranks. evaluate: LISTENER, HOOK, what evaluates in it on this rank.
+    def training(self, evaluate: Collection[str] = (), folder: str = "") -> Iterator[None]:
+        """A training of all ranks.
+
+        Args:
+          evaluate: LISTENER, HOOK, what evaluates in it on this rank.
+          folder: where this rank's Estimator saves.
 
         Raises:
           RuntimeError: another rank has ended.
         """
-        self._tell(_TRAINING, evaluate=list(evaluate))
+        self._tell(_TRAINING, evaluate=list(evaluate), folder=folder)
         # Not in a collective, where one that still evaluates would be told to hang.
         found = [self._training_of(rank) for rank in (self._others if evaluate or self._rank == 0 else [0])]
         self._position += 1
+        if folder and self._rank > 0 and found[0]["folder"]:
+            own_folders.compare(folder, found[0]["folder"])
         self._trains, self._all_have = True, {by: all(by in told["evaluate"] for told in found) for by in evaluate}
         try:
             yield
@@ -253,15 +259,16 @@ def train(original: Any) -> Any:
             return original(self, input_fn, hooks, steps, max_steps, saving_listeners)
         kinds = ((LISTENER, _compat.evaluation_listener_class()), (HOOK, _compat.in_memory_hook_class()))
         given = [*(hooks or ()), *(saving_listeners or ())]
-        with training_of_all([name for name, kind in kinds if any(isinstance(each, kind) for each in given)]):
+        evaluate = [name for name, kind in kinds if any(isinstance(each, kind) for each in given)]
+        with training_of_all(evaluate, self.model_dir):
             return original(self, input_fn, hooks, steps, max_steps, saving_listeners)
 
     return train
 
 
-def training_of_all(evaluate: Collection[str] = ()) -> ContextManager[None]:
+def training_of_all(evaluate: Collection[str] = (), folder: str = "") -> ContextManager[None]:
     """For one of several ranks: Calls.training."""
-    return _calls().training(evaluate)
+    return _calls().training(evaluate, folder)
 
 
 def by_listener(original: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Iterator, Optional
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.parallel import calls, ranks, row_weights
+from tf_booster.parallel import calls, rank_input, ranks, row_weights
 from tf_booster.parallel.end_together import EndTogetherHook
 from tf_booster.parallel.host_exchange import Exchange
 
@@ -50,7 +50,7 @@ def predict(original: Any) -> Any:
         yield_single_examples: bool = True,
     ) -> Iterator[Any]:
         found = checkpoint_path or tf.train.latest_checkpoint(self.model_dir)
-        if calls.is_alone(calls.PREDICTION, found):
+        if rank_input.trains_by_itself() or calls.is_alone(calls.PREDICTION, found):
             yield from _alone(original(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples))
             return
         rows, end = _RowsHook(), EndTogetherHook()

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.parallel import calls, host_exchange, ranks
+from tf_booster.parallel import calls, host_exchange, rank_input, ranks
 
 
 def evaluate(original: Any) -> Any:
@@ -19,7 +19,7 @@ def evaluate(original: Any) -> Any:
         self: Any, input_fn: Any, steps: Any = None, hooks: Any = None, checkpoint_path: Any = None, name: Any = None
     ) -> Any:
         found = checkpoint_path or tf.train.latest_checkpoint(self.model_dir)
-        if calls.is_alone(f"{calls.EVALUATION} '{name or ''}'", found):
+        if rank_input.trains_by_itself() or calls.is_alone(f"{calls.EVALUATION} '{name or ''}'", found):
             with ranks.alone():
                 return original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=checkpoint_path, name=name)
         path = host_exchange.from_rank_0(found, "checkpoint", _compat.session_config(self))

@@ -33,7 +33,7 @@ _MODES = {
     tf.estimator.ModeKeys.PREDICT: "predict",
 }
 _wanted: Any = "auto"
-_divided_by_program = False  # By what the last training showed.
+_divided_by_program = _trains_by_itself = False  # By what the last training showed.
 
 
 def set_wanted(wanted: Any) -> None:
@@ -64,19 +64,28 @@ class _Later:
     config: Optional[tf.compat.v1.ConfigProto]
 
 
-def decide(graph: tf.Graph) -> None:
+def trains_by_itself() -> bool:
+    """Whether the program's last training needed no other rank but by its own Horovod: it summed gradients itself, and has no tables. Each
+    rank evaluates and predicts by itself then, too."""
+    return _trains_by_itself
+
+
+def decide(graph: tf.Graph, trains: bool) -> None:
     """Once the model is there: the input of a program that sums gradients itself with Horovod stays as the program divides it.
 
     Raises:
       ValueError: ranks have different inputs, and the library is to sum the gradients.
     """
-    global _divided_by_program
+    global _divided_by_program, _trains_by_itself
     undecided = graph.get_collection(_UNDECIDED)
-    if not undecided:
+    if not trains or ranks.current().size == 1:
         return
     graph.clear_collection(_UNDECIDED)
     view = GraphView(graph)
     by_program = _divided_by_program = sums_gradients_itself(view)
+    _trains_by_itself = by_program and not any(
+        op_type.startswith("TfBoosterStandIn") for op_type in view.index().types()
+    )
     for each in undecided:
         if by_program:
             for before, now in each.moved if isinstance(each, _Division) else ():
