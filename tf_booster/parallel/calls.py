@@ -3,8 +3,8 @@
 Each rank tells the store what it has come to, behind the calls that all have made together. All ranks train; an evaluation, a prediction
 or an export is one of all ranks if all have come to it, from the same lines of the program. Rank 0 says whether they have, so that no two
 ranks can think differently of it: it waits for what each comes to. One that trains, or has ended, does not come; nor, after a while, one
-that has said nothing: it may wait in the program's own barrier, or, where a hook evaluates, in the next step. What a rank does by itself it does as a process of its own, with the
-whole input and whole tables.
+that has said nothing: it may wait in the program's own barrier, or, where a hook evaluates, in the next step. What a rank does by itself
+it does as a process of its own, with the whole input and whole tables.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ class Calls:
         the others in it.
 
         Args:
-          path: of the checkpoint that it is about; "" for whichever the others have. Of other ones each rank's is its own.
+          path: of the checkpoint or folder that it is about; "" for the others'. Of different ones each rank's is its own.
           by: what evaluates within a training, which all ranks have, or some.
         """
         if by and self._trains:
-            return self._all_have[by]
+            return self._all_have.get(by, True)
         call = f"{what} ({where})"
         number = self._tell(call, path=path)
         together = self._answer(call, path) if self._rank == 0 else self._answer_of_rank_0(call, number)
@@ -153,10 +153,8 @@ class Calls:
             if said is not None or call["what"] in _GONE_ON:
                 return bool(said)
             has_answered = call["what"] == what and self._has_answered(call)
-            if has_answered and self._trains:
-                return self._withdraw(
-                    number, call
-                )  # Rank 0 goes on to the next step without this one, and waits there.
+            if has_answered and self._trains:  # It goes on to the next step without this rank, and waits there.
+                return self._withdraw(number, call)
             is_about_to_answer = call["what"] == what and not has_answered
             if is_about_to_answer or time.monotonic() < end:
                 return None

@@ -50,7 +50,8 @@ def predict(original: Any) -> Any:
         yield_single_examples: bool = True,
     ) -> Iterator[Any]:
         found = checkpoint_path or tf.train.latest_checkpoint(self.model_dir)
-        if rank_input.trains_by_itself() or calls.is_alone(calls.PREDICTION, found):
+        about = checkpoint_path or (self.model_dir if found else "")
+        if rank_input.trains_by_itself() or calls.is_alone(calls.PREDICTION, about):
             yield from _alone(original(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples))
             return
         rows, end = _RowsHook(), EndTogetherHook()

@@ -19,7 +19,8 @@ def evaluate(original: Any) -> Any:
         self: Any, input_fn: Any, steps: Any = None, hooks: Any = None, checkpoint_path: Any = None, name: Any = None
     ) -> Any:
         found = checkpoint_path or tf.train.latest_checkpoint(self.model_dir)
-        if rank_input.trains_by_itself() or calls.is_alone(f"{calls.EVALUATION} '{name or ''}'", found):
+        about = checkpoint_path or (self.model_dir if found else "")
+        if rank_input.trains_by_itself() or calls.is_alone(f"{calls.EVALUATION} '{name or ''}'", about):
             with ranks.alone():
                 return original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=checkpoint_path, name=name)
         path = host_exchange.from_rank_0(found, "checkpoint", _compat.session_config(self))
