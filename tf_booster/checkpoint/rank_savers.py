@@ -8,6 +8,7 @@ collectives: a rank that cannot write tells the others why, instead of leaving t
 from __future__ import annotations
 
 import functools
+import os
 import secrets
 import weakref
 from typing import Any, Dict, List, Optional
@@ -76,7 +77,12 @@ def wrap_save(original: Any) -> Any:
             return original(self, sess, save_path, *args, **kwargs)
         if self.saver_def.version == tf.compat.v1.train.SaverDef.V2:
             prepare(self, graph)
-        if shared_graphs.place(graph).size == 1 or (own_folders.has(save_path) and _tables_of(self) is None):
+        in_own = own_folders.has(save_path) and _tables_of(self) is None
+        if in_own:
+            tf.io.gfile.makedirs(
+                os.path.dirname(save_path)
+            )  # As the writer of events does, which ranks above 0 have none of.
+        if in_own or shared_graphs.place(graph).size == 1:
             if self.saver_def.version == tf.compat.v1.train.SaverDef.V2:
                 saving = _compat.session_with_run(
                     sess, self.saver_def.save_tensor_name, functools.partial(_write_alone, self)

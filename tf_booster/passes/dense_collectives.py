@@ -65,8 +65,8 @@ class DenseCollectives(Pass):
             verb = "averaged, weighted by rows" if reduction.weights else "averaged"
             result.changes.append(f"gradients are {verb if how.kind == AVERAGE else 'summed'}: {how.said_by}")
             result.modified = True
-        if plan.trains and not (plan.trained_by_user and not view.ops("TfBoosterHashTable")):
-            self._broadcast(view, result)
+        if plan.trains:
+            self._broadcast(view, plan, result)
         result.skipped += _inexact(view, plan)
         _tell_users_own(plan, result)
         return result
@@ -156,13 +156,16 @@ class DenseCollectives(Pass):
             view.redirect(mark.gradient.indices, indices, of_indices.__contains__)
         result.changes.append(f"{len(group)} sparse gradients of {self._size} ranks by one all-gather")
 
-    def _broadcast(self, view: GraphView, result: PassResult) -> None:
+    @staticmethod
+    def _broadcast(view: GraphView, plan: GradientPlan, result: PassResult) -> None:
         if initial_values.has_broadcast(view.graph):
             return
         if view.ops(*_BROADCASTS):
             result.skipped.append(
                 ("initial values", "the program broadcasts its Variables itself with Horovod; nothing is added")
             )
+            return
+        if plan.trained_by_user and not view.ops("TfBoosterHashTable"):
             return
         gone = set(removed_variables(view.graph))
         variables = [
