@@ -37,7 +37,7 @@ def test_a_rank_that_hangs_is_named_with_its_collective():
     assert ended[0].output.count("hangs:") == 1
 
 
-def fail(rank, size):
+def fail(rank, size, folder):
     """Rank 1's part of an evaluation fails, which the program catches."""
     tf_booster.enable_gpu_booster(watchdog=2)
 
@@ -54,7 +54,7 @@ def fail(rank, size):
 
         return tf.data.Dataset.range(32).map(parsed).batch(2)
 
-    estimator = tf.estimator.Estimator(model_fn)
+    estimator = tf.estimator.Estimator(model_fn, folder)
     estimator.train(lambda: read(-1), steps=2)
     for bad_row in (5, -1):  # Of rank 1.
         try:
@@ -65,8 +65,8 @@ def fail(rank, size):
     estimator.train(lambda: read(-1), steps=2)
 
 
-def test_a_run_that_fails_on_one_rank_and_is_caught_ends_the_job():
-    ended = launch.outcomes(fail, 2, seconds=100)
+def test_a_run_that_fails_on_one_rank_and_is_caught_ends_the_job(tmp_path):
+    ended = launch.outcomes(fail, 2, seconds=100, folder=str(tmp_path))
     output = "".join(each.output for each in ended)
     assert watchdog.EXIT_CODE in [each.status for each in ended] and "caught" in ended[1].output, output
     assert "rank 1 of 2" in output and "It will not come: its run ended with InvalidArgumentError: " in output
