@@ -209,7 +209,7 @@ def train_and_predict(rank, size, folder):
     for name, reading in inputs(folder).items():
         with tf.Graph().as_default() as graph:
             trained._call_input_fn(reading, "train")
-            rank_input.decide(graph)
+            rank_input.decide(graph, True)
             found["passes"][name] = graph.get_collection(("tf_booster", "rank_input"))
     return found
 
