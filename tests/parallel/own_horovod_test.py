@@ -114,7 +114,7 @@ def test_each_rank_reads_what_the_program_gives_it(how: str, read: str, tmp_path
         assert both[rank]["seen"] == np.concatenate(want[rank]).tolist()
         np.testing.assert_allclose(both[rank]["w"], descended(zip(*want)), rtol=1e-5)
         if "evaluated" in both[rank]:
-            np.testing.assert_allclose(both[rank]["evaluated"], X.mean(), rtol=1e-6)
+            np.testing.assert_allclose(both[rank]["evaluated"], np.concatenate(want[rank]).mean(), rtol=1e-6)
 
 
 def test_without_horovod_of_its_own_other_tensors_are_refused(tmp_path: Any) -> None:
