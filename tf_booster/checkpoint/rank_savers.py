@@ -78,10 +78,8 @@ def wrap_save(original: Any) -> Any:
         if self.saver_def.version == tf.compat.v1.train.SaverDef.V2:
             prepare(self, graph)
         in_own = own_folders.has(save_path) and _tables_of(self) is None
-        if in_own:
-            tf.io.gfile.makedirs(
-                os.path.dirname(save_path)
-            )  # As the writer of events does, which ranks above 0 have none of.
+        if in_own:  # The writer of events makes it elsewhere; ranks above 0 have none.
+            tf.io.gfile.makedirs(os.path.dirname(save_path))
         if in_own or shared_graphs.place(graph).size == 1:
             if self.saver_def.version == tf.compat.v1.train.SaverDef.V2:
                 saving = _compat.session_with_run(

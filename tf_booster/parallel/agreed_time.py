@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterable, List, Optional, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.embedding import registry
 from tf_booster.parallel import ranks
 from tf_booster.parallel.raw_gradients import raw_gradients
 from tf_booster.parallel.row_weights import row_weights
@@ -91,15 +92,13 @@ def with_agreed_timers(original: Any) -> Any:
         hooks = list(hooks or [])
         graph = tf.compat.v1.get_default_graph()
         # Else no other rank may be in it.
-        if ranks.current().size > 1 and (raw_gradients(graph) or row_weights(graph) is not None or _has_tables(graph)):
+        if ranks.current().size > 1 and (
+            raw_gradients(graph) or row_weights(graph) is not None or registry.tables(graph)
+        ):
             agree(hooks)
         original(self, session_creator, hooks, *args, **kwargs)
 
     return __init__
-
-
-def _has_tables(graph: tf.Graph) -> bool:
-    return any(op.type.startswith("TfBooster") for op in graph.get_operations())
 
 
 def agree(hooks: Iterable[Any]) -> None:

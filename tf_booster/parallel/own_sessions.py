@@ -12,6 +12,7 @@ from typing import Any, ContextManager, Sequence
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.embedding import registry
 from tf_booster.parallel import calls, collectives, program_input, progress, rank_input, ranks
 from tf_booster.parallel.raw_gradients import raw_gradients
 from tf_booster.passes import fetches
@@ -34,11 +35,10 @@ def with_agreement(original: Any) -> Any:
 def _made(graph: tf.Graph, hooks: Sequence[Any]) -> ContextManager[None]:
     """In which a session of `graph` is made: by all ranks, or by this one alone."""
     view = GraphView(graph)
-    has_tables = any(op.type.startswith("TfBoosterStandIn") for op in graph.get_operations())
+    has_tables = bool(registry.tables(graph))
     if not has_tables and rank_input.sums_gradients_itself(view):
-        return (
-            contextlib.nullcontext()
-        )  # Which ranks make it, the program knows; the library has ranks meet nowhere in it.
+        # Which ranks make it, the program knows; the library has ranks meet nowhere in it.
+        return contextlib.nullcontext()
     if not _only_evaluates(view):
         return calls.training_of_all() if raw_gradients(graph) else contextlib.nullcontext()
     if any(isinstance(hook, tf.compat.v1.train.CheckpointSaverHook) for hook in hooks):

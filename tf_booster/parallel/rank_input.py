@@ -9,6 +9,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from tf_booster import _compat, log
+from tf_booster.embedding import registry
 from tf_booster.parallel import (
     end_together,
     graph_iterators,
@@ -83,9 +84,7 @@ def decide(graph: tf.Graph, trains: bool) -> None:
     graph.clear_collection(_UNDECIDED)
     view = GraphView(graph)
     by_program = _divided_by_program = sums_gradients_itself(view)
-    _trains_by_itself = by_program and not any(
-        op_type.startswith("TfBoosterStandIn") for op_type in view.index().types()
-    )
+    _trains_by_itself = by_program and not registry.tables(graph)
     for each in undecided:
         if by_program:
             for before, now in each.moved if isinstance(each, _Division) else ():
