@@ -1,6 +1,5 @@
 // TfBoosterTableMatchesIncrement: whether tables are where an increment ends, so that a chain of them may go on from
 // there.
-#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -10,7 +9,6 @@
 #include "cc/tf/kernels/table_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tensorflow/core/platform/logging.h"
 
 namespace tf_booster {
 namespace {
