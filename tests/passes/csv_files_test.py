@@ -2,6 +2,7 @@
 
 import gzip
 import random
+import zlib
 
 import numpy as np
 import pytest
@@ -101,6 +102,44 @@ def test_names_that_come_later(files):
         assert "one op" in str(tf_booster.rewrite_graph())
         session.run(iterator.initializer, {names: files[:1]})
         assert len(session.run(ages)) == 4
+
+
+def packed(files, folder, by):
+    """Copies of `files` that are compressed."""
+    names = []
+    for file in files:
+        names.append(str(folder / file.rsplit("/", 1)[-1]) + ".packed")
+        with open(file, "rb") as plain, open(names[-1], "wb") as out:
+            out.write(by.compress(plain.read()))
+    return names
+
+
+@pytest.mark.parametrize("by", [gzip, zlib])
+def test_compressed_files(tmp_path, files, by):
+    names, kind = packed(files, tmp_path, by), by.__name__.upper()
+    if by is gzip:
+        assert_replaced(made(names, compression_type=kind, num_epochs=2, shuffle=True, shuffle_seed=4))
+        assert_replaced(made(names, compression_type=kind, num_parallel_reads=3, na_value="NA"))
+    assert_replaced(lambda: Csv(names, DEFAULTS, kind, header=True).shuffle(9, seed=2).repeat(2).batch(4))
+    assert_replaced(lambda: Csv(files, DEFAULTS, kind).batch(1), errors=True)
+
+
+@pytest.mark.parametrize("damage", ["bytes", "end", "behind", "none"])
+def test_a_damaged_compressed_file(tmp_path, files, damage):
+    """As many records come before the error as with TensorFlow, which takes buffers of 4 MB, or none of one."""
+    file, rng = str(tmp_path / "file"), np.random.RandomState(1)
+    with open(file, "w") as text:
+        text.writelines(f"{i},{rng.bytes(100).hex()}\n" for i in range(60_000))
+    (name,) = packed([file], tmp_path, gzip)
+    with open(name, "rb") as text:
+        content = text.read()
+    at = len(content) * 3 // 4
+    with open(name, "wb") as text:
+        text.write({
+            "bytes": content[:at] + bytes(64) + content[at + 64 :], "end": content[:at], "behind": content + b"no gzip",
+            "none": content,
+        }[damage])  # fmt: skip
+    assert_replaced(lambda: Csv(name, [[0], [""]], "GZIP").batch(500), errors=damage in ("end", "none"))
 
 
 BROKEN = {
@@ -219,10 +258,8 @@ def test_an_estimator_trains_from_it(files, tmp_path):
 
 
 def test_refusals(tmp_path, files):
-    packed = str(tmp_path / "packed.gz")
-    with gzip.open(packed, "wt") as text:
-        text.write("1,2\n")
-    assert_refused(lambda: Csv(packed, [[0], [0]], compression_type="GZIP").batch(2), "compressed")
+    names = packed(files, tmp_path, gzip)
+    assert_refused(lambda: Csv(names, DEFAULTS, "GZIP", buffer_size=9, header=True).batch(2), "buffer of another size")
     assert_refused(lambda: Csv(files[0], [[""]], select_cols=[3]).batch(2), "one column")
     assert_refused(lambda: Csv(files[0], [[""]] * 4, exclude_cols=[2]).batch(2), "select_cols")
     assert_refused(lambda: Csv(files[0], [[""]] * 5).filter(lambda *_: True).batch(2), "FilterDataset")

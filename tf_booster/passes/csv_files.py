@@ -19,13 +19,14 @@ from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.maps_of_files import put_in_place
 
 _CSV = ("CSVDataset", "CSVDatasetV2")
-_TYPES = (tf.float32, tf.float64, tf.int32, tf.int64, tf.string)
+_DEFAULT_BUFFER = 4 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class _Decoding:
     """What a CsvDataset does to its files."""
 
+    compression: bytes
     header: bool
     delimiter: str
     quotes: bool
@@ -96,10 +97,10 @@ def _decoding(node: Any, inputs: Sequence[Optional[np.ndarray]]) -> _Decoding:
     if any(value is None for value in inputs[1:]):
         raise Refused("how its CsvDataset reads is not known: its arguments are no constants")
     values = [np.asarray(value) for value in inputs[1:]]
-    compression, _, header, delimiter, quotes, na_value, columns = values[:7]
+    compression, buffer_size, header, delimiter, quotes, na_value, columns = values[:7]
     defaults, excluded = values[7 : 7 + len(dtypes)], values[7 + len(dtypes) :]
-    if _text(compression):
-        raise Refused("the files of its CsvDataset are compressed")
+    if _text(compression) and buffer_size.item() != _DEFAULT_BUFFER:  # How much of a damaged file comes depends on it.
+        raise Refused("its CsvDataset reads compressed files through a buffer of another size than the default")
     if any(value.size for value in excluded):
         raise Refused("its CsvDataset leaves columns out by exclude_cols; name those that are wanted by select_cols")
     if len(dtypes) == 1:
@@ -107,7 +108,8 @@ def _decoding(node: Any, inputs: Sequence[Optional[np.ndarray]]) -> _Decoding:
     if len(_text(delimiter)) != 1 or _text(delimiter) in b'"\r\n':
         raise Refused("the field_delim of its CsvDataset is no plain character")
     return _Decoding(
-        bool(header), _text(delimiter).decode("latin-1"), bool(quotes), _text(na_value), columns.tolist(), defaults, dtypes
+        _text(compression), bool(header), _text(delimiter).decode("latin-1"), bool(quotes), _text(na_value),
+        columns.tolist(), defaults, dtypes
     )  # fmt: skip
 
 
@@ -120,7 +122,8 @@ def _records_function(decoding: _Decoding) -> Any:
     """From a file's name to a dataset of its records, for file_readers alone: TensorFlow would read lines by it."""
     definition = _function("file", ["handle"], [tf.variant])
     node = definition.node_def.add(name="records", op="TextLineDataset")
-    node.input[:] = ["file", _constant(definition, "compression", b""), _constant(definition, "size", np.int64(0))]
+    compression = _constant(definition, "compression", decoding.compression)
+    node.input[:] = ["file", compression, _constant(definition, "size", np.int64(0))]
     file_readers.mark_as_csv(node, decoding.delimiter, decoding.quotes, header=decoding.header)
     definition.ret["handle"] = "records:handle:0"
     return named_by_content(definition, "csv_records")

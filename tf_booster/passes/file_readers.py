@@ -101,8 +101,10 @@ def _files(function: DatasetFunction, functions: Dict[str, Any], readers: Sequen
             raise Refused("its compressed files are read through a buffer of another size than the default")
     if _DELIMITER in node.attr:
         csv = CsvRecords(node.attr[_DELIMITER].s.decode("latin-1"), node.attr[_QUOTES].b)
-        return Reading(header_lines=int(node.attr[_HEADER].b), csv=csv)
-    return Reading(compression=compression.item().decode(), header_lines=header)
+        header = int(node.attr[_HEADER].b)
+    else:
+        csv = None
+    return Reading(compression=compression.item().decode(), header_lines=header, csv=csv)
 
 
 def mark_as_csv(node: Any, delimiter: str, quotes: bool, header: bool) -> None:

@@ -44,37 +44,59 @@ class PlainSource final : public ByteSource {
 
 class CompressedSource final : public ByteSource {
  public:
-  CompressedSource(std::unique_ptr<tensorflow::RandomAccessFile> file, const std::string& compression)
-      : file_(std::move(file)) {
+  // whole_piece: bytes that are uncompressed together, so that of a piece with a damage nothing is read; 0: what comes
+  // before the damage is.
+  CompressedSource(std::unique_ptr<tensorflow::RandomAccessFile> file, const std::string& compression,
+                   size_t whole_piece)
+      : file_(std::move(file)), whole_(whole_piece > 0), wanted_(whole_ ? whole_piece : kPiece) {
     const auto options = compression == "GZIP" ? tensorflow::io::ZlibCompressionOptions::GZIP()
                                                : tensorflow::io::ZlibCompressionOptions::DEFAULT();
     // TensorFlow's own buffer sizes: of a damaged file, as many records can be read here as there.
     stream_ = std::make_unique<tensorflow::io::ZlibInputStream>(
-        new tensorflow::io::RandomAccessInputStream(file_.get()), options.input_buffer_size, options.output_buffer_size,
-        options, /*owns_input_stream=*/true);
+        new tensorflow::io::RandomAccessInputStream(file_.get()), whole_ ? whole_piece : options.input_buffer_size,
+        whole_ ? whole_piece : options.output_buffer_size, options, /*owns_input_stream=*/true);
   }
 
   Status Read(size_t n, char* to, size_t* got) override {
     *got = 0;
     while (*got < n) {
-      const TfStatus status = stream_->ReadNBytes(std::min<size_t>(n - *got, kPiece), &piece_);
-      std::memcpy(to + *got, piece_.data(), piece_.size());
-      *got += piece_.size();
-      if (!status.ok()) return FromTensorFlow(status);
+      if (at_ == piece_.size()) {
+        if (!status_.ok()) return FromTensorFlow(status_);
+        Fill();
+      }
+      const size_t some = std::min(n - *got, piece_.size() - at_);
+      std::memcpy(to + *got, piece_.data() + at_, some);
+      *got += some;
+      at_ += some;
+      place_ += some;
     }
     return Status();
   }
 
   Status Skip(uint64_t offset) override {
-    return FromTensorFlow(stream_->SkipNBytes(static_cast<int64_t>(offset) - stream_->Tell()));
+    const uint64_t n = offset - place_, left = piece_.size() - at_;
+    place_ = offset;
+    at_ += std::min(n, left);
+    return n <= left ? Status() : FromTensorFlow(stream_->SkipNBytes(static_cast<int64_t>(n - left)));
   }
 
  private:
   static constexpr size_t kPiece = 128 << 10;  // Stays in the second-level cache until it is copied.
 
+  void Fill() {
+    status_ = stream_->ReadNBytes(wanted_, &piece_);
+    if (whole_ && !status_.ok() && !tensorflow::errors::IsOutOfRange(status_)) piece_.clear();
+    at_ = 0;
+  }
+
   std::unique_ptr<tensorflow::RandomAccessFile> file_;
   std::unique_ptr<tensorflow::io::ZlibInputStream> stream_;
+  const bool whole_;
+  const size_t wanted_;
   tensorflow::tstring piece_;
+  size_t at_ = 0;       // In piece_, of the next byte.
+  uint64_t place_ = 0;  // Of it in the file.
+  TfStatus status_;     // Behind piece_.
 };
 
 }  // namespace
@@ -84,15 +106,15 @@ TfStatus CheckCompression(const std::string& op, const std::string& compression)
   return tensorflow::errors::InvalidArgument(op, ": compression is '", compression, "'; wanted '', 'GZIP' or 'ZLIB'");
 }
 
-OpenByteSource OpenFilesOf(tensorflow::Env* env, const std::string& compression) {
-  return [env, compression](const std::string& name, std::unique_ptr<ByteSource>* source) {
+OpenByteSource OpenFilesOf(tensorflow::Env* env, const std::string& compression, size_t whole_piece) {
+  return [env, compression, whole_piece](const std::string& name, std::unique_ptr<ByteSource>* source) {
     std::unique_ptr<tensorflow::RandomAccessFile> file;
     const TfStatus opened = env->NewRandomAccessFile(name, &file);
     if (!opened.ok()) return FromTensorFlow(opened);
     if (compression.empty()) {
       *source = std::make_unique<PlainSource>(std::move(file));
     } else {
-      *source = std::make_unique<CompressedSource>(std::move(file), compression);
+      *source = std::make_unique<CompressedSource>(std::move(file), compression, whole_piece);
     }
     return Status();
   };

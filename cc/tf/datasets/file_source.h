@@ -2,6 +2,7 @@
 #ifndef TF_BOOSTER_CC_TF_DATASETS_FILE_SOURCE_H_
 #define TF_BOOSTER_CC_TF_DATASETS_FILE_SOURCE_H_
 
+#include <cstddef>
 #include <string>
 
 #include "cc/core/record_reader/byte_source.h"
@@ -14,7 +15,9 @@ namespace tf_booster {
 tensorflow::Status CheckCompression(const std::string& op, const std::string& compression);
 
 // Opens files of `env`, compressed so; CheckCompression knows it. Errors have TensorFlow's codes and texts.
-OpenByteSource OpenFilesOf(tensorflow::Env* env, const std::string& compression);
+// whole_piece: bytes of compressed files that are read together or, where one of them is damaged, not at all; 0: all
+// before a damage.
+OpenByteSource OpenFilesOf(tensorflow::Env* env, const std::string& compression, size_t whole_piece);
 
 }  // namespace tf_booster
 

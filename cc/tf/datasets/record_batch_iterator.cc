@@ -35,6 +35,7 @@ using tensorflow::data::SerializationContext;
 namespace model = tensorflow::data::model;
 
 constexpr char kBatches[] = "/batches";
+constexpr size_t kCsvBuffer = 4 << 20;  // TensorFlow's CsvDataset fills it, or fails.
 
 class RecordBatchIterator final : public tensorflow::data::DatasetIterator<RecordBatchDataset> {
  public:
@@ -68,7 +69,7 @@ class RecordBatchIterator final : public tensorflow::data::DatasetIterator<Recor
     TF_RETURN_IF_ERROR(tensorflow::RegisterCancellationCallback(
         ctx->cancellation_manager(), [this] { line_.Cancel(); }, &deregister_));
     read_threads_ = ctx->CreateThreadPool("tf_booster_read_records", ahead.threads);
-    read_.open = OpenFilesOf(ctx->env(), pipeline.compression);
+    read_.open = OpenFilesOf(ctx->env(), pipeline.compression, pipeline.format == FileFormat::kCsv ? kCsvBuffer : 0);
     read_.op = pipeline.op;
     read_.format = pipeline.format;
     read_.verify_crc = pipeline.verify_crc;
