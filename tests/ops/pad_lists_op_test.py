@@ -1,4 +1,4 @@
-"""TfBoosterPadLists and TfBoosterListLengths against numpy, and what they are given wrongly."""
+"""TfBoosterPadLists, TfBoosterSliceLists and TfBoosterListLengths against numpy, and what they are given wrongly."""
 
 from __future__ import annotations
 
@@ -46,6 +46,46 @@ def test_lists(name, size, in_front):
     if size >= 4:
         made = pad_lists(values, [], padding, size=size, in_front=in_front)
         np.testing.assert_array_equal(made, expected(values, [4, 4, 4], padding, size, in_front))
+
+
+def slice_lists(values, lengths, padding, **attrs):
+    made = _native.ops().tf_booster_slice_lists(values, np.asarray(lengths, np.int64), padding, **attrs)
+    return [part.numpy() for part in made]
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+@pytest.mark.parametrize("begin", [None, 0, 1, 3, 9, -1, -3, -9])
+@pytest.mark.parametrize("end", [None, 0, 1, 3, 9, -1, -3, -9])
+def test_slices(name, begin, end):
+    values, lengths = VALUES[name], [4, 0, 2]
+    padding = np.asarray(b"-" if name == "strings" else 1, values.dtype)
+    attrs = {key: bound for key, bound in (("begin", begin), ("end", end)) if bound is not None}
+    made, made_lengths = slice_lists(values, lengths, padding, **attrs)
+    slices = [value[:length][begin:end] for value, length in zip(values, lengths)]
+    assert made_lengths.tolist() == [len(each) for each in slices]
+    assert made.shape[1] == max(made_lengths)
+    np.testing.assert_array_equal(made, expected_slices(slices, padding, values))
+
+
+def expected_slices(slices, padding, values):
+    rows = np.full((len(slices), max(map(len, slices)), *values.shape[2:]), padding, values.dtype)
+    for row, each in zip(rows, slices):
+        row[: len(each)] = each
+    return rows
+
+
+def test_slices_of_nothing_and_wrong_ones():
+    values = VALUES["int64"]
+    assert [part.tolist() for part in slice_lists(values[:0], [], 0, begin=1)] == [[], []]
+    assert [part.tolist() for part in slice_lists(values[:, :0], [0, 0, 0], 0, begin=-3)] == [[[]] * 3, [0, 0, 0]]
+    smallest, largest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    assert slice_lists(values, [4, 0, 1], 0, begin=smallest, end=largest)[1].tolist() == [4, 0, 1]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="SliceLists '.*': found 0 lengths for 3 rows"):
+        slice_lists(values, [], 0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="found length 5 where values are 4 wide"):
+        slice_lists(values, [1, 5, 0], 0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="wanted values of lists"):
+        slice_lists(values[0], [1], 0)
 
 
 def test_as_wide_as_before():

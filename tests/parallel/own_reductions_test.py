@@ -18,7 +18,7 @@ EXACT = ["small_matmuls", "batch_normalization", "pair_dots"]
 # Collectives in the loss and beside it, in programs whose gradients tf_booster sums; without it a DistributedOptimizer does.
 LOSSES = ("contrast", "mean of losses", "rate by hand")
 KINDS = ("averaged", "hybrid", "local", "accumulated", "weighted loss", *LOSSES)
-TABLES = ("averaged", "summed", "broadcast", "by hand")
+TABLES = ("averaged", "summed", "broadcast", "by hand", "dense apart")
 
 
 def input_fn(rank: int, size: int) -> tf.data.Dataset:
@@ -58,6 +58,10 @@ def train_op(kind: str, loss: tf.Tensor, embedding: Any, dense: tf.Variable) -> 
     if kind == "hybrid":
         own = adagrad().minimize(loss, var_list=[embedding])
         return tf.group(own, hvd.DistributedOptimizer(adagrad()).minimize(loss, step, var_list=[dense]))
+    if kind == "dense apart":
+        rows = [v for v in v1.trainable_variables() if v is not dense]
+        own = adagrad().minimize(loss, var_list=[dense])
+        return tf.group(own, hvd.DistributedOptimizer(adagrad()).minimize(loss, step, var_list=rows))
     if kind == "local":
         return adagrad().minimize(loss, step)
     if kind == "accumulated":
@@ -165,4 +169,5 @@ def test_tables_are_reduced_as_the_program_reduces_variables(tmp_path, plain):
                 np.testing.assert_allclose(
                     ours[kind][name], wanted[name], rtol=2e-5, atol=1e-6, err_msg=f"{kind}, {name}"
                 )
+    assert np.any(plain[0]["dense apart"]["dense"] != plain[1]["dense apart"]["dense"])  # Each rank's own.
     assert np.abs(plain[0]["summed"]["embedding"] - plain[0]["averaged"]["embedding"]).max() > 0.01

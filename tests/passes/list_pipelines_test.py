@@ -111,7 +111,13 @@ def rows_of_one_length_already(serialized):
     return row, tf.pad(pair[:, None], [[0, 1], [2, 0]]), tf.pad(features["id"], tf.zeros([0, 2], tf.int32))
 
 
+def the_last_of_a_record(serialized):
+    ids = parse(serialized)["sequence"][-3:]
+    return tf.pad(ids, [[3 - tf.size(ids), 0]]), tf.sequence_mask(tf.size(ids), 3, tf.float32)
+
+
 OF_RECORDS = [
+    the_last_of_a_record,
     dense_list,
     values_of_a_list,
     padded_then_cut,
@@ -184,6 +190,19 @@ def test_several_maps(text, files):
 
 
 SEVEN, EIGHT = np.int64(7), np.int64(8)
+
+
+def slices_of_slices(serialized):
+    ids = parse(serialized)["clicks"].values
+    twice = [tf.size(ids[-4:-1]) for _ in range(2)]
+    return ids[-4:-1] % 9, ids[1:][-3:][:2], ids[:3][-2:] + 1, ids[5:2], ids[-4:-1] * 2, twice
+
+
+def sequences_and_lengths(serialized):
+    ids = parse(serialized)["sequence"] + 1
+    return {"ids": ids, "mask": tf.sequence_mask(tf.size(ids), 9), "length": tf.shape(ids)[0]}
+
+
 PADDED = {
     "rows of a parse": (lambda s: parse(s)["sequence"], {"padding_values": SEVEN}),
     "values": (lambda s: (parse(s)["clicks"].values, parse(s)["words"].values), {}),
@@ -196,6 +215,16 @@ PADDED = {
         lambda s: (parse(s)["sequence"], parse(s)["clicks"].values, parse(s)["pair"]),
         {"padded_shapes": ([30], [31], [2])},
     ),
+    "last elements": (lambda s: (parse(s)["clicks"].values[-2:], tf.size(parse(s)["words"].values[-1:])), {}),
+    "items and next items": (
+        lambda s: (parse(s)["sequence"][:-1], parse(s)["sequence"][1:]),
+        {"padding_values": (SEVEN, EIGHT)},
+    ),
+    "two parses": (lambda s: (parse(s)["sequence"], tf.size(parse(s)["sequence"])), {}),
+    "slices of slices": (slices_of_slices, {}),
+    "sequences and lengths": (sequences_and_lengths, {"padding_values": {"ids": SEVEN, "mask": False, "length": 0}}),
+    "a sequence, two paddings": (lambda s: (parse(s)["sequence"],) * 2, {"padding_values": (SEVEN, EIGHT)}),
+    "a cast sequence": (lambda s: tf.cast(parse(s)["sequence"], tf.int32), {"padding_values": 7}),
     "a constant": (lambda s: (parse(s)["sequence"], 1.5, [2, 3]), {}),
 }
 WORDS = lambda line: tf.strings.split(field_of(line), "|")
@@ -303,8 +332,8 @@ def test_refusals(files, text):
     refused(lambda line: some(to_bucket(WORDS(line), 9)), "to one size")
     refused(lambda line: row(tf.strings.split(line, "."), lambda _: behind(20 - tf.size(WORDS(line)))), "to one size")
     refused(lambda line: (row(WORDS(line), behind)[:9], WORDS(line)), "have no fixed length")
-    for taken in (slice(1, None), slice(1, 3), slice(0, 4, 2), slice(None, -1), slice(None, None, 2)):
-        refused(lambda line, s=taken: to_bucket(WORDS(line), 9)[s], "other elements of a list than the first", padded)
+    for taken in (slice(0, 4, 2), slice(None, None, 2), slice(None, None, -1), 0):
+        refused(lambda line, s=taken: to_bucket(WORDS(line), 9)[s], "other elements of a list than a row", padded)
     refused(lambda line: to_number(tf.strings.strip(WORDS(line))), "of rows of different lengths", padded)
     number = lambda line: to_number(WORDS(line), tf.int32)
     refused(lambda line: 7 % (number(line) + 1), "of rows of different lengths", padded)
@@ -351,10 +380,11 @@ def test_eager_datasets(files, name):
             np.testing.assert_array_equal(x, y)
 
 
+ENDS = st.sampled_from([None, None, 0, 1, 3, 6, -1, -2, -4, 40, -40])
 SHAPES = st.fixed_dictionaries(
     {
         "source": st.sampled_from(["values", "dense", "sequence", "pieces", "numbers"]),
-        "take": st.sampled_from([None, 1, 3, 6]),
+        "take": st.none() | st.tuples(ENDS, ENDS),
         "compute": st.sampled_from(["nothing", "cast", "bucket", "computed"]),
         "size": st.sampled_from([3, 6, 30]),
         "pad": st.sampled_from(["behind", "in front", "clipped", "clipped and cut", "batch", "batch of a size"]),
@@ -385,7 +415,7 @@ def make_lists(files, drawn):
     def function(record):
         x = COMPUTED[drawn["compute"]](SOURCES[drawn["source"]](record))
         if drawn["take"] is not None:
-            x = x[: drawn["take"]]
+            x = x[slice(*drawn["take"])]
         count, size = tf.size(x), drawn["size"]
         if drawn["pad"].startswith("batch"):
             return x, count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from pipeline_pairs import assert_refused, assert_replaced
@@ -86,33 +87,21 @@ def test_values_computed_before_and_cast_behind(files):
     assert_replaced(lambda: Records(files).map(function).padded_batch(4))
     assert_replaced(lambda: Records(files).map(function).padded_batch(4, padding_values=(tf.constant(1), 1.0)))
     of_a_sequence = lambda s: tf.cast(parse(s)["sequence"], tf.int32)
-    assert_refused(
-        lambda: Records(files).map(of_a_sequence).padded_batch(4, padding_values=tf.constant(1)),
-        "is cast, and padded with 1",
-    )
+    assert_replaced(lambda: Records(files).map(of_a_sequence).padded_batch(4, padding_values=tf.constant(1)))
 
 
 def test_refusals(files):
     def refused(function, reason, **options):
         assert_refused(lambda: Records(files).map(function).padded_batch(4, **options), reason)
 
-    sequence = lambda s: parse(s)["sequence"]
-    refused(lambda s: sequence(s) + 1, "of rows of different lengths")
-    refused(lambda s: (sequence(s), tf.size(sequence(s))), "parses 2 times")
     refused(lambda s: parse(s)["pair"], "padded to a shape of the program's", padded_shapes=[9])
 
     def twice(serialized):
         features = parse(serialized)
         return features["sequence"], features["sequence"]
 
-    assert_refused(
-        lambda: (
-            Records(files)
-            .map(twice)
-            .padded_batch(4, padding_values=(tf.constant(1, tf.int64), tf.constant(2, tf.int64)))
-        ),
-        "another one of the same values",
-    )
+    values = (np.int64(1), np.int64(2))
+    assert_replaced(lambda: Records(files).map(twice).padded_batch(4, padding_values=values))
     assert_replaced(lambda: Records(files).map(twice).padded_batch(4))
 
     def lengths(serialized):

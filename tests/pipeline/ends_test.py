@@ -11,7 +11,7 @@ from pipelined import batch, booster, dataset, loss_of, threads, v1
 
 from tf_booster import _compat
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.pipeline import attach, driver, worker
+from tf_booster.pipeline import attach, driver, worker, worth
 from tf_booster.pipeline.split import split_of
 
 
@@ -67,6 +67,31 @@ def test_end_of_data():
                 seen.append(run(session, steps))
     assert seen == steps.read == [0, 1, 2, 3, 4]
     assert threads() == []
+
+
+def test_what_needs_no_batch_runs_at_the_end_as_well():
+    """TensorFlow has begun a step by then: counters, draws and metrics of Variables alone have changed."""
+    with Steps(3, make_iterator=v1.data.make_initializable_iterator) as steps:
+        counter = v1.get_variable("counter", initializer=0.0, trainable=False)
+        draws = v1.get_variable("draws", initializer=0.0, trainable=False)
+        with tf.control_dependencies([steps.features["step"]]):
+            batches = v1.get_variable("batches", initializer=0.0, trainable=False)
+            count_batches = batches.assign_add(1.0)
+        more = [counter.assign_add(1.0), draws.assign_add(tf.random.uniform([], seed=2)), count_batches]
+        draw = tf.random.uniform([], seed=2)
+        with v1.Session() as session:
+            expected = np.cumsum([session.run(draw) for _ in range(8)])
+        with steps.session() as session:
+            raw = session._tf_sess()
+            attach.driver_of(raw).always(worth.AHEAD)
+            for epoch in range(1, 3):
+                raw.run(steps.iterator.initializer)
+                for _ in range(3):
+                    run(raw, steps, *more)
+                with pytest.raises(tf.errors.OutOfRangeError):
+                    run(raw, steps, *more)
+                assert raw.run([counter, batches]) == [4 * epoch, 3 * epoch]
+                np.testing.assert_allclose(raw.run(draws), expected[4 * epoch - 1], rtol=1e-6)
 
 
 def test_the_end_of_data_is_the_error_that_a_plain_session_raises():

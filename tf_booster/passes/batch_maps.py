@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +13,8 @@ from tf_booster.passes.composed_functions import composed
 from tf_booster.passes.dataset_functions import Refused
 from tf_booster.passes.dataset_steps import MAP_AND_BATCH, MAPS, PADDED_BATCH, batched_shapes, element, static
 from tf_booster.passes.record_predicates import RecordFunction, record_function
+
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,12 +27,26 @@ class BatchMap:
     is_light: bool = False
 
 
+class _LengthsUnknown(Refused):
+    """row_lists.LengthsUnknown, of a pipeline."""
+
+
+def with_lengths(make: Callable[[bool], _T]) -> _T:
+    """make(False) or, where what that made did not know how long lists are, make(True), which has the parse tell."""
+    try:
+        return make(False)
+    except _LengthsUnknown:
+        return make(True)
+
+
 def functions_of_maps(
-    batch: tf.Operation, ops: Sequence[tf.Operation], functions: Dict[str, Any]
+    batch: tf.Operation, ops: Sequence[tf.Operation], functions: Dict[str, Any], lengths: bool
 ) -> Dict[tf.Operation, RecordFunction]:
-    """The functions of those of `ops` that are maps, before `batch`. Where they pad lists, the first one's parse tells how long lists are."""
+    """The functions of those of `ops` that are maps, before `batch`. lengths: the first one's parse has to tell how long lists are, as it does
+    where `batch` does not pad lists but maps do."""
     found = {op: record_function(op, functions) for op in ops if op.type in (*MAPS, MAP_AND_BATCH)}
-    if batch.type != PADDED_BATCH and row_lists.are_padded(function.definition for function in found.values()):
+    pads = batch.type != PADDED_BATCH and row_lists.are_padded(function.definition for function in found.values())
+    if lengths or pads:
         first = next(iter(found))
         definition = row_parses.lists_as_sparse(found[first].definition)
         found[first] = dataclasses.replace(found[first], definition=definition)
@@ -76,6 +92,8 @@ def map_of_padded_batches(
     ]
     try:
         made, pads = row_functions.padded(joined.definition, [*kinds, *joined.outside], _paddings(batch))
+    except row_lists.LengthsUnknown as error:
+        raise _LengthsUnknown(str(left_for_single(joined.op, error))) from error
     except record_tensors.NotByRow as error:
         raise left_for_single(joined.op, error) from error
     parsed_functions.forward(made)

@@ -8,12 +8,20 @@ all the steps between; all else, whatever it comes from, by TensorFlow's own dat
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, Dict, List, Sequence, Tuple, Union
 
 import tensorflow as tf
 
 from tf_booster.passes import live_datasets, record_steps, row_functions
-from tf_booster.passes.batch_maps import BatchMap, functions_of_maps, map_of_padded_batches, maps_of_batches, row_of
+from tf_booster.passes.batch_maps import (
+    BatchMap,
+    functions_of_maps,
+    map_of_padded_batches,
+    maps_of_batches,
+    row_of,
+    with_lengths,
+)
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused
 from tf_booster.passes.dataset_steps import (
     ALL_BATCHES,
@@ -105,10 +113,16 @@ def batched(
     map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any], done: str, of_csv: bool = False
 ) -> BatchedFirst:
     """The pipeline from `map_op` to `batch`. Raises Refused. done, of_csv: see BatchedFirst and match()."""
+    return with_lengths(functools.partial(_batched, map_op, batch, functions, done, of_csv))
+
+
+def _batched(
+    map_op: tf.Operation, batch: tf.Operation, functions: Dict[str, Any], done: str, of_csv: bool, lengths: bool
+) -> BatchedFirst:
     live_datasets.check_above(batch, single_records=True, sparse=None in element(batch))
     steps, maps = [], []  # type: List[Union[tf.Operation, EarlierFilter]], List[RecordFunction]
     way = _from_map_to_batch(map_op, batch)
-    functions_of = functions_of_maps(batch, way, functions)
+    functions_of = functions_of_maps(batch, way, functions, lengths)
     for op in way:
         if op in functions_of:
             maps.append(functions_of[op])

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+_FEW = 1 << 16  # Elements.
 
 
 def zero(dtype: tf.DType) -> np.ndarray:
@@ -49,4 +50,8 @@ def folded(node: Any, inputs: Sequence[Optional[np.ndarray]]) -> Optional[np.nda
         return inputs[0].astype(tf.as_dtype(node.attr["DstT"].type).as_numpy_dtype)
     if node.op == "Pack":
         return np.stack(inputs, node.attr["axis"].i)
+    if node.op == "Range":
+        start, limit, delta = inputs
+        small = start.dtype.kind == "i" and delta != 0 and (int(limit) - int(start)) // int(delta) < _FEW
+        return np.arange(start, limit, delta) if small else None
     return np.asarray(inputs[0][tuple(index_of(node, inputs[1:]))]) if node.op == "StridedSlice" else None

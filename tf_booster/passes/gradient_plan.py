@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_booster import _compat
 from tf_booster.parallel.collectives import is_users_collective
 from tf_booster.parallel.raw_gradients import RawGradient, marked_in, raw_gradients
+from tf_booster.passes import users_table_reductions
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.fetches import UPDATE, fetches_of, updating_calls
 from tf_booster.passes.graph_index import GraphIndex, reached
@@ -95,7 +96,8 @@ def plan_gradients(view: GraphView) -> GradientPlan:
     plan.trains = bool(kept) or len(marks) < len(raw_gradients(view.graph))
     plan.by_user = [mark for mark in kept if index.number[mark.values.op] in by_user]
     kept = [mark for mark in kept if index.number[mark.values.op] not in by_user]
-    if plan.by_user or _trains_by(view, updates, users, all_marks):
+    of_tables = users_table_reductions.were_left_out(view.graph)
+    if plan.by_user or of_tables or _trains_by(view, updates, users, all_marks):
         plan.left, kept = kept, []
     plan.unmarked = _unmarked(view, updates, all_marks, by_user)
     keys = fetches_that_need(view, [mark.values.op for mark in kept])

@@ -4,6 +4,7 @@ replaced."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -19,7 +20,14 @@ from tf_booster.passes import (
     record_steps,
     record_tensors,
 )
-from tf_booster.passes.batch_maps import BatchMap, functions_of_maps, map_of_padded_batches, maps_of_batches, row_of
+from tf_booster.passes.batch_maps import (
+    BatchMap,
+    functions_of_maps,
+    map_of_padded_batches,
+    maps_of_batches,
+    row_of,
+    with_lengths,
+)
 from tf_booster.passes.dataset_functions import DatasetFunction, Refused, data_inputs
 from tf_booster.passes.dataset_steps import (
     ALL_BATCHES,
@@ -58,7 +66,7 @@ class RecordPipeline:
 def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[RecordPipeline]:
     """The pipelines that parse in `map_op`: one, or one for each batch of what it parses one by one. Raises Refused."""
     if map_op.type == MAP_AND_BATCH:
-        return [_parsed_batched(map_op, functions)]
+        return [_parsed_batched(map_op, functions, lengths=False)]
     batch, between = record_steps.batch_behind(map_op)
     if batch.type in BATCHES:
         return [_batches_parsed(map_op, batch, between, functions)]
@@ -67,7 +75,10 @@ def match(map_op: tf.Operation, functions: Dict[str, Any]) -> List[RecordPipelin
         raise Refused("its batches are made by TFRecordBatchDataset already")
     if _is_made_of_batches(batch):
         raise Refused(f"between batch and parse stands {batch.type} ('{batch.name}'); parse right behind the batch")
-    return [_parsed_batched(batch, functions) for batch in live_datasets.batches_of(map_op, ALL_BATCHES)]
+    return [
+        with_lengths(functools.partial(_parsed_batched, batch, functions))
+        for batch in live_datasets.batches_of(map_op, ALL_BATCHES)
+    ]
 
 
 def _is_made_of_batches(op: tf.Operation) -> bool:
@@ -101,11 +112,11 @@ def _batches_parsed(
     return RecordPipeline(map_op, made, params, records.files, reading, record_steps.batching(batch), afterwards)
 
 
-def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any]) -> RecordPipeline:
+def _parsed_batched(batch: tf.Operation, functions: Dict[str, Any], lengths: bool) -> RecordPipeline:
     records = record_steps.records(batch, [], functions)
     if batch.type == MAP_AND_BATCH:
         records.steps.append(batch)
-    functions_of = functions_of_maps(batch, records.steps, functions)
+    functions_of = functions_of_maps(batch, records.steps, functions, lengths)
     first = next(iter(functions_of))
     function = DatasetFunction(functions_of[first].definition)
     parse, params = _parse(function)

@@ -21,7 +21,7 @@ from tf_booster.passes.function_constants import MASKS, constant_node, folded, i
 from tf_booster.passes.line_pieces import SPLITS, LinePieces, NotOfLines, Pieces, SplitPart
 from tf_booster.passes.ragged_line import OfRow
 from tf_booster.passes.record_tensors import Even, Longer, NotByRow, Outside, Padding, Row, SparsePart
-from tf_booster.passes.row_lists import PADS, AtLeast, Length, RowLists
+from tf_booster.passes.row_lists import PADS, AtLeast, Length, LengthsUnknown, RowLists
 
 _ANY = ("LogicalNot", "Neg", "Abs", "Square", "Floor", "Ceil", "Rint", "IsNan", "IsInf", "IsFinite",
         "ZerosLike", "OnesLike", "StringToNumber", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToHashBucket",
@@ -204,6 +204,7 @@ class _Batching:
         special = {
             "ConcatV2": self._concat,
             **dict.fromkeys((DECODE_CSV, _OWN_DECODE_CSV), self._decode_csv),
+            "DecodeRaw": self._decode_raw,
             "EnsureShape": self._ensure_shape,
             "ExpandDims": self._expand,
             "OneHot": self._one_hot,
@@ -280,8 +281,10 @@ class _Batching:
         if node.op == "StridedSlice" and isinstance(inputs[0], (Longer, SparsePart)):
             of = self._list(node, names[0], inputs[0])
             if of is not None:
-                sliced = self._lists.sliced(node, of, index)
-                node.input[0] = self._lists.dense(names[0])
+                values, sliced = self._lists.dense(names[0]), self._lists.sliced(of, index)
+                if sliced is None:
+                    return self._lists.part(node, values, of, index)
+                node.input[0] = values
                 self._set_slice(node, inputs[1:])
                 return sliced
         return None
@@ -358,18 +361,16 @@ class _Batching:
         fails = node.op == "StringToNumber" or (node.op in DIVISIONS_THAT_FAIL and inputs[1] in lists)
         alike = all(i in lists or _is_one_outside(i) for i in inputs) and len({(i.source, i.most) for i in lists}) == 1
         if fails or not alike or not self._lists.has_lengths(lists[0]):
-            raise NotByRow(f"its {node.op} ('{node.name}') is of rows of different lengths, which a batch pads")
+            why = f"its {node.op} ('{node.name}') is of rows of different lengths, which a batch pads"
+            raise NotByRow(why) if fails or not alike else LengthsUnknown(why)
         return dataclasses.replace(lists[0], computed=True)
 
     def _by_value(self, node: Any, inputs: List[Any]) -> Row:
-        shapes = {i.shape for i in inputs if isinstance(i, Row)}
-        shape = next(iter(shapes))
-        fits = len(shapes) == 1 and shape is not None
-        for i in inputs:
-            if isinstance(i, Outside):
-                # More dimensions than the record's would meet those of other rows.
-                fits = fits and i.shape is not None and len(i.shape) <= len(shape) and _broadcasts(i.shape, shape)
-        if not fits:
+        shapes = [i.shape if isinstance(i, (Row, Outside)) else None for i in inputs]
+        shape = None if None in shapes else _broadcast(shapes)
+        fits = shape is not None and (node.op != "StringJoin" or all(one in ((), shape) for one in shapes))
+        # A row with fewer dimensions than the result would meet other rows.
+        if not fits or any(isinstance(i, Row) and len(i.shape) != len(shape) for i in inputs):
             raise NotByRow(
                 f"the shapes at its {node.op} ('{node.name}') are not those of one value for each of the record"
             )
@@ -381,6 +382,10 @@ class _Batching:
             raise NotByRow(f"its {node.op} ('{node.name}') is not of one line, with the same defaults for all")
         decode_by_own_op(node, single=True)
         return Row(shape)
+
+    def _decode_raw(self, node: Any, inputs: List[Any]) -> Even:
+        """Strings of different lengths are an error of the op here, and of the batch there."""
+        return Even((*_row_shape(node, inputs[0]), None))
 
     def _of_each(self, node: Any, inputs: List[Any]) -> Row:
         rows = {i.shape if isinstance(i, Row) else None for i in inputs if not _is_one_outside(i)}
@@ -397,7 +402,11 @@ class _Batching:
         return Row(shape)
 
     def _ensure_shape(self, node: Any, inputs: List[Any]) -> Row:
-        shape, wanted = _row_shape(node, inputs[0]), tf.TensorShape(node.attr["shape"].shape)
+        wanted = tf.TensorShape(node.attr["shape"].shape)
+        if isinstance(inputs[0], Even) and wanted.is_fully_defined() and wanted.is_compatible_with(inputs[0].shape):
+            shape = tuple(wanted.as_list())
+        else:
+            shape = _row_shape(node, inputs[0])
         if not wanted.is_compatible_with(shape):
             raise NotByRow(f"its EnsureShape ('{node.name}') does not fit")
         node.attr["shape"].shape.CopyFrom(tf.TensorShape([None, *shape]).as_proto())
@@ -423,7 +432,11 @@ class _Batching:
         return Row(tuple(d for i, d in enumerate(shape) if i not in axes))
 
     def _reshape(self, node: Any, inputs: List[Any]) -> Row:
-        shape, wanted = _row_shape(node, inputs[0]), _constant(node, inputs[1])
+        wanted = _constant(node, inputs[1])
+        if isinstance(inputs[0], Even):
+            shape = self._ensured(node, inputs[0], wanted)
+        else:
+            shape = _row_shape(node, inputs[0])
         try:
             new = tuple(np.zeros(shape, np.bool_).reshape(wanted.tolist()).shape)
         except ValueError:
@@ -433,6 +446,21 @@ class _Batching:
             raise NotByRow(f"its Reshape ('{node.name}') is of nothing")
         self._set_constant(node, 1, np.asarray([-1, *new], wanted.dtype))
         return Row(new)
+
+    def _ensured(self, node: Any, found: Even, wanted: np.ndarray) -> Tuple[int, ...]:
+        """The shape that rows of the first input must have to be reshaped to `wanted`; others are an error then, as of single rows. Raises NotByRow."""
+        known, size = int(np.prod([d for d in found.shape if d is not None])), int(np.prod(wanted))
+        if found.shape.count(None) != 1 or -1 in wanted or known == 0 or size % known:
+            raise NotByRow(f"its Reshape ('{node.name}') is of rows whose size is not known")
+        shape = tuple(size // known if d is None else d for d in found.shape)
+        ensure = tf.compat.v1.NodeDef(
+            name=f"tf_booster_ensured_{len(self._new)}", op="EnsureShape", input=[node.input[0]]
+        )
+        ensure.attr["T"].type = node.attr["T"].type
+        ensure.attr["shape"].shape.CopyFrom(tf.TensorShape([None, *shape]).as_proto())
+        self._new.append(ensure)
+        node.input[0] = f"{ensure.name}:output:0"
+        return shape
 
     def _one_hot(self, node: Any, inputs: List[Any]) -> Row:
         shape, depth, axis = _row_shape(node, inputs[0]), _constant(node, inputs[1]), node.attr["axis"].i
@@ -542,11 +570,12 @@ def _is_one_outside(found: Any) -> bool:
     return isinstance(found, Outside) and found.shape == ()
 
 
-def _broadcasts(shape: Tuple[int, ...], target: Tuple[int, ...]) -> bool:
+def _broadcast(shapes: Sequence[Tuple[int, ...]]) -> Optional[Tuple[int, ...]]:
+    """What these are together; None if they do not fit."""
     try:
-        return np.broadcast_shapes(shape, target) == tuple(target)
+        return tuple(np.broadcast_shapes(*shapes))
     except ValueError:
-        return False
+        return None
 
 
 def _is_dense(found: Any) -> bool:

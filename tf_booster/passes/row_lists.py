@@ -7,7 +7,7 @@ made; the end of it is one op, TfBoosterPadLists.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, Hashable, Iterable, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Hashable, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +19,7 @@ from tf_booster.passes.line_pieces import Count, LinePieces, Pieces
 from tf_booster.passes.record_tensors import Longer, NotByRow, Outside, Row, SparsePart
 
 PADS = ("Pad", "PadV2")
+_ALL = np.iinfo(np.int64).max  # As the end of a slice.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +60,10 @@ LAZY = (Length, Shortfall, AtLeast)
 Lazy = Union[Length, Shortfall, AtLeast]
 
 
+class LengthsUnknown(NotByRow):
+    """Nothing tells how long lists are that a parse gives dense; parsed as SparseTensors, they are known."""
+
+
 class RowLists:
     """The lists of one function, and the nodes that are made for them: constant() makes one, too, and says what it gives.
 
@@ -77,6 +82,7 @@ class RowLists:
         self._renamed: Dict[str, str] = {}
         self._lengths: Dict[Longer, str] = {}
         self._dense: Dict[str, str] = {}
+        self._slices: Dict[Tuple[str, int, Optional[int]], Longer] = {}
 
     def of_pieces(self, pieces: Pieces) -> Longer:
         """The list that `pieces` of a line, which are made, are."""
@@ -85,7 +91,8 @@ class RowLists:
 
     def has_lengths(self, of: Longer) -> bool:
         """Whether it can be told how long the lists are."""
-        return isinstance(of.source, Pieces) or self._sparse_to_dense(of) is not None
+        known = isinstance(of.source, Pieces) or Longer(of.source) in self._lengths
+        return known or self._sparse_to_dense(of) is not None
 
     def lengths(self, of: Longer) -> str:
         """The tensor that says of each list how many elements it has. Raises NotByRow where nothing tells."""
@@ -103,7 +110,7 @@ class RowLists:
             return self._lines.output(Count(of.source, tf.int64))
         node = self._sparse_to_dense(of)
         if node is None:
-            raise NotByRow(f"how long the rows of '{of.source}' are is not known; parse a VarLenFeature")
+            raise LengthsUnknown(f"how long the rows of '{of.source}' are is not known; parse a VarLenFeature")
         return self._add("TfBoosterListLengths", list(node.input[:2]), "lengths")
 
     def _sparse_to_dense(self, of: Longer) -> Optional[Any]:
@@ -199,12 +206,29 @@ class RowLists:
         self._renamed[f"{node.name}:output:0"] = made
         return Row((size,))
 
-    def sliced(self, node: Any, of: Longer, index: Optional[Sequence[Any]]) -> Longer:
-        """The first elements of a list: how many at most. Raises NotByRow."""
+    def sliced(self, of: Longer, index: Optional[Sequence[Any]]) -> Optional[Longer]:
+        """What a StridedSlice takes of a list if that are the first elements: how many at most."""
         most = _end(index)
-        if most is None:
-            raise NotByRow(f"its StridedSlice ('{node.name}') takes other elements of a list than the first ones")
-        return dataclasses.replace(of, most=most if of.most is None else min(most, of.most))
+        return None if most is None else dataclasses.replace(of, most=most if of.most is None else min(most, of.most))
+
+    def part(self, node: Any, values: str, of: Longer, index: Optional[Sequence[Any]]) -> Longer:
+        """What the StridedSlice `node` takes of the list `values`, by an op of our own. Raises NotByRow."""
+        bounds = _bounds(index)
+        if bounds is None:
+            raise NotByRow(f"its StridedSlice ('{node.name}') takes other elements of a list than a row of them")
+        if (values, *bounds) not in self._slices:
+            dtype = tf.as_dtype(node.attr["T"].type)
+            inputs = [values, self.lengths(of), self._constant(zero(dtype))]
+            self._add("TfBoosterSliceLists", inputs, "sliced", T=dtype)
+            made = self._new[-1]
+            made.attr["begin"].i = bounds[0]
+            made.attr["end"].i = _ALL if bounds[1] is None else bounds[1]
+            self._function.nodes[made.name] = made
+            self._slices[(values, *bounds)] = found = Longer(made.name)
+            self._lengths[found] = f"{made.name}:sliced_lengths:0"
+        found = self._slices[(values, *bounds)]
+        self._renamed[f"{node.name}:output:0"] = f"{found.source}:sliced:0"
+        return found
 
     def pad_result(self, name: str, found: Longer, value: np.ndarray, size: int) -> None:
         """Has the list that is the result `name` be padded with `value`, to `size`; -1: to the longest of its batch. Raises NotByRow."""
@@ -213,9 +237,9 @@ class RowLists:
         if self.has_lengths(found):
             anew = found.computed or casts or self.pads.setdefault(found.source, before) != before
         elif casts:
-            raise NotByRow(f"its result '{name}' is cast, and padded with {value}")
+            raise LengthsUnknown(f"its result '{name}' is cast, and padded with {value}")
         elif self.pads.setdefault(found.source, before) != before:
-            raise NotByRow(f"its result '{name}' is padded with {value}, another one of the same values is not")
+            raise LengthsUnknown(f"its result '{name}' is padded with {value}, another one of the same values is not")
         else:
             anew = False
         if anew or size >= 0:
@@ -238,6 +262,8 @@ class RowLists:
             if node is not None and node.op in row_parses.PARSES:
                 at, dtype = row_parses.default_of(node, name)
                 node.input[at] = self._constant(_of_type(dtype, value.reshape([1])))
+            elif node is not None and node.op == "TfBoosterSliceLists":
+                node.input[2] = self._constant(_of_type(tf.as_dtype(node.attr["T"].type), value))
             elif node is not None:
                 node.input[3] = self._constant(_of_type(tf.as_dtype(node.attr["T"].type), value))
 
@@ -281,6 +307,13 @@ def _of_type(dtype: tf.DType, value: np.ndarray) -> np.ndarray:
 def _number(found: Any) -> Optional[int]:
     known = isinstance(found, Outside) and found.value is not None and found.value.ndim == 0
     return int(found.value) if known else None
+
+
+def _bounds(index: Optional[Sequence[Any]]) -> Optional[Tuple[int, Optional[int]]]:
+    """begin and end of [begin:end], None for the end of the list; None for anything else."""
+    if index is None or len(index) != 1 or not isinstance(index[0], slice) or index[0].step not in (None, 1):
+        return None
+    return index[0].start or 0, index[0].stop
 
 
 def _end(index: Optional[Sequence[Any]]) -> Optional[int]:

@@ -24,6 +24,12 @@ from tf_booster.passes.table_plan import STAND_IN_IDS
 _GATHER = "HorovodAllgather"
 _GATHERS = (_GATHER, "HorovodAllreduce")
 _BROADCAST = "HorovodBroadcast"
+_LEFT_OUT = ("tf_booster", "users_table_reductions")
+
+
+def were_left_out(graph: tf.Graph) -> bool:
+    """Whether the program reduced the gradients of tables itself, before leave_out()."""
+    return bool(graph.get_collection(_LEFT_OUT))
 
 
 def leave_out(view: GraphView) -> Tuple[Optional[str], List[Tuple[str, str]]]:
@@ -52,6 +58,7 @@ def leave_out(view: GraphView) -> Tuple[Optional[str], List[Tuple[str, str]]]:
             else:
                 continue
             kinds[kind] = op.name
+            view.add_to_collection(_LEFT_OUT, op.name)
             done.append(
                 (
                     op.name,

@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_booster import _compat, log
+from tf_booster.parallel import ranks
 from tf_booster.parallel.rank_0_says import Rank0Says
 from tf_booster.pipeline.by_hand import RunsByHand, as_feed
 from tf_booster.pipeline.denormals import flushing
@@ -37,6 +38,9 @@ _LONGEST_CLOSE_SECONDS = 70.0  # tf.data's thread that tunes the input sleeps fo
 _DEPTH = {EXACT: 2, ASYNC: 1}
 # What a step is fed as a sign that its batch waits.
 _THERE = np.array(1, np.int32)
+# Errors that an input may raise; others are of the session.
+_OF_INPUT = (tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError, tf.errors.DataLossError, tf.errors.NotFoundError,
+             tf.errors.FailedPreconditionError, tf.errors.UnknownError, tf.errors.InternalError)  # fmt: skip
 # Runs that take a batch: one that waits, and one that the run makes itself.
 _MAIN, _BOTH = "main", "both"
 
@@ -178,6 +182,8 @@ class Driver:
         except BaseException as error:
             # Ctrl-C comes at any place; what fails before a batch was there has taken none. The queue tells what has happened.
             self._failed = self._failed or step in self._under_way or not isinstance(error, tf.errors.OpError)
+            if step not in self._under_way and isinstance(error, _OF_INPUT):
+                self._run_without_batch(run, feeds)
             raise
         finally:
             with self._ends:
@@ -185,6 +191,16 @@ class Driver:
                 self._ends.notify_all()
         self.timing.add(began, waited, time.perf_counter(), seconds)
         return result
+
+    def _run_without_batch(self, run: Run, feeds: Any) -> None:
+        """What of a step without a batch TensorFlow has run by the time that it fails: counters and metrics of Variables alone."""
+        if ranks.current().size == 1:
+            changes = self._needs.without_batch(run)
+            if changes:
+                try:
+                    self._original_run(None, changes, [], feeds, None, None)
+                except tf.errors.OpError:  # The input's error is told.
+                    pass
 
     def _look_at_input(self, run: Run) -> Optional[ByHand]:
         """Of a run that only looks at the input before any step trains: the embedding graph's tables may not be initialized yet."""

@@ -16,6 +16,10 @@ from tf_booster.passes.sources import Sources
 from tf_booster.passes.unordered_reads import unordered_reads
 from tf_booster.pipeline.split import Split
 
+_CHANGE_NOTHING = ("VarHandleOp", "VariableV2", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "HashTableV2",
+                   "LookupTableFindV2", "LookupTableSizeV2", "TfBoosterHashTable", "TfBoosterMultiGather",
+                   "TfBoosterPartitionedGather")  # fmt: skip
+
 
 class ByHand(NamedTuple):
     """How a run is served that asks for something else than a step as it is split: by the program's own ops.
@@ -90,6 +94,16 @@ class Needs:
             UPDATE.fullmatch(op.type) or (_compat.calls_functions(op.type) and _compat.is_stateful(op.type))
             for op in ops
         )
+
+    def without_batch(self, run: Run) -> List[tf.Operation]:
+        """What the run changes or draws that no batch decides, which TensorFlow has begun by the time that it finds the input at its end."""
+        fed = {tensor.name for inner in run.feeds.values() for tensor in inner}
+        ops = _upstream([*run.targets, *(tensor.op for tensor in run.fetches)], fed) - self._behind_batch
+        behind_others = GraphView.downstream(op for op in ops if op.type.startswith("Horovod"))  # Which may not come.
+        return [
+            op for op in ops - behind_others
+            if _compat.is_stateful(op.type) and op.type not in _CHANGE_NOTHING and not _compat.in_control_flow(op)
+        ]  # fmt: skip
 
     def by_hand(self, run: Run) -> ByHand:
         """How to serve the run from the batch, and from what the program's own ops compute from it."""

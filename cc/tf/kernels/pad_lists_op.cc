@@ -1,5 +1,5 @@
-// TfBoosterPadLists: lists among the rows of a tensor are copied, and padded anew. TfBoosterListLengths: of rows of a
-// SparseTensor.
+// TfBoosterPadLists, TfBoosterSliceLists: lists among the rows of a tensor, or parts of them, are copied, and padded
+// anew. TfBoosterListLengths: of rows of a SparseTensor.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -43,35 +43,69 @@ struct Strings {
   tstring* output;
 };
 
-class PadListsOp final : public tensorflow::OpKernel {
+// Inputs values, lengths and padding. `op`: its name in errors. no_lengths: whether none may stand for all.
+class ListsOp : public tensorflow::OpKernel {
  public:
-  explicit PadListsOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+  ListsOp(tensorflow::OpKernelConstruction* ctx, const char* op, bool no_lengths)
+      : OpKernel(ctx), op_(op), no_lengths_(no_lengths) {
+    const tensorflow::DataType type = input_type(0);
+    OP_REQUIRES(ctx, type == tensorflow::DT_STRING || tensorflow::DataTypeCanUseMemcpy(type),
+                InvalidArgument(op, " '", name(), "': values are ", tensorflow::DataTypeString(type),
+                                "; wanted numbers, bool or strings"));
+  }
+
+ protected:
+  tensorflow::Status Check(const Tensor& values, const Tensor& lengths, const Tensor& padding) const {
+    if (values.dims() < 2 || lengths.dims() != 1 || padding.dims() != 0) {
+      return InvalidArgument(op_, " '", name(), "': found shapes ", values.shape().DebugString(), ", ",
+                             lengths.shape().DebugString(), ", ", padding.shape().DebugString(),
+                             "; wanted values of lists, a vector of lengths, a scalar");
+    }
+    const int64_t rows = values.dim_size(0), width = values.dim_size(1), n = lengths.NumElements();
+    if (n != rows && !(no_lengths_ && n == 0)) {
+      return InvalidArgument(op_, " '", name(), "': found ", n, " lengths for ", rows, " rows");
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t length = lengths.flat<int64_t>()(i);
+      if (length < 0 || length > width) {
+        return InvalidArgument(op_, " '", name(), "': found length ", length, " where values are ", width, " wide");
+      }
+    }
+    return tensorflow::OkStatus();
+  }
+
+  // Calls make(elements) with what copies elements of `values` to `output`, which has some.
+  template <class Make>
+  static void With(const Tensor& values, const Tensor& padding, Tensor* output, const Make& make) {
+    if (values.dtype() == tensorflow::DT_STRING) {
+      make(Strings{values.flat<tstring>().data(), &padding.scalar<tstring>()(), output->flat<tstring>().data()});
+    } else {
+      make(Plain{values.tensor_data().data(), padding.tensor_data().data(),
+                 const_cast<char*>(output->tensor_data().data()), tensorflow::DataTypeSize(values.dtype())});
+    }
+  }
+
+ private:
+  const char* const op_;
+  const bool no_lengths_;
+};
+
+class PadListsOp final : public ListsOp {
+ public:
+  explicit PadListsOp(tensorflow::OpKernelConstruction* ctx) : ListsOp(ctx, "PadLists", /*no_lengths=*/true) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("size", &size_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("longer", &longer_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("in_front", &in_front_));
-    const tensorflow::DataType type = input_type(0);
-    OP_REQUIRES(ctx, type == tensorflow::DT_STRING || tensorflow::DataTypeCanUseMemcpy(type),
-                InvalidArgument("PadLists '", name(), "': values are ", tensorflow::DataTypeString(type),
-                                "; wanted numbers, bool or strings"));
   }
 
   void Compute(OpKernelContext* ctx) override {
     const Tensor &values = ctx->input(0), &lengths = ctx->input(1), &padding = ctx->input(2);
-    OP_REQUIRES(ctx, values.dims() >= 2 && lengths.dims() == 1 && padding.dims() == 0,
-                InvalidArgument("PadLists '", name(), "': found shapes ", values.shape().DebugString(), ", ",
-                                lengths.shape().DebugString(), ", ", padding.shape().DebugString(),
-                                "; wanted values of lists, a vector of lengths, a scalar"));
+    OP_REQUIRES_OK(ctx, Check(values, lengths, padding));
     const int64_t rows = values.dim_size(0), width = values.dim_size(1);
     const bool all = lengths.NumElements() == 0;
-    OP_REQUIRES(
-        ctx, all || lengths.NumElements() == rows,
-        InvalidArgument("PadLists '", name(), "': found ", lengths.NumElements(), " lengths for ", rows, " rows"));
     const int64_t size = size_ < 0 ? width : size_;
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t length = all ? width : lengths.flat<int64_t>()(i);
-      OP_REQUIRES(
-          ctx, 0 <= length && length <= width,
-          InvalidArgument("PadLists '", name(), "': found length ", length, " where values are ", width, " wide"));
       if (length > size && longer_ != "cut") {
         OP_REQUIRES(ctx, longer_ == "of padded_batch",
                     InvalidArgument("Paddings must be non-negative: ", in_front_ ? size - length : 0, " ",
@@ -84,14 +118,7 @@ class PadListsOp final : public tensorflow::OpKernel {
     Tensor* output = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &output));
     if (output->NumElements() == 0) return;
-    if (values.dtype() == tensorflow::DT_STRING) {
-      Pad(Strings{values.flat<tstring>().data(), &padding.scalar<tstring>()(), output->flat<tstring>().data()}, values,
-          lengths, output);
-    } else {
-      Pad(Plain{values.tensor_data().data(), padding.tensor_data().data(),
-                const_cast<char*>(output->tensor_data().data()), tensorflow::DataTypeSize(values.dtype())},
-          values, lengths, output);
-    }
+    With(values, padding, output, [&](const auto& elements) { Pad(elements, values, lengths, output); });
   }
 
  private:
@@ -110,6 +137,48 @@ class PadListsOp final : public tensorflow::OpKernel {
   int64_t size_ = -1;
   std::string longer_;
   bool in_front_ = false;
+};
+
+class SliceListsOp final : public ListsOp {
+ public:
+  explicit SliceListsOp(tensorflow::OpKernelConstruction* ctx) : ListsOp(ctx, "SliceLists", /*no_lengths=*/false) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("begin", &begin_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("end", &end_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    const Tensor &values = ctx->input(0), &lengths = ctx->input(1), &padding = ctx->input(2);
+    OP_REQUIRES_OK(ctx, Check(values, lengths, padding));
+    Tensor *output = nullptr, *output_lengths = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, lengths.shape(), &output_lengths));
+    const auto before = lengths.flat<int64_t>();
+    auto after = output_lengths->flat<int64_t>();
+    const int64_t rows = values.dim_size(0);
+    int64_t widest = 0;
+    for (int64_t i = 0; i < rows; ++i) {
+      after(i) = std::max<int64_t>(0, Place(end_, before(i)) - Place(begin_, before(i)));
+      widest = std::max(widest, after(i));
+    }
+    tensorflow::TensorShape shape = values.shape();
+    shape.set_dim(1, widest);
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &output));
+    if (output->NumElements() == 0) return;
+    const int64_t width = values.dim_size(1), inner = output->NumElements() / (rows * widest);
+    With(values, padding, output, [&](const auto& elements) {
+      for (int64_t i = 0; i < rows; ++i) {
+        elements.Copy((i * width + Place(begin_, before(i))) * inner, i * widest * inner, after(i) * inner);
+        elements.Fill((i * widest + after(i)) * inner, (widest - after(i)) * inner);
+      }
+    });
+  }
+
+ private:
+  // Where `bound` is in a list of that length.
+  static int64_t Place(int64_t bound, int64_t length) {
+    return bound < 0 ? std::max<int64_t>(0, length + bound) : std::min(bound, length);
+  }
+
+  int64_t begin_ = 0, end_ = 0;
 };
 
 class ListLengthsOp final : public tensorflow::OpKernel {
@@ -137,6 +206,7 @@ class ListLengthsOp final : public tensorflow::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfBoosterListLengths").Device(tensorflow::DEVICE_CPU), ListLengthsOp);
+REGISTER_KERNEL_BUILDER(Name("TfBoosterSliceLists").Device(tensorflow::DEVICE_CPU), SliceListsOp);
 REGISTER_KERNEL_BUILDER(Name("TfBoosterPadLists").Device(tensorflow::DEVICE_CPU), PadListsOp);
 
 }  // namespace

@@ -48,6 +48,36 @@ longer: what becomes of a list that is longer than `size`: the error of padded_b
 in_front: whether the padding is in front of the lists.
 )doc");
 
+REGISTER_OP("TfBoosterSliceLists")
+    .Input("values: T")
+    .Input("lengths: int64")
+    .Input("padding: T")
+    .Output("sliced: T")
+    .Output("sliced_lengths: int64")
+    .Attr("T: type")
+    .Attr("begin: int = 0")
+    .Attr("end: int = 9223372036854775807")
+    .SetShapeFn([](InferenceContext* c) {
+      ShapeHandle values, lengths, unused;
+      TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(0), 2, &values));
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 1, &lengths));
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(2), 0, &unused));
+      TF_RETURN_IF_ERROR(c->ReplaceDim(values, 1, c->UnknownDim(), &values));
+      c->set_output(0, values);
+      c->set_output(1, lengths);
+      return OkStatus();
+    })
+    .Doc(R"doc(
+[begin:end] of each list, as Python and StridedSlice count: what is below 0 counts from the end of the list, and what is outside is left out.
+
+values: of rank 2 at least; [i, j] for each j below the length of list i is an element of it.
+lengths: of the lists.
+padding: a scalar.
+sliced: the slices, and behind them the padding, as wide as the longest one.
+sliced_lengths: of the slices.
+T: numbers, truths or strings.
+)doc");
+
 REGISTER_OP("TfBoosterListLengths")
     .Input("indices: int64")
     .Input("dense_shape: int64")
