@@ -17,8 +17,8 @@ IDS, STEPS = 10, 6
 EXACT = ["small_matmuls", "batch_normalization", "pair_dots"]
 # Collectives in the loss and beside it, in programs whose gradients tf_booster sums; without it a DistributedOptimizer does.
 LOSSES = ("contrast", "mean of losses", "rate by hand")
-KINDS = ("averaged", "hybrid", "local", "accumulated", "weighted loss", *LOSSES)
-TABLES = ("averaged", "summed", "broadcast", "by hand", "dense apart")
+KINDS = ("averaged", "grouped", "rows in a group", "hybrid", "local", "accumulated", "weighted loss", *LOSSES)
+TABLES = ("averaged", "summed", "broadcast", "by hand", "dense apart", "grouped")
 
 
 def input_fn(rank: int, size: int) -> tf.data.Dataset:
@@ -50,6 +50,13 @@ class Kept(v1.train.SessionRunHook):
         self.values = session.run({v.op.name: v for v in v1.trainable_variables()})
 
 
+class ClippedFirst(v1.train.AdagradOptimizer):
+    """Clips before Horovod reduces."""
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        return [(tf.clip_by_norm(g, 0.1), v) for g, v in super().compute_gradients(*args, **kwargs)]
+
+
 def train_op(kind: str, loss: tf.Tensor, embedding: Any, dense: tf.Variable) -> Any:
     import horovod.tensorflow as hvd
 
@@ -62,6 +69,12 @@ def train_op(kind: str, loss: tf.Tensor, embedding: Any, dense: tf.Variable) -> 
         rows = [v for v in v1.trainable_variables() if v is not dense]
         own = adagrad().minimize(loss, var_list=[dense])
         return tf.group(own, hvd.DistributedOptimizer(adagrad()).minimize(loss, step, var_list=rows))
+    if kind == "grouped":
+        return hvd.DistributedOptimizer(adagrad(), groups=[[dense]]).minimize(loss, step)
+    if kind == "rows in a group":
+        return hvd.DistributedOptimizer(adagrad(), num_groups=1).minimize(loss, step, var_list=[embedding])
+    if kind == "clipped first":
+        return hvd.DistributedOptimizer(ClippedFirst(0.5)).minimize(loss, step)
     if kind == "local":
         return adagrad().minimize(loss, step)
     if kind == "accumulated":
@@ -158,6 +171,17 @@ def test_variables_end_with_the_same_bits(tmp_path, plain):
                 tolerance = {"rtol": 2e-5, "atol": 1e-6} if kind in LOSSES else {"rtol": 0}
                 np.testing.assert_allclose(ours[kind][name], value, **tolerance, err_msg=f"{kind}, rank {rank}, {name}")
     assert np.any(plain[0]["hybrid"]["embedding"] != plain[1]["hybrid"]["embedding"])  # Each rank's own.
+
+
+def refusal(rank: int, size: int, folder: str) -> str:
+    with pytest.raises(tf_booster.RewriteError) as error:
+        run(rank, size, folder, boosted=True, table=True, kinds=["clipped first"])
+    return str(error.value)
+
+
+def test_what_is_reduced_of_a_table_but_its_gradient_is_refused_with_the_remedy(tmp_path):
+    for said in launch.values(refusal, 2, folder=str(tmp_path), seconds=120):
+        assert "clipping, behind that optimizer's compute_gradients" in said
 
 
 def test_tables_are_reduced_as_the_program_reduces_variables(tmp_path, plain):

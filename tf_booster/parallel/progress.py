@@ -16,7 +16,9 @@ _TYPES = (
     "HorovodAllgather",
     "HorovodAlltoall",
     "HorovodBroadcast",
+    "HorovodGroupedAllgather",
     "HorovodGroupedAllreduce",
+    "HorovodGroupedReducescatter",
     "HorovodReducescatter",
     *HOST_TYPES,
 )

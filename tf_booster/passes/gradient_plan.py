@@ -39,7 +39,8 @@ _REMEDY = "take gradients outside of tf.cond and tf.while_loop, and only apply t
 _VALUES = ("grad", "value", "updates")  # Of an update, what is no hyperparameter.
 
 # What a program sums gradients with.
-USERS_REDUCTIONS = ("HorovodAllreduce", "HorovodGroupedAllreduce", "HorovodAllgather", "HorovodReducescatter")
+USERS_REDUCTIONS = ("HorovodAllreduce", "HorovodGroupedAllreduce", "HorovodAllgather", "HorovodGroupedAllgather",
+                    "HorovodReducescatter", "HorovodGroupedReducescatter")  # fmt: skip
 
 
 @dataclasses.dataclass

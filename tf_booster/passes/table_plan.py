@@ -15,6 +15,7 @@ from tf_booster.passes.code_refusals import DENSIFIES, inside_control_flow, name
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.optimizer_matching import UnsupportedUpdate, match_updates
+from tf_booster.passes.sources import called_functions
 from tf_booster.passes.table_fusion import FusionPlan, plan_fusion
 from tf_booster.passes.table_placement import Placement, Placer
 from tf_booster.passes.table_settings import check_stand_in, table_of, table_spec
@@ -166,8 +167,20 @@ class _Planner:
         if not sources or len(sources) != len(plan.update_sources):
             raise RewriteError(
                 f"Table '{plan.name}': the gradient that op '{plan.update.replaced[0].name}' applies does not come from lookups of "
-                "this table alone; take it with the optimizer's compute_gradients or with tf.gradients."
+                f"this table alone; {_remedy(self._view, plan.update.indices.op)}."
             )
+
+
+def _remedy(view: GraphView, indices: tf.Operation) -> str:
+    """How to give a table a gradient with these `indices`, which are of no lookup."""
+    index, functions = view.index(), view.functions_with("HorovodAllgather", "HorovodGroupedAllgather")
+    before = [index.ops[number] for number in index.upstream([indices])]
+    if any(op.type == "HorovodAllgather" or not functions.keys().isdisjoint(called_functions(op)) for op in before):
+        return (
+            "the program's own Horovod reduces what it has made of it: have hvd.DistributedOptimizer reduce it by itself (without "
+            "groups=), and change it, as by clipping, behind that optimizer's compute_gradients"
+        )
+    return "take it with the optimizer's compute_gradients or with tf.gradients"
 
 
 def _taken_over(plan: TablePlan) -> set:

@@ -22,7 +22,8 @@ from tf_booster.passes.sources import all_called, called_functions
 from tf_booster.passes.table_plan import STAND_IN_IDS
 
 _GATHER = "HorovodAllgather"
-_GATHERS = (_GATHER, "HorovodAllreduce")
+_GATHERS_IN_CALLS = (_GATHER, "HorovodGroupedAllgather")
+_REDUCTIONS = (*_GATHERS_IN_CALLS, "HorovodAllreduce")
 _BROADCAST = "HorovodBroadcast"
 _LEFT_OUT = ("tf_booster", "users_table_reductions")
 
@@ -40,7 +41,7 @@ def leave_out(view: GraphView) -> Tuple[Optional[str], List[Tuple[str, str]]]:
     Raises:
       RewriteError: it averages some tables' gradients and sums others'.
     """
-    functions = view.functions_with(*_GATHERS)
+    functions = view.functions_with(*_REDUCTIONS)
     kinds: Dict[str, str] = {}
     done: List[Tuple[str, str]] = []
     for mark in raw_gradients(view.graph):
@@ -51,9 +52,7 @@ def leave_out(view: GraphView) -> Tuple[Optional[str], List[Tuple[str, str]]]:
         for op in dict.fromkeys(mark.gradient.values.consumers()):
             if op.type == _GATHER and is_users_collective(op):
                 kind = _leave_out_gathers(view, mark, op)
-            elif not functions.keys().isdisjoint(called_functions(op)) and any(
-                t is mark.gradient.indices for t in op.inputs
-            ):
+            elif _reduces_alone(mark, op) and not functions.keys().isdisjoint(called_functions(op)):
                 kind = _leave_out_call(view, mark, op)
             else:
                 continue
@@ -94,11 +93,19 @@ def leave_out_broadcasts(view: GraphView, stand_ins: AbstractSet[Optional[tf.Ope
     return done
 
 
+def _reduces_alone(mark: RawGradient, op: tf.Operation) -> bool:
+    """Whether a call is given that gradient, and no other one, as a group of them would be."""
+    values = [t for t in op.outputs if t.dtype == mark.gradient.values.dtype]
+    return len(values) == 1 and any(t is mark.gradient.indices for t in op.inputs)
+
+
 def _leave_out_call(view: GraphView, mark: RawGradient, op: tf.Operation) -> str:
     """Of hvd.DistributedOptimizer: in a tf.cond that asks whether there is more than one rank."""
     slices = (mark.gradient.values, mark.gradient.indices)
     bodies = all_called(op, _compat.functions_by_name(view.graph))
-    gathers = {(i, node.name) for i, body in enumerate(bodies) for node in body.node_def if node.op == _GATHER}
+    gathers = {
+        (i, node.name) for i, body in enumerate(bodies) for node in body.node_def if node.op in _GATHERS_IN_CALLS
+    }
     averages = any(
         node.op == "RealDiv" and (i, node.input[0].partition(":")[0]) in gathers
         for i, body in enumerate(bodies)
