@@ -60,7 +60,22 @@ def normalized(serialized):
     }
 
 
-@pytest.mark.parametrize("function", [parse, split_label, computed, normalized])
+def broadcast(serialized):
+    """Numbers beside rows of constants, and rows of one beside longer ones."""
+    features = parse(serialized)
+    number, pair = features["id"][None], features["pair"]
+    zero = np.zeros([], np.int64)
+    return {
+        "sums": number + tf.range(5, dtype=tf.int64),
+        "mask": tf.sequence_mask(number[0] % 7, 7),
+        "larger": tf.where(number > [0, 3, 90], number, zero),
+        "pairs": pair * tf.cast(number, tf.float32),
+        "table": pair[:, None] - pair[None, :] * [[1.0], [2.0]],
+        "text": tf.strings.join([tf.strings.as_string(number), "-", tf.strings.as_string(number + 1)]),
+    }
+
+
+@pytest.mark.parametrize("function", [parse, split_label, computed, normalized, broadcast])
 @pytest.mark.parametrize("calls", [None, 2, tf.data.AUTOTUNE])
 def test_the_plain_pipeline(files, function, calls):
     result = assert_replaced(lambda: Records(files).map(function, num_parallel_calls=calls).batch(4))
@@ -158,6 +173,20 @@ def test_broken_records_have_the_error_of_single_ones(tmp_path, files):
         messages.append(error.value.message)
     assert "Feature: id (data type: int64) is required" in messages[0] and "Name:" not in messages[0]
     assert messages[0].split("\n")[0].split("}}")[-1].strip() in messages[1]
+
+
+def test_rows_that_would_meet_other_rows_stay(files):
+    def refused(function, op):
+        make = lambda: Records(files).map(lambda s: function(parse(s))).batch(2)
+        assert_refused(make, f"the shapes at its {op}")
+
+    refused(lambda f: tf.cast(f["id"], tf.float32) * f["pair"], "Mul")
+    refused(lambda f: f["pair"] + tf.zeros([2, 2]), "AddV2")
+    refused(lambda f: f["pair"] + tf.reshape(f["pair"], [2, 1]), "AddV2")
+    refused(lambda f: f["id"] + tf.range(3, dtype=tf.int64), "AddV2")
+    refused(lambda f: tf.strings.join([tf.strings.as_string(f["id"])[None], tf.constant(["a"])]), "StringJoin")
+    texts = lambda f: tf.strings.as_string(f["pair"])
+    refused(lambda f: tf.strings.join([tf.strings.as_string(f["id"]), texts(f)]), "StringJoin")
 
 
 def test_refusals(files, tmp_path):

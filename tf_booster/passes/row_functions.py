@@ -368,7 +368,9 @@ class _Batching:
     def _by_value(self, node: Any, inputs: List[Any]) -> Row:
         shapes = [i.shape if isinstance(i, (Row, Outside)) else None for i in inputs]
         shape = None if None in shapes else _broadcast(shapes)
-        fits = shape is not None and (node.op != "StringJoin" or all(one in ((), shape) for one in shapes))
+        fits = shape is not None
+        if node.op == "StringJoin":  # It repeats scalars alone.
+            fits = fits and all(i.shape == (shape if isinstance(i, Row) else ()) for i in inputs)
         # A row with fewer dimensions than the result would meet other rows.
         if not fits or any(isinstance(i, Row) and len(i.shape) != len(shape) for i in inputs):
             raise NotByRow(
