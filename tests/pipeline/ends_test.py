@@ -77,6 +77,10 @@ def test_what_needs_no_batch_runs_at_the_end_as_well():
         with tf.control_dependencies([steps.features["step"]]):
             batches = v1.get_variable("batches", initializer=0.0, trainable=False)
             count_batches = batches.assign_add(1.0)
+        queue = tf.queue.FIFOQueue(8, [tf.float32], [[]])  # A run that waits for it would wait for ever.
+        fill, dequeued = queue.enqueue(0.0), counter.assign_add(queue.dequeue())
+        with tf.control_dependencies([dequeued]):
+            counts = [counter.assign_add(1.0)]
         more = [counter.assign_add(1.0), draws.assign_add(tf.random.uniform([], seed=2)), count_batches]
         draw = tf.random.uniform([], seed=2)
         with v1.Session() as session:
@@ -87,10 +91,11 @@ def test_what_needs_no_batch_runs_at_the_end_as_well():
             for epoch in range(1, 3):
                 raw.run(steps.iterator.initializer)
                 for _ in range(3):
-                    run(raw, steps, *more)
+                    raw.run(fill)
+                    run(raw, steps, *more, *counts)
                 with pytest.raises(tf.errors.OutOfRangeError):
-                    run(raw, steps, *more)
-                assert raw.run([counter, batches]) == [4 * epoch, 3 * epoch]
+                    run(raw, steps, *more, *counts)
+                assert raw.run([counter, batches]) == [7 * epoch, 3 * epoch]
                 np.testing.assert_allclose(raw.run(draws), expected[4 * epoch - 1], rtol=1e-6)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -19,6 +20,9 @@ from tf_booster.pipeline.split import Split
 _CHANGE_NOTHING = ("VarHandleOp", "VariableV2", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "HashTableV2",
                    "LookupTableFindV2", "LookupTableSizeV2", "TfBoosterHashTable", "TfBoosterMultiGather",
                    "TfBoosterPartitionedGather")  # fmt: skip
+
+# For other ranks, or for threads that fill a queue; TensorFlow cancels what waits when a step fails.
+_MAY_WAIT = re.compile(r"Horovod|TfBoosterHost|Collective|_?Recv|\w*(Dequeue|Unstage|TakeMany|Barrier)")
 
 
 class ByHand(NamedTuple):
@@ -99,9 +103,9 @@ class Needs:
         """What the run changes or draws that no batch decides, which TensorFlow has begun by the time that it finds the input at its end."""
         fed = {tensor.name for inner in run.feeds.values() for tensor in inner}
         ops = _upstream([*run.targets, *(tensor.op for tensor in run.fetches)], fed) - self._behind_batch
-        behind_others = GraphView.downstream(op for op in ops if op.type.startswith("Horovod"))  # Which may not come.
+        may_wait = GraphView.downstream(op for op in ops if _MAY_WAIT.match(op.type))
         return [
-            op for op in ops - behind_others
+            op for op in ops - may_wait
             if _compat.is_stateful(op.type) and op.type not in _CHANGE_NOTHING and not _compat.in_control_flow(op)
         ]  # fmt: skip
 
