@@ -35,7 +35,8 @@ class OwnOptimizer(v1.train.Optimizer):
         grads, variables = zip(*grads_and_vars)
         grads, _ = tf.clip_by_global_norm([tf.convert_to_tensor(grad) for grad in grads], 1.0)
         updates = [self._rule(self, grad, var) for grad, var in zip(grads, variables)]
-        return tf.group(*tf.nest.flatten(updates), *([global_step.assign_add(1)] if global_step is not None else []))
+        with tf.control_dependencies(tf.nest.flatten(updates)):  # A schedule reads the step.
+            return tf.group(*([global_step.assign_add(1)] if global_step is not None else []))
 
 
 def adam_with_decay(optimizer, grad, var):
