@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import tf_booster
+from tf_booster.embedding import feature_column
 
 v1 = tf.compat.v1
 column = tf_booster.feature_column.categorical_column_with_hash_table
@@ -64,3 +65,18 @@ def test_other_variables_stay_what_they_are(tmp_path):
 
     tf.estimator.Estimator(spying, str(tmp_path)).train(input_fn, steps=1)
     assert kinds["head/kernel"] == "VariableV2" and kinds["input_layer/a_embedding/embedding_weights"] == "VarHandleOp"
+
+
+def test_without_columns_of_hash_tables_variables_of_one_row_stay_what_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(feature_column, "_shape_was_asked", False)  # By the other tests.
+
+    def counting(features, labels, mode):
+        loss = tf.reduce_mean(v1.layers.dense(labels, 4, name="head"))
+        seen = v1.get_variable("seen", [1, 1], initializer=v1.zeros_initializer(), trainable=False)
+        with tf.control_dependencies([tf.raw_ops.AssignAdd(ref=seen, value=[[1.0]])]):
+            train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    estimator = tf.estimator.Estimator(counting, str(tmp_path))
+    estimator.train(input_fn, steps=3)
+    assert estimator.get_variable_value("seen") == 3

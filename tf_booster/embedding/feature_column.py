@@ -17,6 +17,12 @@ from tf_booster.embedding.lookup import to_codes
 from tf_booster.embedding.table_spec import EvictionSpec, check_settings
 
 _CategoricalColumn, _CategoricalColumnV1 = _compat.categorical_column_bases()
+_shape_was_asked = False
+
+
+def may_have_variables() -> bool:
+    """Whether TensorFlow has asked a column of hash tables in this process for the shape of its Variable: it does before it makes one."""
+    return _shape_was_asked
 
 
 def categorical_column_with_hash_table(
@@ -89,6 +95,8 @@ class HashTableCategoricalColumn(_CategoricalColumn, _CategoricalColumnV1, _Fiel
 
     @property
     def num_buckets(self) -> int:
+        global _shape_was_asked
+        _shape_was_asked = True
         return 1
 
     @property

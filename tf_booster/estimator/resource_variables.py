@@ -1,7 +1,8 @@
 """Programs that call disable_v2_behavior, as many Estimator programs do, get reference Variables, on which no table can stand.
 
 embedding_column and linear_model make their Variables out of our sight, so while a model function runs, Variables of the shape
-that stands for a table, [1, n], become resource Variables. The few others of that shape behave the same.
+that stands for a table, [1, n], become resource Variables in a program with columns of hash tables. In others none does: ops and
+optimizers of the program's own may need reference Variables.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from typing import Any, Callable, ContextManager, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
+from tf_booster.embedding import feature_column
+
 
 def for_stand_ins() -> ContextManager[None]:
-    """A scope in which Variables of one row are resource Variables."""
+    """A scope in which Variables of one row are resource Variables, where they may stand for a table."""
     return tf.compat.v1.variable_creator_scope(_make)
 
 
 def _make(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
-    shape = _shape(kwargs)
+    shape = _shape(kwargs) if feature_column.may_have_variables() else None
     if shape is not None and not kwargs.get("use_resource"):
         dims = tf.TensorShape(shape)
         if dims.rank == 2 and dims[0] == 1:
