@@ -386,6 +386,11 @@ def monitored_session_class() -> Any:
     return _monitored_session._MonitoredSession  # pylint: disable=protected-access
 
 
+def coordinated_session_class() -> Any:
+    """What runs the steps of such a session, hooks and all, below what makes a new session after an UnavailableError or AbortedError."""
+    return _monitored_session._CoordinatedSession  # pylint: disable=protected-access
+
+
 def session_creator_classes() -> List[Any]:
     """The classes whose `create_session` finalizes a graph and makes its session."""
     return [tf.compat.v1.train.ChiefSessionCreator, tf.compat.v1.train.WorkerSessionCreator]

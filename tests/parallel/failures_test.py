@@ -73,6 +73,36 @@ def test_a_run_that_fails_on_one_rank_and_is_caught_ends_the_job(tmp_path):
     assert "a bad row" in output and "ends the job: that rank will not come" in output
 
 
+def start_again(rank, size, folder):
+    """Rank 1's file system is away for a moment, for which TensorFlow makes a new session without asking the program."""
+    tf_booster.enable_gpu_booster(watchdog=2)
+
+    class Away(v1.train.SessionRunHook):
+        runs = 0
+
+        def after_run(self, run_context, run_values):
+            self.runs += 1
+            if rank == 1 and self.runs == 3:
+                raise tf.errors.UnavailableError(None, None, "the name node is away")
+
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(v1.layers.dense(features, 1) ** 2)
+        train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    estimator = tf.estimator.Estimator(model_fn, folder)
+    estimator.train(lambda: tf.data.Dataset.from_tensors(tf.ones([2, 3])).repeat(), steps=6, hooks=[Away()])
+
+
+def test_a_rank_that_starts_again_from_a_checkpoint_ends_the_job(tmp_path):
+    ended = launch.outcomes(start_again, 2, seconds=100, folder=str(tmp_path))
+    output = "".join(each.output for each in ended)
+    assert watchdog.EXIT_CODE in [each.status for each in ended], output
+    assert (
+        "It will not come: its run ended with UnavailableError: the name node is away, which was caught there" in output
+    )
+
+
 def alike(rank, size, folders):
     """Several checks of one start: counts, seeds, a difference of Variables, of options, of folders."""
     tf_booster.enable_gpu_booster()

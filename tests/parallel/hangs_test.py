@@ -90,7 +90,7 @@ def test_which_failed_runs_are_noted(monkeypatch):
     monkeypatch.setattr(progress, "counts", lambda: {"ids": (5, 4)})
     monkeypatch.setattr(failed_runs, "_noted", FailedRuns())
     monkeypatch.setattr(Session, "run", failed_runs.note_failure(Session.run))
-    for graph, number in (("alone", 0), (None, 0), ("shared", 1), ("shared", 2)):
+    for graph, number in (("alone", 0), ("shared", 1), ("shared", 2)):
         session = Session()
         session.graph = graph
         with pytest.raises(OSError):

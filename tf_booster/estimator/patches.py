@@ -116,7 +116,7 @@ def _install_for_several_ranks() -> None:
     _replace(tf.GradientTape, "gradient", raw_gradients.mark_tape)
     for head in _compat.head_classes():
         _replace(head, "create_estimator_spec", loss_reduction.note_head)
-    _replace(_compat.monitored_session_class(), "run", failed_runs.note_failure)
+    _replace(_compat.coordinated_session_class(), "run", failed_runs.note_failure)
     _replace(_compat.monitored_session_class(), "__init__", initial_values.with_broadcast_hook)
     _replace(_compat.monitored_session_class(), "__init__", end_together.with_end_together)
     _replace(_compat.monitored_session_class(), "__init__", agreed_time.with_agreed_timers)

@@ -1,5 +1,6 @@
-"""Which run of a session failed last, for the watchdog: where the program catches the error and goes on, the other ranks wait in vain.
+"""Which run of a session failed last, for the watchdog: where the error is caught and the rank goes on, the other ranks wait in vain.
 
+The program catches it, or TensorFlow: a MonitoredTrainingSession meets an UnavailableError or AbortedError with a new session.
 Horovod has no way out of a collective, so they cannot be given the error.
 """
 
@@ -31,16 +32,19 @@ def noted() -> FailedRuns:
 
 
 def note_failure(original: Any) -> Any:
-    """Wraps MonitoredSession.run, through which hooks' errors come, too. What a rank does by itself, in graphs without collectives, nobody waits for."""
+    """Wraps the run below a MonitoredSession's, through which hooks' errors come, too, and those that TensorFlow catches.
+
+    What a rank does by itself, in graphs without collectives, nobody waits for.
+    """
 
     @functools.wraps(original)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         global _noted
-        graph = self.graph  # None once it is closed.
+        graph = self.graph
         try:
             return original(self, *args, **kwargs)
         except Exception as error:
-            if graph is None or not progress.collectives(graph):
+            if not progress.collectives(graph):
                 raise
             entered = {name: count for name, (count, _) in progress.counts().items()}
             _noted = FailedRuns(_noted.number + 1, log.brief(error), entered)

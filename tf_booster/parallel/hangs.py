@@ -118,9 +118,7 @@ class Hangs:
             f"{self._entered(waiting[0], name)} times and it {self._entered(rank, name)} times."
         ]
         if self._failed(rank, names):
-            lines.append(
-                f"It will not come: its run ended with {seen.beat.failed.error}, which the program has caught."
-            )
+            lines.append(f"It will not come: its run ended with {seen.beat.failed.error}, which was caught there.")
         if silent >= self._limit:
             lines.append(
                 f"There has been no sign of life from it for {silent:.0f} s: it is stopped, swapped out, or cut off."
