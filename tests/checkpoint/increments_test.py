@@ -309,6 +309,10 @@ def test_arguments_and_a_training_that_is_not_rewritten(tmp_path):
     for steps, seconds in ((None, None), (1, 2.0)):
         with pytest.raises(ValueError, match="give one of the two"):
             tf_booster.IncrementHook(str(tmp_path), save_steps=steps, save_secs=seconds)
+    for wrong in ({"save_steps": 0}, {"save_steps": "2"}, {"save_secs": -1.0}, {"save_steps": 2, "max_to_keep": -1}):
+        name, value = list(wrong.items())[-1]
+        with pytest.raises(ValueError, match=f"IncrementHook: {name} is {value!r}; wanted"):
+            tf_booster.IncrementHook(str(tmp_path), **wrong)
     tf_booster.disable_gpu_booster()
     with tf.Graph().as_default():
         step = v1.train.get_or_create_global_step()

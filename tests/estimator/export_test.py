@@ -128,6 +128,18 @@ def test_serves_in_a_process_with_the_op_library_alone(trained, tmp_path):
     np.testing.assert_allclose(eval(again), want, rtol=1e-6)
 
 
+def test_without_its_checkpoint_it_does_not_answer(trained, tmp_path):
+    """With first values it would, where its graph is frozen, or imported without the rest."""
+    path = export(trained, tmp_path / "export")
+    with tf.Graph().as_default(), v1.Session() as session:
+        v1.import_graph_def(graph_def(path), name="")
+        rows = next(op.outputs[0] for op in session.graph.get_operations() if op.type == "TfBoosterTableGather")
+        with pytest.raises(
+            tf.errors.FailedPreconditionError, match="'user_emb': the table has no rows of a checkpoint"
+        ):
+            session.run(rows, {"user:0": np.asarray(IDS)[:, None]})
+
+
 @pytest.mark.parametrize("own_saver", [False, True])
 def test_no_stand_in_is_exported(tmp_path, own_saver):
     made = tf.estimator.Estimator(model_fn, str(tmp_path / "model"), params={"own_saver": own_saver})

@@ -125,3 +125,49 @@ def test_without_horovod_of_its_own_other_tensors_are_refused(tmp_path: Any) -> 
 def test_without_horovod_of_its_own_input_is_divided(tmp_path: Any) -> None:
     both = launch.values(run, 2, folder=str(tmp_path), how="not at all", own=False)
     assert sorted(both[0]["seen"] + both[1]["seen"]) == X.tolist()
+
+
+PARTS = (X[:10], X[10:])
+
+
+def join(rank: int, size: int, folder: str, told: bool) -> Dict[str, Any]:
+    """Ranks have 5 and 3 batches, and hvd.join() where one's have ended; `told`: rank 1 alone makes a collective of its own set."""
+    import horovod.tensorflow as hvd
+
+    own_sets = [hvd.ProcessSet([0]), hvd.ProcessSet([1])] if told else None
+    hvd.init(process_sets=own_sets)
+    tf_booster.enable_gpu_booster()
+
+    class Join(v1.train.SessionRunHook):
+        def begin(self) -> None:
+            self.join = hvd.join()
+
+        def end(self, session: Any) -> None:
+            session.run(self.join)
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
+        loss = tf.reduce_mean(tf.square(w * features - labels))
+        hook, others = Seen(features), []
+        if own_sets and own_sets[1].included():
+            others = [hvd.allreduce(loss, process_set=own_sets[1], op=hvd.Sum)]
+        with tf.control_dependencies(others):
+            optimizer = hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(RATE))
+            train_op = optimizer.minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, None, loss, train_op, training_hooks=[hook, Join()])
+
+    estimator = tf.estimator.Estimator(model_fn, folder + str(rank))
+    dataset = tf.data.Dataset.from_tensor_slices
+    estimator.train(lambda: dataset((PARTS[rank], PARTS[rank])).batch(BATCH))
+    return {"step": estimator.get_variable_value("global_step"), "w": estimator.get_variable_value("w")}
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_rank_whose_input_ends_first_joins(told: bool, tmp_path: Any) -> None:
+    w, after = 0.0, []
+    for i in range(0, 10, BATCH):
+        w -= RATE * sum(np.mean(2 * x * (w * x - x)) for x in (part[i : i + BATCH] for part in PARTS) if x.size) / 2
+        after.append(w)
+    first, second = launch.values(join, 2, folder=str(tmp_path / "of"), told=told)
+    assert (first["step"], second["step"]) == (5, 3)
+    np.testing.assert_allclose([first["w"], second["w"]], [after[4], after[2]], rtol=1e-6)

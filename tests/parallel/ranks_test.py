@@ -31,7 +31,7 @@ class FakeHorovod:
     def __init__(self):
         self.inits = 0
 
-    def init(self):
+    def init(self, comm=None, process_sets=None):
         self.inits += 1
 
     def is_initialized(self):
@@ -79,6 +79,14 @@ def test_what_a_launcher_started_is_initialised(monkeypatch, fake, size_name, ra
     assert fake.inits == 1 and ranks.left_alone() == []
     assert ranks.start(Options(seed=3)).size == 4  # Enabled again: it is still not the program's own Horovod.
     assert ranks.left_alone() == [] and ranks.shared_seed() == 3
+
+
+def test_process_sets_after_it_was_initialised_are_refused(monkeypatch, fake):
+    monkeypatch.setenv("HOROVOD_SIZE", "4")
+    ranks.start(Options())
+    fake.init()
+    with pytest.raises(ValueError, match=r"process_sets=\['evens'\].*after hvd.init"):
+        fake.init(process_sets=["evens"])
 
 
 def test_switched_off_nothing_is_initialised(monkeypatch, fake, said):

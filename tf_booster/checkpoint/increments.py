@@ -13,6 +13,7 @@ increment of all rows (since_step -1), which anybody may take: steps that were t
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import re
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
@@ -46,7 +47,7 @@ class IncrementHook(tf.compat.v1.train.SessionRunHook):
       max_to_keep: how many of the latest stay; 0 for all. Who serves needs all that follow the export that it loaded.
 
     Raises:
-      ValueError: not one of save_steps and save_secs.
+      ValueError: not one of save_steps and save_secs, or a number out of range.
       RuntimeError: from the training, which tf_booster does not rewrite: call tf.enable_gpu_booster() before it.
     """
 
@@ -57,6 +58,13 @@ class IncrementHook(tf.compat.v1.train.SessionRunHook):
             raise ValueError(
                 f"IncrementHook: save_steps is {save_steps!r} and save_secs {save_secs!r}; give one of the two"
             )
+        for name, value, least in (
+            ("save_steps", save_steps, 1),
+            ("save_secs", save_secs, 0),
+            ("max_to_keep", max_to_keep, 0),
+        ):
+            if value is not None and (not isinstance(value, numbers.Real) or value < least):
+                raise ValueError(f"IncrementHook: {name} is {value!r}; wanted a number of at least {least}")
         self._directory, self._max_to_keep = directory, max_to_keep
         self._timer = tf.compat.v1.train.SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
         self._writer: Optional[_IncrementWriter] = None

@@ -6,6 +6,7 @@ card is, so there TensorFlow places the tables, and they are in memory.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, Iterable, List, Set
 
 import tensorflow as tf
@@ -66,10 +67,16 @@ def forget_card(meta_graph: Any) -> int:
 
 
 def forget_process(meta_graph: Any) -> None:
-    """Takes the folder of rows on a disk out of the tables, and the training that lends them: where the graph is served there is neither."""
-    for node in meta_graph.graph_def.node:
+    """Takes the folder of rows on a disk out of the tables, and the training that lends them: where the graph is served there is neither.
+
+    Tables that it does not train are not read before they are restored; see TfBoosterHashTable.
+    """
+    nodes = meta_graph.graph_def.node
+    trains = any(re.fullmatch("TfBoosterTableApply(?!Increment).*", node.op) for node in nodes)
+    for node in nodes:
         if node.op == "TfBoosterHashTable":
             node.attr["directory"].s = b""
+            node.attr["needs_restore"].b = not trains
             for name in ("lenders", "lent_checkpoint"):
                 node.attr.pop(name, None)
 

@@ -27,8 +27,13 @@ tf.no_gradient("TfBoosterCollectiveMark")
 
 
 def collectives(graph: tf.Graph) -> List[tf.Operation]:
-    """All collectives of the graph, tf_booster's and the program's own, in the order in which they were made."""
-    return [op for op in graph.get_operations() if op.type in _TYPES]
+    """All collectives of all ranks in the graph, tf_booster's and the program's own, in the order in which they were made."""
+    return [op for op in graph.get_operations() if op.type in _TYPES and not _is_of_some(op)]
+
+
+def _is_of_some(op: tf.Operation) -> bool:
+    """Whether the program has it made by the ranks of a process set: the others may not have it, and nobody waits for them."""
+    return "process_set_id" in op.node_def.attr and op.get_attr("process_set_id") != 0
 
 
 def mark_collectives(view: GraphView) -> int:

@@ -27,6 +27,7 @@ from tf_booster.passes.gradient_plan import USERS_REDUCTIONS
 from tf_booster.passes.graph_view import GraphView
 
 _UNDECIDED = ("tf_booster", "undecided_input")
+_TRAINED_ON = ("tf_booster", "trained_on")  # RankInputs of a graph.
 NOTES = ("tf_booster", "rank_input")  # A graph's collection: what was done, in words.
 _MODES = {
     tf.estimator.ModeKeys.TRAIN: "train",
@@ -78,13 +79,20 @@ def decide(graph: tf.Graph, trains: bool) -> None:
       ValueError: ranks have different inputs, and the library is to sum the gradients.
     """
     global _divided_by_program, _trains_by_itself
-    undecided = graph.get_collection(_UNDECIDED)
+    undecided, inputs = map(graph.get_collection, (_UNDECIDED, _TRAINED_ON))
     if not trains or ranks.current().size == 1:
         return
-    graph.clear_collection(_UNDECIDED)
+    for collection in (_UNDECIDED, _TRAINED_ON):
+        graph.clear_collection(collection)
     view = GraphView(graph)
     by_program = _divided_by_program = sums_gradients_itself(view)
     _trains_by_itself = by_program and not registry.tables(graph)
+    if _trains_by_itself and inputs:
+        for each in inputs:
+            with view.inserting("/cpu:0"):
+                ends = each.ends()
+            view.redirect(_compat.variant_of_dataset(each), _compat.variant_of_dataset(ends))
+        row_weights.forget(graph)
     for each in undecided:
         if by_program:
             for before, now in each.moved if isinstance(each, _Division) else ():
@@ -116,6 +124,11 @@ class RankInput(RepeatLast):
     def __init__(self, dataset: tf.data.Dataset, fallback: tf.data.Dataset, mode: str) -> None:
         self.mode = mode
         super().__init__(dataset, fallback)
+
+    def ends(self) -> tf.data.Dataset:
+        """Elements of the same structure that end with the dataset."""
+        flags = tf.data.Dataset.from_tensors((1.0, 1.0)).repeat()
+        return tf.data.Dataset.zip((self._inputs()[0], flags))
 
 
 def call_input_fn(original: Any) -> Any:
@@ -192,9 +205,12 @@ def _of_rank(estimator: Any, result: Any, mode: str) -> Any:
         return result
     last = _compat.variant_of_dataset(result).op
     part, fallback = divided(graph, last, mode, called, config, undecided=trains)
-    return RankInput(
+    given = RankInput(
         _as_dataset(part, result), made_up(result) if fallback is None else _as_dataset(fallback, result), mode
     )
+    if trains:
+        graph.add_to_collection(_TRAINED_ON, given)
+    return given
 
 
 def _tensors_of_rank(result: Any, mode: str, called: str, config: Optional[tf.compat.v1.ConfigProto]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import glob
 import os
 import sys
@@ -92,6 +93,7 @@ def start(options: Options) -> Ranks:
             _bind_card(_local_rank(os.environ))
         hvd.init()
         _initialised_here = True
+        hvd.init = _only_again(hvd.init)
     _current = Ranks(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size())
     if _seed is None and _current.size > 1:
         _seed = _seed_of_job(os.environ)
@@ -149,6 +151,21 @@ def _initialised_by_user() -> bool:
     """Whether the program has called hvd.init(), of horovod.tensorflow or of its Keras module, which share one library."""
     module = sys.modules.get("horovod.tensorflow.mpi_ops")
     return module is not None and not _initialised_here and module.is_initialized()
+
+
+def _only_again(init: Any) -> Any:
+    """hvd.init of a Horovod that was started here. It does nothing then, and of process sets it would say `KeyError: (0,)`."""
+
+    @functools.wraps(init)
+    def again(comm: Any = None, process_sets: Any = None) -> Any:
+        if process_sets:
+            raise ValueError(
+                f"hvd.init: process_sets={process_sets!r}, but tf.enable_gpu_booster() has started Horovod, without them; "
+                "call tf.enable_gpu_booster() after hvd.init(process_sets=…)"
+            )
+        return init() if comm is None else init(comm)
+
+    return again
 
 
 def _go_on_alone(launched: Ranks, error: Exception) -> None:

@@ -41,6 +41,12 @@ def register(graph: tf.Graph, weights: RowWeights, trains: bool = True) -> None:
         graph.add_to_collection(_NO_TRAINING, weights)
 
 
+def forget(graph: tf.Graph) -> None:
+    """Takes back what the input of `graph` registered: each rank counts and ends by itself."""
+    for collection in (_OF_RANK, _NO_TRAINING):
+        graph.clear_collection(collection)
+
+
 def trains(graph: tf.Graph) -> bool:
     """Whether what a train op sums is summed in each step."""
     return not graph.get_collection(_NO_TRAINING)

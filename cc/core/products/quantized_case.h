@@ -117,7 +117,7 @@ inline Rounding OfRow(const Case& c, int64_t row) {
     high = std::max(high, x);
   }
   const float width = high - low;
-  rounding.in_float = rounding.in_float || !std::isfinite(width) || (width != 0 && width < 0x1p-100f);
+  rounding.in_float = rounding.in_float || width > 0x1p60f || (width != 0 && width < 0x1p-100f);
   if (rounding.in_float || width == 0) return rounding;
   rounding.inverse = c.max_input() / width;
   rounding.scale = width / c.max_input();

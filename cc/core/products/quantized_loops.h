@@ -31,10 +31,10 @@ bool QuantizeRow(const float* x, int64_t r, const QuantizedWeights& weights, Row
     range = RangeOf(x, k);
   }
   const float width = range.high - range.low;
-  const bool finite = range.largest < kInfinityBits && width <= std::numeric_limits<float>::max();
-  if (!finite || width < kSmallestRange) {
+  const bool fits = range.largest < kInfinityBits && width <= kLargestRange;
+  if (!fits || width < kSmallestRange) {
     std::memset(to, 0, bytes);
-    return finite && width == 0;
+    return fits && width == 0;
   }
   const float inverse = Format::kMaxInput / width;
   format->scale = width / Format::kMaxInput;

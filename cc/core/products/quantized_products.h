@@ -16,7 +16,7 @@ namespace tf_booster {
 // c [m, n] = a [m, k] times the weights, plus bias. All packed, row by row.
 //
 // A row with elements that are not finite, whose largest and smallest (0 among them) are apart by less than 2^-100, or
-// by more than float32 holds, is multiplied in float32; so are the weights' float_columns(). NaN and infinity come out
+// by more than 2^60, is multiplied in float32; so are the weights' float_columns(). NaN and infinity come out
 // as float32 has them. Few elements of a row that are much larger than the others are multiplied in float32, too, so
 // that the others keep their precision (quantized_outliers.h).
 struct QuantizedProduct {

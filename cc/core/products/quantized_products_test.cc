@@ -143,6 +143,20 @@ TEST(SmallAndLargeNumbers) {
   }
 }
 
+TEST(LargeRowsOfWhichTheProductIsFinite) {
+  for (const QuantizedType type : kTypes) {
+    for (const float size : {1e17f, 1e18f, 1e19f, 1e30f, 1e36f}) {
+      Case c(9, type, 8, 70, 35);
+      c.relu = false;
+      for (float& x : c.a) x *= size;
+      CheckAllLevels(c);
+      const std::vector<float> found = c.Run(BestQuantizedLevel());
+      for (const float x : found) EXPECT_TRUE(std::isfinite(x));
+      CheckAgainstFloat(c, found);
+    }
+  }
+}
+
 // Numbers that nobody normalised, beside embeddings: the others keep a precision that is theirs.
 TEST(OutliersAreMultipliedInFloat32) {
   for (const QuantizedType type : kTypes) {

@@ -35,6 +35,8 @@ constexpr int64_t kPanel = kPanelVectors * kQuantizedLanes;  // Columns that are
 
 // Rows and columns whose values range less than this are multiplied in float32: their scale's inverse may overflow.
 constexpr float kSmallestRange = 0x1p-100f;
+// Rows that range more are, too: a sum of integers times their scale may overflow where the product would not.
+constexpr float kLargestRange = 0x1p60f;
 
 class QuantizedWeights {
  public:

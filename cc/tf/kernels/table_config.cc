@@ -161,6 +161,7 @@ TfStatus ReadTableConfig(tensorflow::OpKernelConstruction* ctx, TableConfig* con
                                    "; give it a number between 0 and 1");
   }
   TF_RETURN_IF_ERROR(ctx->GetAttr("directory", &config->directory));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("needs_restore", &config->needs_restore));
   config->optimizer = attrs.optimizer;
   config->slot_names = attrs.slot_names;
   config->description = Describe(attrs);

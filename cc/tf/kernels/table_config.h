@@ -18,8 +18,9 @@ struct TableConfig {
   std::vector<std::string> slot_names;  // One for each of options.slot_initial_values.
   float memory_fraction = 0;            // How full memory may be of rows,
   std::string directory;                // and on the CPU, where further ones go; empty for nowhere.
+  bool needs_restore = false;           // Whether reading it before that is an error.
 
-  // All of the above but where rows are, as (attribute, value in text), in a fixed order: what is compared when a name
+  // What the rows are, as (attribute, value in text), in a fixed order: what is compared when a name
   // is used twice.
   std::vector<std::pair<std::string, std::string>> description;
 };

@@ -22,6 +22,7 @@ class TableInsertOrAssignOp : public OpKernel {
     OP_REQUIRES_OK(ctx, call.CheckRows(values, "values", keys.NumElements(), "keys"));
     OP_REQUIRES_OK(ctx, call.Convert(call.table().InsertOrAssign(call.KeysOf(keys), values.flat<float>().data(),
                                                                  call.parallel_for())));
+    call.resource().increments().Raise(call.field(), 0);
   }
 };
 

@@ -24,6 +24,7 @@ class TableFindOp : public tensorflow::OpKernel {
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
     OP_REQUIRES_OK(ctx, call.OpenField());
+    OP_REQUIRES_OK(ctx, call.CheckReadable());
     OP_REQUIRES_OK(ctx, call.CheckDim(dim_));
     const Tensor& keys = ctx->input(1);
     TensorShape shape = keys.shape();

@@ -60,6 +60,7 @@ class TableProbeGpuOp final : public TableProbeOpBase {
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
     OP_REQUIRES_OK(ctx, call.Open());
+    OP_REQUIRES_OK(ctx, call.CheckReadable());
     const int n = static_cast<int>(fields_.size());
     std::vector<gpu::UniqueJob<int64_t, int64_t>> jobs(n);
     int64_t total = 0;

@@ -53,6 +53,14 @@ TfStatus TableCall::CheckOwned() const {
                                     "can only be read here; change it in the training");
 }
 
+TfStatus TableCall::CheckReadable() const {
+  if (resource_->increments().may_be_read()) return tensorflow::OkStatus();
+  return errors::FailedPrecondition(
+      Where(), "the table has no rows of a checkpoint yet, where the graph is one for ",
+      "serving; run its restore op first, as tf.saved_model.load does, and serve the ",
+      "SavedModel: a frozen graph (convert_variables_to_constants) has no rows of tables");
+}
+
 TfStatus TableCall::CheckDim(int64_t dim) const {
   if (dim == resource_->dim()) return tensorflow::OkStatus();
   return errors::InvalidArgument(Where(), "the table's dim is ", resource_->dim(), ", but the op's is ", dim,

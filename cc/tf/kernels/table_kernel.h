@@ -52,6 +52,9 @@ class TableCall {
   // That the table is this session's own, to be changed.
   tensorflow::Status CheckOwned() const;
 
+  // That it was restored, where all its rows come from a checkpoint.
+  tensorflow::Status CheckReadable() const;
+
   // `dim`, an op's attribute, against the table's.
   tensorflow::Status CheckDim(int64_t dim) const;
 

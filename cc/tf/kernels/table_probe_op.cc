@@ -16,6 +16,7 @@ class TableProbeOp final : public TableProbeOpBase {
   void Compute(OpKernelContext* ctx) override {
     TableCall call(ctx);
     OP_REQUIRES_OK(ctx, call.Open());
+    OP_REQUIRES_OK(ctx, call.CheckReadable());
     const int n = static_cast<int>(fields_.size());
     std::vector<FieldIds> arrays;
     for (int i = 0; i < n; ++i) {

@@ -3,6 +3,7 @@
 #define TF_BOOSTER_CC_TF_KERNELS_TABLE_RESOURCE_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -17,27 +18,41 @@
 
 namespace tf_booster {
 
-// The increment that each field had last; 0: none since it was restored or made.
+// The increment that each field had last; 0: none since it was restored or made. And whether a field may be read.
 class AppliedIncrements {
  public:
-  explicit AppliedIncrements(size_t fields) : numbers_(fields, 0) {}
+  // needs_restore: no field may be read before it has been given rows.
+  AppliedIncrements(size_t fields, bool needs_restore)
+      : numbers_(fields, needs_restore ? kNoRows : 0), may_be_read_(!needs_restore) {}
 
   int64_t Get(uint32_t field) const {
     std::lock_guard<std::mutex> lock(mutex_);
-    return numbers_[field];
+    return std::max<int64_t>(numbers_[field], 0);
   }
+  // Rows of the field were set; `number`: by that increment.
   void Raise(uint32_t field, int64_t number) {
     std::lock_guard<std::mutex> lock(mutex_);
-    numbers_[field] = std::max(numbers_[field], number);
+    Set(field, std::max(numbers_[field], number));
   }
+  // It was restored.
   void Forget(uint32_t field) {
     std::lock_guard<std::mutex> lock(mutex_);
-    numbers_[field] = 0;
+    Set(field, 0);
   }
+  // Whether all fields may be.
+  bool may_be_read() const { return may_be_read_; }
 
  private:
+  static constexpr int64_t kNoRows = -1;
+
+  void Set(uint32_t field, int64_t number) {
+    numbers_[field] = number;
+    may_be_read_ = *std::min_element(numbers_.begin(), numbers_.end()) != kNoRows;
+  }
+
   mutable std::mutex mutex_;
   std::vector<int64_t> numbers_;
+  std::atomic<bool> may_be_read_;
 };
 
 class TableResource : public tensorflow::ResourceBase {
@@ -45,12 +60,12 @@ class TableResource : public tensorflow::ResourceBase {
   TableResource(TableConfig config, std::unique_ptr<HashTable> table)
       : config_(std::make_shared<TableConfig>(std::move(config))),
         table_(std::move(table)),
-        increments_(std::make_shared<AppliedIncrements>(config_->options.fields.size())) {}
+        increments_(std::make_shared<AppliedIncrements>(config_->options.fields.size(), config_->needs_restore)) {}
   // A table that another session trains, as this checkpoint has it ("": as it is now); for reading alone.
   TableResource(TableConfig config, std::shared_ptr<HashTable> borrowed, std::string checkpoint)
       : config_(std::make_shared<TableConfig>(std::move(config))),
         table_(std::move(borrowed)),
-        increments_(std::make_shared<AppliedIncrements>(config_->options.fields.size())),
+        increments_(std::make_shared<AppliedIncrements>(config_->options.fields.size(), /*needs_restore=*/false)),
         borrowed_checkpoint_(std::move(checkpoint)) {}
   // One field of `fused`, which must have it.
   TableResource(const TableResource& fused, int64_t field)

@@ -62,6 +62,7 @@ REGISTER_OP("TfBoosterHashTable")
     .Attr("directory: string = ''")
     .Attr("lenders: list(string) = []")
     .Attr("lent_checkpoint: string = ''")
+    .Attr("needs_restore: bool = false")
     .SetIsStateful()
     .SetShapeFn(ScalarOutputs)
     .Doc(R"doc(
@@ -79,6 +80,8 @@ lenders: prefixes to which TableSave has written, or names of TableLend. If it w
   this process on the same device, then that one is read, and not made anew; it cannot be changed through this handle.
 lent_checkpoint: with lenders, the checkpoint that came of it. A TableRestore of it does nothing for a table that is lent. '': none did, and
   where no table is lent it is FailedPrecondition.
+needs_restore: reading it is FailedPrecondition until each field was restored or given rows by name, as in a graph for serving: it
+  would answer with first values.
 )doc");
 
 REGISTER_OP("TfBoosterTableField")
