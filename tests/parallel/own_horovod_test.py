@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, List
 
 import launch
@@ -130,11 +131,14 @@ def test_without_horovod_of_its_own_input_is_divided(tmp_path: Any) -> None:
 PARTS = (X[:10], X[10:])
 
 
-def join(rank: int, size: int, folder: str, told: bool) -> Dict[str, Any]:
-    """Ranks have 5 and 3 batches, and hvd.join() where one's have ended; `told`: rank 1 alone makes a collective of its own set."""
+def join(rank: int, size: int, folder: str, how: str) -> Dict[str, Any]:
+    """Ranks have 5 and 3 batches, and hvd.join() where one's have ended.
+
+    how: "own set": rank 1 alone makes a collective, of a process set; "measures": tf_booster sums the gradients, the program a measure.
+    """
     import horovod.tensorflow as hvd
 
-    own_sets = [hvd.ProcessSet([0]), hvd.ProcessSet([1])] if told else None
+    own_sets = [hvd.ProcessSet([0]), hvd.ProcessSet([1])] if how == "own set" else None
     hvd.init(process_sets=own_sets)
     tf_booster.enable_gpu_booster()
 
@@ -148,26 +152,33 @@ def join(rank: int, size: int, folder: str, told: bool) -> Dict[str, Any]:
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
         w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
         loss = tf.reduce_mean(tf.square(w * features - labels))
-        hook, others = Seen(features), []
+        optimizer, others, hooks = v1.train.GradientDescentOptimizer(RATE), [], []
+        if how == "measures":
+            others = [hvd.allreduce(loss)]
+        else:
+            optimizer, hooks = hvd.DistributedOptimizer(optimizer), [Join()]
         if own_sets and own_sets[1].included():
             others = [hvd.allreduce(loss, process_set=own_sets[1], op=hvd.Sum)]
         with tf.control_dependencies(others):
-            optimizer = hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(RATE))
             train_op = optimizer.minimize(loss, v1.train.get_global_step())
-        return tf.estimator.EstimatorSpec(mode, None, loss, train_op, training_hooks=[hook, Join()])
+        return tf.estimator.EstimatorSpec(mode, None, loss, train_op, training_hooks=hooks)
 
-    estimator = tf.estimator.Estimator(model_fn, folder + str(rank))
-    dataset = tf.data.Dataset.from_tensor_slices
-    estimator.train(lambda: dataset((PARTS[rank], PARTS[rank])).batch(BATCH))
+    estimator = tf.estimator.Estimator(model_fn, folder if how == "measures" else folder + str(rank))
+    read = functools.partial(tf.data.Dataset.from_generator, lambda: iter(PARTS[rank]), tf.float32, [])
+    estimator.train(lambda: read().map(lambda x: (x, x)).batch(BATCH))
     return {"step": estimator.get_variable_value("global_step"), "w": estimator.get_variable_value("w")}
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_a_rank_whose_input_ends_first_joins(told: bool, tmp_path: Any) -> None:
+@pytest.mark.parametrize("how", ["joins", "own set", "measures"])
+def test_a_rank_whose_input_ends_first(how: str, tmp_path: Any) -> None:
+    """The one that has ended counts as zeros for Horovod, and not at all for tf_booster."""
     w, after = 0.0, []
     for i in range(0, 10, BATCH):
-        w -= RATE * sum(np.mean(2 * x * (w * x - x)) for x in (part[i : i + BATCH] for part in PARTS) if x.size) / 2
+        gradients = [np.mean(2 * x * (w * x - x)) for x in (part[i : i + BATCH] for part in PARTS) if x.size]
+        w -= RATE * sum(gradients) / (len(gradients) if how == "measures" else 2)
         after.append(w)
-    first, second = launch.values(join, 2, folder=str(tmp_path / "of"), told=told)
-    assert (first["step"], second["step"]) == (5, 3)
-    np.testing.assert_allclose([first["w"], second["w"]], [after[4], after[2]], rtol=1e-6)
+    ends = (4, 4) if how == "measures" else (4, 2)
+    found = launch.values(join, 2, folder=str(tmp_path / "of"), how=how)
+    for rank, end in zip(found, ends):
+        assert rank["step"] == end + 1
+        np.testing.assert_allclose(rank["w"], after[end], rtol=1e-6)

@@ -23,7 +23,8 @@ from tf_booster.parallel import (
 from tf_booster.parallel.collectives import is_users_collective
 from tf_booster.parallel.evaluation import MergeMetricsHook
 from tf_booster.parallel.repeat_last import RepeatLast, made_up
-from tf_booster.passes.gradient_plan import USERS_REDUCTIONS
+from tf_booster.passes.base import RewriteError
+from tf_booster.passes.gradient_plan import USERS_REDUCTIONS, plan_gradients
 from tf_booster.passes.graph_view import GraphView
 
 _UNDECIDED = ("tf_booster", "undecided_input")
@@ -87,7 +88,7 @@ def decide(graph: tf.Graph, trains: bool) -> None:
     view = GraphView(graph)
     by_program = _divided_by_program = sums_gradients_itself(view)
     _trains_by_itself = by_program and not registry.tables(graph)
-    if _trains_by_itself and inputs:
+    if _trains_by_itself and inputs and not _are_gradients_summed_here(view):
         for each in inputs:
             with view.inserting("/cpu:0"):
                 ends = each.ends()
@@ -108,6 +109,15 @@ def decide(graph: tf.Graph, trains: bool) -> None:
         else:
             for line in each.said:
                 note(graph, line)
+
+
+def _are_gradients_summed_here(view: GraphView) -> bool:
+    """Whether steps have collectives of the library, by which a rank whose input has ended must stand: the program's may be of metrics alone."""
+    try:
+        plan = plan_gradients(view)
+    except RewriteError:  # The rewrite raises it again.
+        return True
+    return bool(plan.dense or plan.sparse)
 
 
 LEFT_ALONE = "input is left alone, since the program sums gradients itself with Horovod"

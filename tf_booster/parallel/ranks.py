@@ -92,8 +92,9 @@ def start(options: Options) -> Ranks:
         if launched.size > 1:
             _bind_card(_local_rank(os.environ))
         hvd.init()
+        if not _initialised_here:
+            hvd.init = _only_again(hvd.init)
         _initialised_here = True
-        hvd.init = _only_again(hvd.init)
     _current = Ranks(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size())
     if _seed is None and _current.size > 1:
         _seed = _seed_of_job(os.environ)

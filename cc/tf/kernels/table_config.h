@@ -20,8 +20,7 @@ struct TableConfig {
   std::string directory;                // and on the CPU, where further ones go; empty for nowhere.
   bool needs_restore = false;           // Whether reading it before that is an error.
 
-  // What the rows are, as (attribute, value in text), in a fixed order: what is compared when a name
-  // is used twice.
+  // What the rows are, as (attribute, value in text), in a fixed order: what is compared when a name is used twice.
   std::vector<std::pair<std::string, std::string>> description;
 };
 
