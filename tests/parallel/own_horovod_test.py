@@ -182,3 +182,49 @@ def test_a_rank_whose_input_ends_first(how: str, tmp_path: Any) -> None:
     for rank, end in zip(found, ends):
         assert rank["step"] == end + 1
         np.testing.assert_allclose(rank["w"], after[end], rtol=1e-6)
+
+
+ROWS = 3  # Of the table; a batch is of as many records, so that those at the ends have fewer.
+
+
+def with_a_table(rank: int, size: int, folder: str) -> Dict[str, Any]:
+    """w * x + table[x % ROWS], averaged by the program's Horovod; ranks have 4 batches, the last of one record, and 2."""
+    import horovod.tensorflow as hvd
+
+    tf_booster.enable_gpu_booster()
+    hvd.init()
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
+        table = tf_booster.get_hash_table("table", 1, initializer=v1.zeros_initializer())
+        rows = tf_booster.embedding_lookup(table, tf.cast(features, tf.int64) % ROWS)[:, 0]
+        loss = tf.reduce_mean(tf.square(w * features + rows - labels))
+        optimizer = hvd.DistributedOptimizer(v1.train.MomentumOptimizer(RATE, 0.5))
+        return tf.estimator.EstimatorSpec(mode, None, loss, optimizer.minimize(loss, v1.train.get_global_step()))
+
+    estimator = tf.estimator.Estimator(model_fn, folder)
+    read = functools.partial(tf.data.Dataset.from_generator, lambda: iter(PARTS[rank]), tf.float32, [])
+    estimator.train(lambda: read().map(lambda x: (x, x)).batch(ROWS))
+    reader = tf.train.load_checkpoint(folder)
+    rows = dict(zip(reader.get_tensor("table/keys"), reader.get_tensor("table/values")[:, 0]))
+    return {"w": reader.get_tensor("w"), "table": [rows[i] for i in range(ROWS)]}
+
+
+def test_beside_a_table_a_rank_whose_input_has_ended_counts_as_zeros(tmp_path: Any) -> None:
+    w, w_moment, table, moment = 0.0, 0.0, np.zeros(ROWS), np.zeros(ROWS)
+    for i in range(0, len(PARTS[0]), ROWS):
+        of_w, of_table, seen = 0.0, np.zeros(ROWS), set()
+        for x in (part[i : i + ROWS] for part in PARTS if i < len(part)):
+            keys = x.astype(int) % ROWS
+            errors = 2 * (w * x + table[keys] - x) / len(x)
+            of_w += np.sum(errors * x) / 2
+            np.add.at(of_table, keys, errors / 2)
+            seen |= set(keys)
+        w_moment = 0.5 * w_moment + of_w
+        w -= RATE * w_moment
+        here = sorted(seen)
+        moment[here] = 0.5 * moment[here] + of_table[here]
+        table[here] -= RATE * moment[here]
+    for found in launch.values(with_a_table, 2, folder=str(tmp_path)):
+        np.testing.assert_allclose(found["w"], w, rtol=1e-5)
+        np.testing.assert_allclose(found["table"], table, rtol=1e-5)

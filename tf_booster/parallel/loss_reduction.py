@@ -8,6 +8,7 @@ from typing import Any, List, NamedTuple
 import tensorflow as tf
 
 AVERAGE, SUM = "average", "sum"
+AVERAGE_OF_RANKS = "average_of_ranks"  # However many rows each has: what a program's own Horovod makes.
 
 _COLLECTION = ("tf_booster", "head_reductions")
 

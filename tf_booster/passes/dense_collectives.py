@@ -65,6 +65,8 @@ class DenseCollectives(Pass):
             verb = "averaged, weighted by rows" if reduction.weights else "averaged"
             result.changes.append(f"gradients are {verb if how.kind == AVERAGE else 'summed'}: {how.said_by}")
             result.modified = True
+        if reduction.weights is not None and plan.trained_by_user:
+            self._leave_out_ended(view, plan, reduction.weights, result)
         if plan.trains:
             self._broadcast(view, plan, result)
         result.skipped += _inexact(view, plan)
@@ -155,6 +157,23 @@ class DenseCollectives(Pass):
             view.redirect(mark.gradient.values, values, of_values.__contains__)
             view.redirect(mark.gradient.indices, indices, of_indices.__contains__)
         result.changes.append(f"{len(group)} sparse gradients of {self._size} ranks by one all-gather")
+
+    @staticmethod
+    def _leave_out_ended(view: GraphView, plan: GradientPlan, weights: RowWeights, result: PassResult) -> None:
+        """Gives the program's own Horovod zeros, and no rows, of a batch that does not count, as hvd.join() does."""
+        with view.inserting(None), collectives.scope("dense"):
+            live = tf.cast(weights.rows > 0, weights.rows.dtype)
+        counting = Reduction(AVERAGE, 1, weights._replace(rows=live))  # Its own_share() is the gradient times `live`.
+        marks = [*plan.by_user, *plan.left]
+        for mark in marks:
+            sliced = isinstance(mark.gradient, tf.IndexedSlices)
+            for own in (mark.gradient.values, mark.gradient.indices) if sliced else (mark.gradient,):
+                readers = _readers(view, plan, own)
+                with view.inserting(None), collectives.scope("dense"):
+                    counted = counting.own_rows(own) if sliced else counting.own_share(own)
+                view.redirect(own, counted, readers.__contains__)
+        result.modified = True
+        result.changes.append(f"{len(marks)} gradients are 0 where a rank's input has ended before the others'")
 
     @staticmethod
     def _broadcast(view: GraphView, plan: GradientPlan, result: PassResult) -> None:

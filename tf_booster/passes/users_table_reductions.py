@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.parallel.collectives import is_users_collective
-from tf_booster.parallel.loss_reduction import AVERAGE, SUM
+from tf_booster.parallel.loss_reduction import AVERAGE_OF_RANKS, SUM
 from tf_booster.parallel.raw_gradients import RawGradient, raw_gradients
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.graph_view import GraphView, update_input
@@ -36,7 +36,7 @@ def were_left_out(graph: tf.Graph) -> bool:
 def leave_out(view: GraphView) -> Tuple[Optional[str], List[Tuple[str, str]]]:
     """Makes what reads such a reduction of a table's gradient read the gradient.
 
-    Returns whether the program has AVERAGE or SUM there, None if it has no such reduction; and pairs of an op and what was done.
+    Returns whether the program has AVERAGE_OF_RANKS or SUM there, None if it has no such reduction; and pairs of an op and what was done.
 
     Raises:
       RewriteError: it averages some tables' gradients and sums others'.
@@ -61,12 +61,12 @@ def leave_out(view: GraphView) -> Tuple[Optional[str], List[Tuple[str, str]]]:
             done.append(
                 (
                     op.name,
-                    f"reduces a table's gradient over ranks by {kind}, which the tables' exchange does; it is left out",
+                    f"reduces a table's gradient over ranks ({kind.replace('_', ' ')}), which the tables' exchange does; it is left out",
                 )
             )
     if len(kinds) > 1:
         raise RewriteError(
-            f"Op '{kinds[SUM]}' sums a table's gradient over ranks, '{kinds[AVERAGE]}' averages another's; reduce all tables' gradients alike"
+            f"Op '{kinds[SUM]}' sums a table's gradient over ranks, '{kinds[AVERAGE_OF_RANKS]}' averages another's; reduce all tables' gradients alike"
         )
     return next(iter(kinds), None), done
 
@@ -114,7 +114,7 @@ def _leave_out_call(view: GraphView, mark: RawGradient, op: tf.Operation) -> str
     for own in slices:
         view.redirect(next(t for t in op.outputs if t.dtype == own.dtype), own)
     _cut_off(view, op, slices)
-    return AVERAGE if averages else SUM
+    return AVERAGE_OF_RANKS if averages else SUM
 
 
 def _leave_out_gathers(view: GraphView, mark: RawGradient, op: tf.Operation) -> str:
@@ -131,7 +131,7 @@ def _leave_out_gathers(view: GraphView, mark: RawGradient, op: tf.Operation) -> 
         if other.type == _GATHER and is_users_collective(other):
             view.redirect(other.outputs[0], indices)
             _cut_off(view, other, (indices,))
-    return AVERAGE if averages else SUM
+    return AVERAGE_OF_RANKS if averages else SUM
 
 
 def _cut_off(view: GraphView, op: tf.Operation, slices: Sequence[tf.Tensor]) -> None:

@@ -22,7 +22,8 @@ class TableOwnerOp : public tensorflow::OpKernel {
     std::string reduction;
     OP_REQUIRES_OK(ctx, ReadExchangeLayout(ctx, &layout_, &groups_, &first_segments));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("reduction", &reduction));
-    average_ = reduction == "average";
+    weighted_ = reduction == "average";
+    if (reduction == "average_of_ranks") scale_ = static_cast<float>(1.0 / layout_.ranks);
   }
 
  protected:
@@ -40,7 +41,7 @@ class TableOwnerOp : public tensorflow::OpKernel {
         OpName());
   }
 
-  // What one process would have divided by, at each rank.
+  // By what each rank's gradients are multiplied; 0 where none of its rows counts.
   TfStatus WriteScales(tensorflow::OpKernelContext* ctx, const ReceivedIds& received, int output) const {
     tensorflow::Tensor* scales = nullptr;
     TF_RETURN_IF_ERROR(ctx->allocate_output(output, {layout_.ranks}, &scales));
@@ -48,7 +49,7 @@ class TableOwnerOp : public tensorflow::OpKernel {
     for (int32_t r = 0; r < layout_.ranks; ++r) rows += static_cast<double>(received.rows(r));
     for (int32_t r = 0; r < layout_.ranks; ++r) {
       const double own = static_cast<double>(received.rows(r));
-      scales->flat<float>()(r) = own > 0 ? (average_ ? static_cast<float>(own / rows) : 1.0f) : 0.0f;
+      scales->flat<float>()(r) = own > 0 ? (weighted_ ? static_cast<float>(own / rows) : scale_) : 0.0f;
     }
     return tensorflow::OkStatus();
   }
@@ -87,7 +88,8 @@ class TableOwnerOp : public tensorflow::OpKernel {
   std::vector<int64_t> groups_;
 
  private:
-  bool average_ = true;
+  bool weighted_ = false;  // By the rows of each rank; else each has scale_.
+  float scale_ = 1.0f;
 };
 
 }  // namespace tf_booster

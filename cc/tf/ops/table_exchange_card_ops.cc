@@ -65,7 +65,7 @@ REGISTER_OP("TfBoosterTableMerge")
     .Output("reply_splits: int32")
     .Output("starts: int64")
     .Output("fingerprint: int32")
-    .TFB_EXCHANGE_ATTRS.Attr("reduction: {'average', 'sum'} = 'average'")
+    .TFB_EXCHANGE_ATTRS.Attr("reduction: {'average', 'average_of_ranks', 'sum'} = 'average'")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       const int64_t p = IntOf(c, "P"), ranks = IntOf(c, "ranks");
