@@ -126,6 +126,18 @@ def test_where_things_run_is_said_once(said, monkeypatch):
     assert len([m for m in said() if "no GPU" in m and "runs on the CPU" in m]) == 1
 
 
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_table_made_while_off_is_said_once(said, monkeypatch, enabled):
+    monkeypatch.setattr(log, "_said", set())
+    if enabled:
+        tf.enable_gpu_booster()
+    with tf.Graph().as_default():
+        for name in "aab":
+            tf_booster.get_hash_table(name, 4)
+    told = [message for message in said() if "tf_booster is off; call tf.enable_gpu_booster()" in message]
+    assert len(told) == (0 if enabled else 2)  # Of each table.
+
+
 def test_tables_of_ranks_that_were_not_to_train_together_are_whole(monkeypatch):
     monkeypatch.setenv("HOROVOD_SIZE", "2")
     tf.enable_gpu_booster(horovod=False)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tf_booster import _native, log, parsing
 from tf_booster import options as _options
+from tf_booster.embedding import hash_table
 from tf_booster.estimator import device_prefetch, patches, sessions, updatable_exports
 from tf_booster.parallel import agreement, calls, evaluation, host_ranks, rank_input, ranks, shared_graphs, watchdog
 from tf_booster.passes import eager_datasets, named_features, pipelines, quantized_products, servers, table_placement
@@ -54,6 +55,7 @@ def enable_gpu_booster(**options: Any) -> None:
     patches.install(_rewrite)
     parsing.serve_stock_ops(wanted.fast_parser is not False)
     device_prefetch.set_wanted(wanted)
+    hash_table.set_rewritten(True)
     rank_input.set_wanted(wanted.shard_input)
     named_features.set_wanted(wanted.repeated_features, any_graph=wanted.xla == "padded")
     updatable_exports.set_wanted(wanted.updatable_exports)
@@ -73,6 +75,7 @@ def disable_gpu_booster() -> None:
     patches.uninstall()
     parsing.serve_stock_ops(False)
     eager_datasets.set_wanted(False)
+    hash_table.set_rewritten(False)
 
 
 def enabled_options() -> Optional[_options.Options]:

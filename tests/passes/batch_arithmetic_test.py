@@ -45,6 +45,26 @@ def test_the_same_bits(files, name):
     assert_replaced(lambda: make(files, FIXED, {**OF_ONE_FEATURE, **OF_SEVERAL}[name]))
 
 
+OF_TINY = {
+    "maximum": lambda x: tf.maximum(x, -1.0),
+    "minimum": lambda x: tf.minimum(x, 1.0),
+    "of both": lambda x: tf.maximum(x, -x),
+    "log": tf.math.log,
+    "log1p": tf.math.log1p,
+    "clipped": lambda x: tf.clip_by_value(x, -1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
+@pytest.mark.parametrize("name", OF_TINY)
+def test_numbers_too_small_for_a_normal_one(tmp_path, name, dtype):
+    """TensorFlow's threads take them for zero."""
+    tiny = ["1e-41", "-1e-41", "2e-38", "-0.0", "0.0", "1e-310", "-1e-310", "3e-308", "-3e-308", "-5.0"]
+    (tmp_path / "lines").write_text("".join(f"{x}\n" for x in tiny))
+    function = lambda line: OF_TINY[name](tf.io.decode_csv(line, [tf.constant([], dtype)])[0])
+    assert_replaced(lambda: tf.data.TextLineDataset(str(tmp_path / "lines")).map(function).batch(4))
+
+
 @pytest.mark.parametrize("name", LEFT)
 def test_left(files, name):
     assert_batched(lambda: make(files, SPARSE, LEFT[name]), "which TensorFlow may compute in another order")

@@ -48,6 +48,10 @@ def at_two_places(parsed):
     return Dataset.zip((parsed.batch(2), parsed.batch(3)))
 
 
+def halved(x):
+    return [x * 0.5]
+
+
 def parse_words(serialized):
     return tf.io.parse_single_example(
         serialized, {"words": tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True)}
@@ -175,6 +179,11 @@ REFUSED = {
     ),
     "left for single records: its Cos": lambda files: (
         names(files).flat_map(lambda name: Records(name).map(lambda s: tf.math.cos(parse_one(s)["pair"]))).batch(4)
+    ),
+    "left for single records: its StatelessWhile": lambda files: (
+        Records(files)
+        .map(lambda s: tf.while_loop(lambda x: tf.reduce_sum(x) > 9.0, halved, [parse_pair(s)["pair"]]))
+        .batch(4)
     ),
     "DirectedInterleave": lambda files: (
         Dataset.choose_from_datasets([Records(files[:1]), Records(files[2:])], Dataset.range(2).repeat())

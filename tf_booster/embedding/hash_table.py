@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
-from tf_booster import _compat, _native
+from tf_booster import _compat, _native, log
 from tf_booster.checkpoint import layout
 from tf_booster.embedding import registry
 from tf_booster.embedding.initializers import from_initializer
@@ -15,6 +15,13 @@ from tf_booster.embedding.table_spec import InitializerSpec, TableSpec, check_na
 from tf_booster.parallel import shared_graphs, whole_tables
 
 KEY_DTYPES = (tf.int64, tf.int32, tf.string)
+_are_rewritten = False  # Whether graphs are, when they are finished.
+
+
+def set_rewritten(wanted: bool) -> None:
+    """Whether finished graphs are rewritten: while tf_booster is enabled."""
+    global _are_rewritten
+    _are_rewritten = wanted
 
 
 class ExportedTable(NamedTuple):
@@ -242,6 +249,12 @@ def get_hash_table(
     if table is None:
         table = HashTable(spec, key_dtype, _make_stand_in(what, scope, name, spec))
         registry.add_table(graph, table)
+        if not _are_rewritten:
+            # Beside a checkpoint TensorFlow's error would be of a Variable that is not in it.
+            log.once(
+                f"{what}: tf_booster is off; call tf.enable_gpu_booster() first, or tf_booster.rewrite_graph() on the finished graph: "
+                "otherwise sessions fail, and restoring a checkpoint says 'not found in checkpoint'"
+            )
         return table
     differences = table.spec.differences(spec)
     if table.key_dtype != key_dtype:

@@ -76,6 +76,11 @@ class DatasetFunction:
         return [n for n in self.definition.node_def if any(i.split(":")[0] == name for i in data_inputs(n))]
 
 
+def dtype_of(node: Any, name: str = "T") -> Optional[tf.DType]:
+    """What the attribute `name` of a NodeDef says; None where it has none, or several, as a loop has."""
+    return tf.as_dtype(node.attr[name].type) if name in node.attr and node.attr[name].type else None
+
+
 def data_inputs(node: Any) -> List[str]:
     """A node's inputs without those that only say when it runs."""
     return [name for name in node.input if not name.startswith("^")]

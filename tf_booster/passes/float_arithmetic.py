@@ -12,7 +12,7 @@ from typing import Any, Collection, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
-from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs
+from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, dtype_of
 
 _SUMS = ("Add", "AddV2", "Sub", "Neg", "AddN")
 _PRODUCTS = ("Mul", "RealDiv", "Div", "Square", "Sqrt", "Reciprocal", "Inv", "Rsqrt", "Pow")
@@ -36,7 +36,8 @@ def changed_by_grappler(definition: Any, known: Collection[str] = ()) -> Optiona
 
 
 def _is_of_fractions(node: Any) -> bool:
-    return "T" in node.attr and tf.as_dtype(node.attr["T"].type).is_floating
+    dtype = dtype_of(node)
+    return dtype is not None and dtype.is_floating
 
 
 def _why(function: DatasetFunction, node: Any, sources: Sequence[Any]) -> Optional[str]:

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.passes import line_pieces, ragged_line, row_lists, row_parses, row_repeats
-from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, prune
+from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, dtype_of, prune
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.function_constants import MASKS, constant_node, folded, index_of
 from tf_booster.passes.line_pieces import SPLITS, LinePieces, NotOfLines, Pieces, SplitPart
@@ -553,7 +553,8 @@ def _output(tensor: str) -> int:
 def _check_op(node: Any) -> None:
     if node.op in _ANY:
         return
-    floats = {tf.as_dtype(node.attr[name].type).is_floating for name in ("T", "SrcT") if name in node.attr}
+    dtypes = [dtype_of(node, name) for name in ("T", "SrcT")]
+    floats = {dtype.is_floating for dtype in dtypes if dtype is not None}
     if node.op in _OF_INTEGERS and floats == {False}:
         return
     if node.op in _DIVISIONS and floats == {True}:

@@ -14,14 +14,37 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 
+// By an instruction of each element, as TensorFlow's scalar functions have it first: on its threads numbers too small
+// for a normal one become zeros by that, which a comparison and a choice, or the C library's integers, would hand on.
+template <class T>
+class Flush {
+ public:
+  T operator()(T x) const { return x * one_; }
+
+ private:
+  static inline volatile T opaque_ = T(1);  // A product with a constant 1 would be left out.
+  const T one_ = opaque_;
+};
+
+template <class T, class Function>
+struct FlushedBoth {
+  struct func {
+    T operator()(T x, T y) const { return function(flush(x), flush(y)); }
+    const typename Function::func function;
+    const Flush<T> flush;
+  };
+};
+
 // TensorFlow's wheels call the C library's log by the interface of its first version, whose NaN for a negative number
 // is a positive one; of today's it is negative.
 template <class T>
 struct Log {
   struct func {
-    T operator()(T x) const {
+    T operator()(T given) const {
+      const T x = flush(given);
       return x < T(0) ? std::numeric_limits<T>::quiet_NaN() : typename functor::log<T>::func()(x);
     }
+    const Flush<T> flush;
   };
 };
 
@@ -45,7 +68,7 @@ class UnaryOfEachOp final : public tensorflow::OpKernel {
  private:
   template <class Function>
   static void ComputeAll(const T* x, int64_t n, T* y) {
-    const typename Function::func function;
+    const typename Function::func function{};
     for (int64_t i = 0; i < n; ++i) y[i] = function(x[i]);
   }
 
@@ -58,8 +81,8 @@ class BinaryOfEachOp final : public tensorflow::OpKernel {
   explicit BinaryOfEachOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
     std::string name;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("function", &name));
-    if (name == "Maximum") compute_ = ComputeAll<functor::maximum<T>>;
-    if (name == "Minimum") compute_ = ComputeAll<functor::minimum<T>>;
+    if (name == "Maximum") compute_ = ComputeAll<FlushedBoth<T, functor::maximum<T>>>;
+    if (name == "Minimum") compute_ = ComputeAll<FlushedBoth<T, functor::minimum<T>>>;
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -80,7 +103,7 @@ class BinaryOfEachOp final : public tensorflow::OpKernel {
   // `x_step`, `y_step`: whether there is one for each element, 0 or 1.
   template <class Function>
   static void ComputeAll(const T* x, int64_t x_step, const T* y, int64_t y_step, int64_t n, T* z) {
-    const typename Function::func function;
+    const typename Function::func function{};
     for (int64_t i = 0; i < n; ++i) z[i] = function(x[i * x_step], y[i * y_step]);
   }
 
