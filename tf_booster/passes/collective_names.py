@@ -1,0 +1,105 @@
+"""Names of the program's own collectives in functions.
+
+Horovod's ranks meet by the names of ops. That of an op in a function (of a tf.cond of control flow v2, as hvd.DistributedOptimizer has around each of its all-reduces) is put
+together when a session takes the function into its graph: `cond/then/_9/HorovodAllreduce_…`. The number counts what was taken in before, in an order in
+which what an op reads comes in front of it; so where a rank has functions more than another, as rank 0 has that saves checkpoints, a rewrite that has a
+gradient read something newer gives ranks different names, and they wait for each other for ever. Here each goes by a name that says nothing of scopes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Set
+
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.parallel.collectives import is_horovods, is_users_collective
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.sources import called_functions
+
+_WITHOUT_SCOPES = "ignore_name_scope"  # Horovod's attribute.
+
+
+def name_in_functions(view: GraphView) -> int:
+    """Has the program's collectives in functions go by names of their own, the same on all ranks. Returns how many there are."""
+    if not any(is_horovods(node.op) for body in _compat.function_definitions(view.graph) for node in body.node_def):
+        return 0
+    namer = _Namer(view)
+    for op in view.graph.get_operations():
+        namer.name_in(op)
+    view.add_functions(namer.made)
+    for op, attr, function in namer.moved:
+        view.set_function(op, attr, function)
+    return namer.count
+
+
+class _Namer:
+    """made: functions for the graph. moved: (op, attribute, function) of what calls them. count: of the collectives in them."""
+
+    def __init__(self, view: GraphView) -> None:
+        self.made: List[Any] = []
+        self.moved: List[Any] = []
+        self.count = 0
+        self._bodies: Dict[str, Any] = _compat.functions_by_name(view.graph)
+        self._taken: Set[str] = {op.name for op in view.graph.get_operations() if is_users_collective(op)}
+
+    def name_in(self, op: tf.Operation) -> None:
+        """Makes the functions that `op` is to call. Those of a list, as of a tf.switch_case, stay."""
+        if not any(map(self._has_collectives, called_functions(op))):
+            return
+        for attr, value in op.node_def.attr.items():
+            if value.HasField("func") and self._has_collectives(value.func.name):
+                self.moved.append((op, attr, self._copy(value.func.name)))
+
+    def _has_collectives(self, function: str) -> bool:
+        body = self._bodies.get(function)
+        if body is None:
+            return False
+        return any(is_horovods(node.op) or any(map(self._has_collectives, _called(node))) for node in body.node_def)
+
+    def _copy(self, function: str) -> str:
+        copy = _compat.new_function_definition()
+        copy.CopyFrom(self._bodies[function])
+        copy.signature.name = f"{function}_named_{len(self.made)}"
+        self.made.append(copy)
+        for node in copy.node_def:
+            for attr in [name for name, value in node.attr.items() if value.HasField("func")]:
+                if self._has_collectives(node.attr[attr].func.name):
+                    node.attr[attr].func.name = self._copy(node.attr[attr].func.name)
+        renamed: Dict[str, str] = {}
+        for node in copy.node_def:
+            if is_horovods(node.op) and _WITHOUT_SCOPES in node.attr:
+                node.attr[_WITHOUT_SCOPES].b = True
+                scope, slash, own = node.name.rpartition("/")
+                renamed[node.name] = f"{scope}{slash}{self._free_name(own)}"
+                self.count += 1
+        _rename(copy, renamed)
+        return copy.signature.name
+
+    def _free_name(self, wanted: str) -> str:
+        name, number = wanted, 0
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}_again_{number}"
+        self._taken.add(name)
+        return name
+
+
+def _called(node: Any) -> List[str]:
+    return [attr.func.name for attr in node.attr.values() if attr.HasField("func")]
+
+
+def _rename(definition: Any, renamed: Dict[str, str]) -> None:
+    """Gives nodes of a FunctionDef other names."""
+
+    def now(tensor: str) -> str:
+        before, name = ("^", tensor[1:]) if tensor.startswith("^") else ("", tensor)
+        node, colon, output = name.partition(":")
+        return f"{before}{renamed.get(node, node)}{colon}{output}"
+
+    for node in definition.node_def:
+        node.name = renamed.get(node.name, node.name)
+        node.input[:] = [now(tensor) for tensor in node.input]
+    for results in (definition.ret, definition.control_ret):
+        for result in list(results):
+            results[result] = now(results[result])
