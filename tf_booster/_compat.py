@@ -177,6 +177,12 @@ def is_stateful(op_type: str) -> bool:
     return definition is not None and definition.is_stateful
 
 
+def first_output_of_type(op_type: str, attr: str) -> Optional[str]:
+    """The name of the first output whose type is the attribute `attr`."""
+    definition = _op_def_registry.get(op_type)
+    return next((arg.name for arg in definition.output_arg if arg.type_attr == attr), None) if definition else None
+
+
 def calls_functions(op_type: str) -> bool:
     """Whether ops of this type are given functions to call."""
     definition = _op_def_registry.get(op_type)

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import tf_booster
 from tf_booster import _compat
+from tf_booster.parallel import progress
 from tf_booster.passes.collective_names import name_in_functions
 from tf_booster.passes.graph_view import GraphView
 
@@ -83,3 +84,4 @@ def test_names_are_of_one_collective_each() -> None:
         assert all(node.attr["ignore_name_scope"].b for node in nodes)
         with v1.Session() as session:
             assert session.run(found, {x: 3.0}) == [3.0, 3.0]
+    assert [progress.counts()[f"x_0_again_{i}"] for i in (1, 2)] == [(1, 1), (1, 1)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import tensorflow as tf
 
-from tf_booster import _native
+from tf_booster import _compat, _native
 from tf_booster.parallel.collectives import HOST_TYPES
 from tf_booster.passes.graph_view import GraphView, update_input
 
@@ -23,7 +23,9 @@ _TYPES = (
     *HOST_TYPES,
 )
 
-tf.no_gradient("TfBoosterCollectiveMark")
+_MARK = "TfBoosterCollectiveMark"
+
+tf.no_gradient(_MARK)
 
 
 def collectives(graph: tf.Graph) -> List[tf.Operation]:
@@ -40,7 +42,7 @@ def mark_collectives(view: GraphView) -> int:
     """Puts marks around all collectives that have none; returns around how many."""
     marked = 0
     for op in collectives(view.graph):
-        if op.inputs[0].op.type == "TfBoosterCollectiveMark":
+        if op.inputs[0].op.type == _MARK:
             continue
         with view.inserting(op.device):
             before = _mark(op.inputs[0], op.name, True)
@@ -54,6 +56,25 @@ def mark_collectives(view: GraphView) -> int:
 def _mark(tensor: tf.Tensor, collective: str, entering: bool) -> tf.Tensor:
     name = f"tf_booster/marks/{collective}/{'enter' if entering else 'leave'}"
     return _native.ops().tf_booster_collective_mark(tensor, collective=collective, entering=entering, name=name)
+
+
+def mark_in_function(definition: Any, node: Any, collective: str) -> None:
+    """Puts marks around a collective in a FunctionDef, unless it is of a process set."""
+    output = _compat.first_output_of_type(node.op, "T")
+    if node.op not in _TYPES or output is None or node.attr["process_set_id"].i != 0:
+        return
+    given, before, after = f"{node.name}:{output}:0", f"{node.name}_enter", f"{node.name}_leave"
+    for reader in definition.node_def:
+        reader.input[:] = [f"{after}:y:0" if tensor == given else tensor for tensor in reader.input]
+    for result, tensor in list(definition.ret.items()):
+        if tensor == given:
+            definition.ret[result] = f"{after}:y:0"
+    for name, tensor, entering in ((before, node.input[0], True), (after, given, False)):
+        mark = definition.node_def.add(name=name, op=_MARK, input=[tensor], device=node.device)
+        mark.attr["T"].type = node.attr["T"].type
+        mark.attr["collective"].s = collective.encode()
+        mark.attr["entering"].b = entering
+    node.input[0] = f"{before}:y:0"
 
 
 def counts() -> Dict[str, Tuple[int, int]]:

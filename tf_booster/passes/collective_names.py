@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Set
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.parallel import progress
 from tf_booster.parallel.collectives import is_horovods, is_users_collective
 from tf_booster.passes.graph_view import GraphView
 from tf_booster.passes.sources import called_functions
@@ -21,7 +22,7 @@ _WITHOUT_SCOPES = "ignore_name_scope"  # Horovod's attribute.
 
 
 def name_in_functions(view: GraphView) -> int:
-    """Has the program's collectives in functions go by names of their own, the same on all ranks. Returns how many there are."""
+    """Has the program's collectives in functions go by names of their own, the same on all ranks, with marks for the watchdog. Returns how many there are."""
     if not any(is_horovods(node.op) for body in _compat.function_definitions(view.graph) for node in body.node_def):
         return 0
     namer = _Namer(view)
@@ -66,14 +67,13 @@ class _Namer:
             for attr in [name for name, value in node.attr.items() if value.HasField("func")]:
                 if self._has_collectives(node.attr[attr].func.name):
                     node.attr[attr].func.name = self._copy(node.attr[attr].func.name)
-        renamed: Dict[str, str] = {}
-        for node in copy.node_def:
-            if is_horovods(node.op) and _WITHOUT_SCOPES in node.attr:
-                node.attr[_WITHOUT_SCOPES].b = True
-                scope, slash, own = node.name.rpartition("/")
-                renamed[node.name] = f"{scope}{slash}{self._free_name(own)}"
-                self.count += 1
-        _rename(copy, renamed)
+        mine = [node for node in copy.node_def if is_horovods(node.op) and _WITHOUT_SCOPES in node.attr]
+        names = [self._free_name(node.name.rpartition("/")[2]) for node in mine]
+        _rename(copy, {node.name: _beside(node.name, name) for node, name in zip(mine, names)})
+        for node, name in zip(mine, names):
+            node.attr[_WITHOUT_SCOPES].b = True
+            progress.mark_in_function(copy, node, name)
+        self.count += len(mine)
         return copy.signature.name
 
     def _free_name(self, wanted: str) -> str:
@@ -83,6 +83,11 @@ class _Namer:
             name = f"{wanted}_again_{number}"
         self._taken.add(name)
         return name
+
+
+def _beside(name: str, own: str) -> str:
+    scope, slash, _ = name.rpartition("/")
+    return f"{scope}{slash}{own}"
 
 
 def _called(node: Any) -> List[str]:
