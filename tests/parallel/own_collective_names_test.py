@@ -59,29 +59,31 @@ def test_rank_0_alone_saves(passes: int, tmp_path: Any) -> None:
         np.testing.assert_allclose(found, w, rtol=1e-5)
 
 
-def test_names_are_of_one_collective_each() -> None:
+def same_names(rank: int, size: int) -> List[Any]:
     import horovod.tensorflow as hvd
 
-    hvd.init()  # Of this process alone.
+    hvd.init()
     with tf.Graph().as_default() as graph:
         x = v1.placeholder(tf.float32, [])
         hvd.allreduce(x, name="x_0")
         each = lambda: hvd.allreduce(x, name="x")  # noqa: E731
         inner = lambda: tf.cond(x > 2.0, each, lambda: x)  # noqa: E731
-        found = [tf.cond(x > 0.0, each, lambda: x), tf.cond(x > 1.0, inner, lambda: x)]
+        means = [tf.cond(x > 0.0, each, lambda: x), tf.cond(x > 1.0, inner, lambda: x)]
         view = GraphView(graph)
-        assert name_in_functions(view) == 2
-        called = {op.get_attr("then_branch").name for op in view.ops("If", "StatelessIf")}
-        nodes = [
-            node
-            for body in _compat.function_definitions(graph)
-            if "_named_" in body.signature.name
-            for node in body.node_def
-            if node.op == "HorovodAllreduce"
-        ]
-        assert len(called) == 2 and all("_named_" in name for name in called)
-        assert sorted(node.name for node in nodes) == ["x_0_again_1", "x_0_again_2"]
-        assert all(node.attr["ignore_name_scope"].b for node in nodes)
+        number = name_in_functions(view)
+        called = [op.get_attr("then_branch").name for op in view.ops("If", "StatelessIf")]
+        bodies = [body for body in _compat.function_definitions(graph) if "_named_" in body.signature.name]
+        nodes = [node for body in bodies for node in body.node_def if node.op == "HorovodAllreduce"]
         with v1.Session() as session:
-            assert session.run(found, {x: 3.0}) == [3.0, 3.0]
-    assert [progress.counts()[f"x_0_again_{i}"] for i in (1, 2)] == [(1, 1), (1, 1)]
+            values = session.run(means, {x: 3.0 + rank})
+        unscoped = [node.attr["ignore_name_scope"].b for node in nodes]
+        return [number, called, sorted(node.name for node in nodes), unscoped, values, progress.counts()]
+
+
+def test_names_are_of_one_collective_each() -> None:
+    names = ["x_0_again_1", "x_0_again_2"]
+    for number, called, found, unscoped, values, counts in launch.values(same_names, 2):
+        assert number == 2 and found == names and unscoped == [True, True]
+        assert len(set(called)) == 2 and all("_named_" in name for name in called)
+        assert values == [3.5, 3.5]
+        assert [counts[name] for name in names] == [(1, 1), (1, 1)]
