@@ -71,6 +71,7 @@ def same_names(rank: int, size: int) -> List[Any]:
         means = [tf.cond(x > 0.0, each, lambda: x), tf.cond(x > 1.0, inner, lambda: x)]
         view = GraphView(graph)
         number = name_in_functions(view)
+        assert name_in_functions(GraphView(graph)) == 0  # As in a graph that is rewritten again.
         called = [op.get_attr("then_branch").name for op in view.ops("If", "StatelessIf")]
         bodies = [body for body in _compat.function_definitions(graph) if "_named_" in body.signature.name]
         nodes = [node for body in bodies for node in body.node_def if node.op == "HorovodAllreduce"]

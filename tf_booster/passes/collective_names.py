@@ -23,9 +23,9 @@ _WITHOUT_SCOPES = "ignore_name_scope"  # Horovod's attribute.
 
 def name_in_functions(view: GraphView) -> int:
     """Has the program's collectives in functions go by names of their own, the same on all ranks, with marks for the watchdog. Returns how many there are."""
-    if not any(is_horovods(node.op) for body in _compat.function_definitions(view.graph) for node in body.node_def):
-        return 0
     namer = _Namer(view)
+    if not namer.unnamed:  # Nothing to look for in a large graph.
+        return 0
     for op in view.graph.get_operations():
         namer.name_in(op)
     view.add_functions(namer.made)
@@ -35,7 +35,8 @@ def name_in_functions(view: GraphView) -> int:
 
 
 class _Namer:
-    """made: functions for the graph. moved: (op, attribute, function) of what calls them. count: of the collectives in them."""
+    """unnamed: functions that have or call such collectives. made: functions for the graph, and moved: (op, attribute, function) of what calls
+    them. count: of the collectives in them."""
 
     def __init__(self, view: GraphView) -> None:
         self.made: List[Any] = []
@@ -43,20 +44,25 @@ class _Namer:
         self.count = 0
         self._bodies: Dict[str, Any] = _compat.functions_by_name(view.graph)
         self._taken: Set[str] = {op.name for op in view.graph.get_operations() if is_users_collective(op)}
+        for node in (node for body in self._bodies.values() for node in body.node_def if is_horovods(node.op)):
+            if not _is_unnamed(node):
+                self._taken.add(node.name.rpartition("/")[2])
+        self.unnamed: Set[str] = {name for name, body in self._bodies.items() if any(map(_is_unnamed, body.node_def))}
+        size = -1
+        while self.unnamed and size != len(self.unnamed):
+            size = len(self.unnamed)
+            self.unnamed |= {name for name, body in self._bodies.items() if any(map(self._calls, body.node_def))}
 
     def name_in(self, op: tf.Operation) -> None:
         """Makes the functions that `op` is to call. Those of a list, as of a tf.switch_case, stay."""
-        if not any(map(self._has_collectives, called_functions(op))):
+        if self.unnamed.isdisjoint(called_functions(op)):
             return
         for attr, value in op.node_def.attr.items():
-            if value.HasField("func") and self._has_collectives(value.func.name):
+            if value.func.name in self.unnamed:
                 self.moved.append((op, attr, self._copy(value.func.name)))
 
-    def _has_collectives(self, function: str) -> bool:
-        body = self._bodies.get(function)
-        if body is None:
-            return False
-        return any(is_horovods(node.op) or any(map(self._has_collectives, _called(node))) for node in body.node_def)
+    def _calls(self, node: Any) -> bool:
+        return any(attr.func.name in self.unnamed for attr in node.attr.values())
 
     def _copy(self, function: str) -> str:
         copy = _compat.new_function_definition()
@@ -64,10 +70,9 @@ class _Namer:
         copy.signature.name = f"{function}_named_{len(self.made)}"
         self.made.append(copy)
         for node in copy.node_def:
-            for attr in [name for name, value in node.attr.items() if value.HasField("func")]:
-                if self._has_collectives(node.attr[attr].func.name):
-                    node.attr[attr].func.name = self._copy(node.attr[attr].func.name)
-        mine = [node for node in copy.node_def if is_horovods(node.op) and _WITHOUT_SCOPES in node.attr]
+            for attr in [name for name, value in node.attr.items() if value.func.name in self.unnamed]:
+                node.attr[attr].func.name = self._copy(node.attr[attr].func.name)
+        mine = [node for node in copy.node_def if _is_unnamed(node)]
         names = [self._free_name(node.name.rpartition("/")[2]) for node in mine]
         _rename(copy, {node.name: _beside(node.name, name) for node, name in zip(mine, names)})
         for node, name in zip(mine, names):
@@ -90,8 +95,8 @@ def _beside(name: str, own: str) -> str:
     return f"{scope}{slash}{own}"
 
 
-def _called(node: Any) -> List[str]:
-    return [attr.func.name for attr in node.attr.values() if attr.HasField("func")]
+def _is_unnamed(node: Any) -> bool:
+    return is_horovods(node.op) and _WITHOUT_SCOPES in node.attr and not node.attr[_WITHOUT_SCOPES].b
 
 
 def _rename(definition: Any, renamed: Dict[str, str]) -> None:

@@ -102,8 +102,8 @@ Looks up, at their owner, the ids that all ranks asked for. Inserts nothing, cou
 tables: of each probe. keys, key_fields, counts, handles: as of TableProbe on the joined batch's ids that are this rank's own; keys that
 only ranks without rows asked for are left out of them.
 owner_codes: the codes, by these keys, of what each rank asked for, rank by rank; 0 for keys left out. received: how many keys came, and
-in the last row how many are distinct, [ranks + 1, segments]. scales: what the gradients of each rank are multiplied by, [ranks]: its share of all rows, 1 / ranks or 1, as
-reduction says; 0 where a rank has no rows.
+in the last row how many are distinct, [ranks + 1, segments]. scales: what the gradients of each rank are multiplied by, [ranks]: its
+share of all rows, 1 / ranks or 1, as reduction says; 0 where a rank has no rows.
 )doc");
 
 REGISTER_OP("TfBoosterTableExpand")
