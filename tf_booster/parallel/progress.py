@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tf_booster import _compat, _native
 from tf_booster.parallel.collectives import HOST_TYPES
+from tf_booster.passes.dataset_functions import rename
 from tf_booster.passes.graph_view import GraphView, update_input
 
 _TYPES = (
@@ -64,11 +65,7 @@ def mark_in_function(definition: Any, node: Any, collective: str) -> None:
     if node.op not in _TYPES or output is None or node.attr["process_set_id"].i != 0:
         return
     given, before, after = f"{node.name}:{output}:0", f"{node.name}_enter", f"{node.name}_leave"
-    for reader in definition.node_def:
-        reader.input[:] = [f"{after}:y:0" if tensor == given else tensor for tensor in reader.input]
-    for result, tensor in list(definition.ret.items()):
-        if tensor == given:
-            definition.ret[result] = f"{after}:y:0"
+    rename(definition, {given: f"{after}:y:0"})
     for name, tensor, entering in ((before, node.input[0], True), (after, given, False)):
         mark = definition.node_def.add(name=name, op=_MARK, input=[tensor], device=node.device)
         mark.attr["T"].type = node.attr["T"].type
