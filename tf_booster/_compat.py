@@ -83,10 +83,16 @@ def string_list_attr(op: tf.Operation, name: str) -> List[str]:
         return []
 
 
-def set_function_attr(op: tf.Operation, attr: str, function: str) -> None:
-    """Has `op` call another function of its graph. Sessions that ran the graph do not see it."""
-    value = tf.compat.v1.AttrValue()
-    value.func.name = function
+def functions_of(attr: Any) -> Sequence[Any]:
+    """The functions, of .name, that an AttrValue names: one, those of a list, or none."""
+    return [attr.func] if attr.HasField("func") else attr.list.func
+
+
+def set_functions_of(op: tf.Operation, attr: str, names: Sequence[str]) -> None:
+    """Has `op` call other functions of its graph, as many as before. Sessions that ran the graph do not see it."""
+    value = op.node_def.attr[attr]
+    for function, name in zip(functions_of(value), names):
+        function.name = name
     op._set_attr(attr, value)  # pylint: disable=protected-access
 
 
@@ -991,7 +997,7 @@ def called_graphs(op: tf.Operation) -> List[tf.Graph]:
         root = root.outer_graph
     definitions = functions_by_name(root)
     attrs = op.node_def.attr.values()
-    names = [f.name for attr in attrs for f in ([attr.func] if attr.HasField("func") else attr.list.func)]
+    names = [function.name for attr in attrs for function in functions_of(attr)]
     with root.as_default():
         return [_function_def_to_graph.function_def_to_graph(definitions[name]) for name in names]
 

@@ -43,6 +43,8 @@ class Ranks:
     local_size: int = 1
 
 
+_HOROVOD = "horovod.tensorflow.mpi_ops"
+
 _current = Ranks()
 _users_own: List[str] = []
 _seed: Optional[int] = None
@@ -148,9 +150,14 @@ def _local_rank(env: Mapping[str, str]) -> int:
     return int(next((env[name] for name in names if env.get(name)), 0))
 
 
+def has_horovod() -> bool:
+    """Whether this process has loaded Horovod, so that graphs may have its ops."""
+    return _HOROVOD in sys.modules
+
+
 def _initialised_by_user() -> bool:
     """Whether the program has called hvd.init(), of horovod.tensorflow or of its Keras module, which share one library."""
-    module = sys.modules.get("horovod.tensorflow.mpi_ops")
+    module = sys.modules.get(_HOROVOD)
     return module is not None and not _initialised_here and module.is_initialized()
 
 

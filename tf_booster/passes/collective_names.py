@@ -1,4 +1,4 @@
-"""Names of the program's own collectives in functions.
+"""The pass that names the program's own collectives in functions.
 
 Horovod's ranks meet by the names of ops. That of an op in a function (of a tf.cond of control flow v2, as hvd.DistributedOptimizer has around each of its all-reduces) is put
 together when a session takes the function into its graph: `cond/then/_9/HorovodAllreduce_…`. The number counts what was taken in before, in an order in
@@ -13,29 +13,50 @@ from typing import Any, Dict, List, Set
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.parallel import progress
+from tf_booster.parallel import progress, ranks
 from tf_booster.parallel.collectives import is_horovods, is_users_collective
+from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView
-from tf_booster.passes.sources import called_functions
+from tf_booster.passes.sources import called_functions, functions_in
 
 _WITHOUT_SCOPES = "ignore_name_scope"  # Horovod's attribute.
 
 
-def name_in_functions(view: GraphView) -> int:
-    """Has the program's collectives in functions go by names of their own, the same on all ranks, with marks for the watchdog. Returns how many there are."""
-    namer = _Namer(view)
-    if not namer.unnamed:  # Nothing to look for in a large graph.
-        return 0
-    for op in view.graph.get_operations():
-        namer.name_in(op)
-    view.add_functions(namer.made)
-    for op, attr, function in namer.moved:
-        view.set_function(op, attr, function)
-    return namer.count
+class CollectiveNames(Pass):
+    """Has the program's collectives in functions go by names of their own, the same on all ranks, with marks for the watchdog where there is one.
+
+    It is for ranks that tf_booster leaves to the program, too (`horovod=False`), whose graphs are rewritten all the same.
+    """
+
+    name = "collective_names"
+    seeks = "collective of the program's own in a function"
+    essential = True  # Ranks that go on without it could wait for each other for ever.
+
+    def requires(self, view: GraphView) -> bool:
+        """Whether functions of the graph have collectives that Horovod would name by their scopes."""
+        return bool(_Namer(view).unnamed)
+
+    def run(self, view: GraphView) -> PassResult:
+        """Makes copies of the functions, one for each call."""
+        namer = _Namer(view)
+        for op in view.graph.get_operations():
+            namer.name_in(op)
+        view.add_functions(namer.made)
+        for op, attr, functions in namer.moved:
+            view.set_functions(op, attr, functions)
+        change = f"{namer.count} collectives of the program's, in functions, have names without scopes"
+        return PassResult(self.name, modified=bool(namer.count), changes=[change] if namer.count else [])
+
+    def ensures(self, view: GraphView) -> None:
+        """Raises RewriteError if an op still calls such a function."""
+        unnamed = _Namer(view).unnamed
+        for op in view.graph.get_operations() if unnamed else ():
+            if not unnamed.isdisjoint(called_functions(op)):
+                raise RewriteError(f"Op '{op.name}' calls a function whose collectives are named by their scopes.")
 
 
 class _Namer:
-    """unnamed: functions that have or call such collectives. made: functions for the graph, and moved: (op, attribute, function) of what calls
+    """unnamed: functions that have or call such collectives. made: functions for the graph, and moved: (op, attribute, functions) of what calls
     them. count: of the collectives in them."""
 
     def __init__(self, view: GraphView) -> None:
@@ -54,15 +75,19 @@ class _Namer:
             self.unnamed |= {name for name, body in self._bodies.items() if any(map(self._calls, body.node_def))}
 
     def name_in(self, op: tf.Operation) -> None:
-        """Makes the functions that `op` is to call. Those of a list, as of a tf.switch_case, stay."""
+        """Makes the functions that `op` is to call."""
         if self.unnamed.isdisjoint(called_functions(op)):
             return
         for attr, value in op.node_def.attr.items():
-            if value.func.name in self.unnamed:
-                self.moved.append((op, attr, self._copy(value.func.name)))
+            if not self.unnamed.isdisjoint(functions_in(value)):
+                self.moved.append((op, attr, [self._own(name) for name in functions_in(value)]))
 
     def _calls(self, node: Any) -> bool:
-        return any(attr.func.name in self.unnamed for attr in node.attr.values())
+        return any(not self.unnamed.isdisjoint(functions_in(attr)) for attr in node.attr.values())
+
+    def _own(self, function: str) -> str:
+        """The function itself, or a copy of it for one call."""
+        return self._copy(function) if function in self.unnamed else function
 
     def _copy(self, function: str) -> str:
         copy = _compat.new_function_definition()
@@ -70,14 +95,15 @@ class _Namer:
         copy.signature.name = f"{function}_named_{len(self.made)}"
         self.made.append(copy)
         for node in copy.node_def:
-            for attr in [name for name, value in node.attr.items() if value.func.name in self.unnamed]:
-                node.attr[attr].func.name = self._copy(node.attr[attr].func.name)
+            for called in [f for attr in node.attr.values() for f in _compat.functions_of(attr)]:
+                called.name = self._own(called.name)
         mine = [node for node in copy.node_def if _is_unnamed(node)]
         names = [self._free_name(node.name.rpartition("/")[2]) for node in mine]
         _rename(copy, {node.name: _beside(node.name, name) for node, name in zip(mine, names)})
         for node, name in zip(mine, names):
             node.attr[_WITHOUT_SCOPES].b = True
-            progress.mark_in_function(copy, node, name)
+            if ranks.current().size > 1:
+                progress.mark_in_function(copy, node, name)
         self.count += len(mine)
         return copy.signature.name
 

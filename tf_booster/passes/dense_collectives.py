@@ -15,7 +15,6 @@ from tf_booster.parallel.regularisers import gradients_of, regularisers, value_o
 from tf_booster.parallel.row_weights import RowWeights, register_sums, row_weights, summed_row_weights
 from tf_booster.parallel.told_loss import told_loss
 from tf_booster.passes.base import Pass, PassResult, RewriteError
-from tf_booster.passes.collective_names import name_in_functions
 from tf_booster.passes.gradient_plan import GradientPlan, distinct_indices, gradients_in_functions, plan_gradients
 from tf_booster.passes.graph_view import GraphView, removed_variables
 
@@ -68,8 +67,6 @@ class DenseCollectives(Pass):
             result.modified = True
         if reduction.weights is not None and plan.trained_by_user:
             self._leave_out_ended(view, plan, reduction.weights, result)
-        if name_in_functions(view):
-            result.modified = True
         if plan.trains:
             self._broadcast(view, plan, result)
         result.skipped += _inexact(view, plan)

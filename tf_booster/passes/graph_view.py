@@ -237,11 +237,11 @@ class GraphView:
         _compat.add_functions(graph_def, definitions)
         return graph_def
 
-    def set_function(self, op: tf.Operation, attr: str, name: str) -> None:
-        """Has `op` call the function `name` of the graph for its attr."""
-        before = op.get_attr(attr)
-        _compat.set_function_attr(op, attr, name)
-        self._journal.add(functools.partial(_compat.set_function_attr, op, attr, before.name))
+    def set_functions(self, op: tf.Operation, attr: str, names: Sequence[str]) -> None:
+        """Has `op` call other functions of the graph for its attr, one or a list of as many as before."""
+        before = [function.name for function in _compat.functions_of(op.node_def.attr[attr])]
+        _compat.set_functions_of(op, attr, names)
+        self._journal.add(functools.partial(_compat.set_functions_of, op, attr, before))
 
     def set_ints(self, op: tf.Operation, attr: str, values: Sequence[int]) -> None:
         """Writes a list of integers on `op`."""

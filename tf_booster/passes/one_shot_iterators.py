@@ -34,7 +34,7 @@ def change_dataset(view: GraphView, op: tf.Operation, change: Callable[[GraphVie
     """
     name, result = changed_factory(view, op, lambda body, _: change(body), _CHANGED)
     if name is not None:
-        view.set_function(op, FACTORY, name)
+        view.set_functions(op, FACTORY, [name])
     return result
 
 

@@ -6,48 +6,49 @@
 4. hash_tables: before all that follow, because it takes Variables out of the graph that no other pass should see.
 5. dense_collectives: sums gradients over ranks where they leave the backward pass, which no other pass knows as an end; before the chains
    of lookups become fused ops, because only those show whether a lookup has made its ids distinct; after hash_tables, whose gradients are not its.
-6. sparse_lookups: knows TensorFlow's whole chain around a gather, so before anything changes a part of it; after hash_tables,
+6. collective_names: of the program's own, which no other pass looks at.
+7. sparse_lookups: knows TensorFlow's whole chain around a gather, so before anything changes a part of it; after hash_tables,
    whose gathers stand in such chains too.
-7. partitioned_lookups: knows TensorFlow's chain around the gathers of a partitioned Variable, which variable_gathers would merge one by one.
-8. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
-9. repeated_features: knows lookups by the library's ops, of which one serves repeated features and others; before the passes that merge
+8. partitioned_lookups: knows TensorFlow's chain around the gathers of a partitioned Variable, which variable_gathers would merge one by one.
+9. variable_gathers: what is still gathered one by one is now between few ops, so that more of it may be merged.
+10. repeated_features: knows lookups by the library's ops, of which one serves repeated features and others; before the passes that merge
    what it makes few rows of with what has all.
-10. gather_matmul, split_matmul: products of what repeated_features expands to all rows, which need not be expanded; before the passes that
+11. gather_matmul, split_matmul: products of what repeated_features expands to all rows, which need not be expanded; before the passes that
    join columns or merge layers.
-11. clipped_rows: after repeated_features, which knows its ops one by one; before variable_updates, as it changes gradients.
-12. indicator_columns: after repeated_features, which knows OneHot and not what it becomes; before sparse_features, for it takes along what makes a dense
+12. clipped_rows: after repeated_features, which knows its ops one by one; before variable_updates, as it changes gradients.
+13. indicator_columns: after repeated_features, which knows OneHot and not what it becomes; before sparse_features, for it takes along what makes a dense
    feature sparse.
-13. vocabulary_ids, crossed_columns: after repeated_features and before sparse_features for the same reasons; ids of vocabularies are crossed.
-14. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
-15. bucketized_columns: after all passes that know Bucketize: lookups, crosses and indicator columns read what it gives as it stands.
-16. confusion_matrices, finite_checks: share nothing with any other; before those that compile or mark ops.
-17. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
-18. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
+14. vocabulary_ids, crossed_columns: after repeated_features and before sparse_features for the same reasons; ids of vocabularies are crossed.
+15. sparse_features: what sparse_lookups has left of it; after repeated_features, which takes the ops of one feature apart from those of others.
+16. bucketized_columns: after all passes that know Bucketize: lookups, crosses and indicator columns read what it gives as it stands.
+17. confusion_matrices, finite_checks: share nothing with any other; before those that compile or mark ops.
+18. variable_updates: after all passes that change what a gradient is made of, whose ends it takes for good.
+19. server_lookups: when it is known which updates are in the process of their Variables; before the passes that join or mark what it takes
    to pieces.
-19. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
-20. unique: after the passes that take whole chains with their Uniques.
-21. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
+20. learning_rate: after variable_updates, which would no longer know an update whose rate is multiplied.
+21. unique: after the passes that take whole chains with their Uniques.
+22. quantized_products: after repeated_features, whose copies it takes too; before the passes that compile or merge products, which the option says should be
    integers.
-22. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
-23. xla: because it marks what the others leave of the dense part.
-24. small_matmuls: of the dense part what XLA does not compile.
-25. batch_normalization: the same of batch normalization; shares nothing with the passes behind it.
-26. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
-27. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
+23. xla_padding: of graphs that predict, what goes by row of what the passes before leave; before xla, which then has no reason to give for it.
+24. xla: because it marks what the others leave of the dense part.
+25. small_matmuls: of the dense part what XLA does not compile.
+26. batch_normalization: the same of batch normalization; shares nothing with the passes behind it.
+27. pair_dots: the same of products in pairs; before columns, because it leaves stacks out whose parts it reads itself.
+28. joined_pair_dots: what pair_dots writes and a concat of any width joins, and the gradient of that; before columns, which would
    split the gradient.
-28. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
-29. known_shapes: after all passes that know TensorFlow's own chains; before same_shapes, which then sees more.
-30. same_shapes: before columns, which then joins what was reshaped.
-31. columns: what is joined and split between the ops that the passes before made.
-32. joined_gathers: joins that columns made, of what is gathered; behind it, because gradients of these joins read no shapes of their parts any more.
-33. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
-34. joined_lookups: the same of lookups; joins of layers have both sides gone already.
-35. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
-36. input_pipeline: the datasets of the graph, which no other pass looks at.
-37. input_queues: the same of queues.
-38. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
-39. prefetch_to_device: edits nothing; says what became of the input function's dataset.
-40. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
+29. field_sums: before columns, too, which leaves it the joins of few and wide parts; after pair_dots, with which it shares nothing.
+30. known_shapes: after all passes that know TensorFlow's own chains; before same_shapes, which then sees more.
+31. same_shapes: before columns, which then joins what was reshaped.
+32. columns: what is joined and split between the ops that the passes before made.
+33. joined_gathers: joins that columns made, of what is gathered; behind it, because gradients of these joins read no shapes of their parts any more.
+34. joined_layers: what small_matmuls writes and columns joins, or columns splits and small_matmuls reads.
+35. joined_lookups: the same of lookups; joins of layers have both sides gone already.
+36. direct_lookups: lookups as all passes before know them, and of those that are joined, too.
+37. input_pipeline: the datasets of the graph, which no other pass looks at.
+38. input_queues: the same of queues.
+39. input_over_ranks: after the passes that sum over ranks, because it adds an all-reduce only where none of them took its numbers along.
+40. prefetch_to_device: edits nothing; says what became of the input function's dataset.
+41. embedding_pipeline: last, because it copies ops that no other pass may change in one of the copies alone.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ from tf_booster.passes.base import Pass, PassResult, RewriteError, nothing_found
 from tf_booster.passes.batch_normalization import BatchNormalization
 from tf_booster.passes.bucketized_columns import BucketizedColumns
 from tf_booster.passes.clipped_rows import ClippedRows
+from tf_booster.passes.collective_names import CollectiveNames
 from tf_booster.passes.columns import Columns
 from tf_booster.passes.components import components
 from tf_booster.passes.conditional_updates import ConditionalUpdates
@@ -139,6 +141,7 @@ def passes(options: Options) -> List[Pass]:
             ),
         ),
         (ranks.current().size > 1, DenseCollectives(ranks.current().size, options.gradient_reduction)),
+        (ranks.has_horovod(), CollectiveNames()),
         (True, SparseLookups()),
         (True, PartitionedLookups()),
         (True, VariableGathers()),

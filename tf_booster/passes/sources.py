@@ -89,6 +89,4 @@ def _is_source(op_type: str) -> bool:
 
 def functions_in(attr: tf.compat.v1.AttrValue) -> List[str]:
     """Names of the functions that an attribute gives its op to call."""
-    if attr.HasField("func"):
-        return [attr.func.name]
-    return [function.name for function in attr.list.func]
+    return [function.name for function in _compat.functions_of(attr)]
