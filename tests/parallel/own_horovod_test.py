@@ -228,3 +228,54 @@ def test_beside_a_table_a_rank_whose_input_has_ended_counts_as_zeros(tmp_path: A
     for found in launch.values(with_a_table, 2, folder=str(tmp_path)):
         np.testing.assert_allclose(found["w"], w, rtol=1e-5)
         np.testing.assert_allclose(found["table"], table, rtol=1e-5)
+
+
+def refused(rank: int, size: int, horovod: Any, sparse_as_dense: bool) -> str:
+    import horovod.tensorflow as hvd
+
+    hvd.init()
+    tf_booster.enable_gpu_booster(horovod=horovod)
+    with tf.Graph().as_default():
+        table = tf_booster.get_hash_table("table", 1)
+        loss = tf.reduce_sum(tf_booster.embedding_lookup(table, tf.constant([1, 2])))
+        hvd.DistributedOptimizer(v1.train.AdagradOptimizer(RATE), sparse_as_dense=sparse_as_dense).minimize(loss)
+        with pytest.raises(ValueError) as error:
+            tf_booster.rewrite_graph()
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    "horovod, sparse_as_dense, remedy",
+    [("auto", True, "sparse_as_dense=True: leave it False"), (False, False, "without horovod=False")],
+)
+def test_refusals_of_tables_name_the_option(horovod: Any, sparse_as_dense: bool, remedy: str) -> None:
+    for words in launch.values(refused, 2, horovod=horovod, sparse_as_dense=sparse_as_dense):
+        assert "Table 'table'" in words and remedy in words
+
+
+def saver_behind_the_broadcast(rank: int, size: int, folder: str) -> int:
+    """Rank 0 has a saver of the program's, behind its broadcast; rank 1 Estimator's own, before it."""
+    import horovod.tensorflow as hvd
+
+    tf_booster.enable_gpu_booster()
+    hvd.init()
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
+        loss = tf.reduce_mean(tf.square(w * features - labels))
+        train = hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(RATE)).minimize(
+            loss, v1.train.get_global_step()
+        )
+        hooks = [hvd.BroadcastGlobalVariablesHook(0)]
+        hooks += [v1.train.CheckpointSaverHook(folder, save_steps=2)] if rank == 0 else []
+        return tf.estimator.EstimatorSpec(mode, None, loss, train, training_hooks=hooks)
+
+    estimator = tf.estimator.Estimator(model_fn, folder)
+    estimator.train(lambda: tf.data.Dataset.from_tensors((X, X)).repeat(), max_steps=3)
+    return tf.train.load_checkpoint(folder).get_tensor("global_step")
+
+
+def test_a_save_that_rank_0_comes_to_behind_a_collective_is_not_waited_for(tmp_path: Any) -> None:
+    for rank, outcome in enumerate(launch.outcomes(saver_behind_the_broadcast, 2, folder=str(tmp_path))):
+        assert outcome.value == 3 and "hangs" not in outcome.output, outcome.output
+        assert ("rank 0 waits for rank 1" in outcome.output) == (rank == 1)

@@ -41,8 +41,10 @@ def wrap_after_run(original: Any) -> Any:
             original(self, run_context, run_values)
             return
         if not hasattr(self, "_tf_booster_agreement"):
-            self._tf_booster_agreement = Agreement(place.rank, "save a checkpoint")
-        if self._tf_booster_agreement.is_due(lambda: _compat.is_time_to_save(self)):
+            self._tf_booster_agreement = Agreement(place.rank, "save a checkpoint", run_context.session.graph)
+        agreement_of_ranks = self._tf_booster_agreement
+        # Where rank 0 saves when it likes, this rank has nothing to save.
+        if agreement_of_ranks.is_due(lambda: _compat.is_time_to_save(self)) and agreement_of_ranks.kept:
             _compat.save_now(self, run_context)
 
     return after_run

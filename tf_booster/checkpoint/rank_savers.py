@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import secrets
 import weakref
 from typing import Any, Dict, List, Optional
@@ -16,14 +17,16 @@ from typing import Any, Dict, List, Optional
 import tensorflow as tf
 
 from tf_booster import _compat, log
-from tf_booster.checkpoint import lending, lent_variables, publishing, table_saves
-from tf_booster.parallel import own_folders, shared_graphs
+from tf_booster.checkpoint import lending, lent_variables, publishing, savers, table_saves
+from tf_booster.parallel import own_folders, shared_graphs, watchdog
 from tf_booster.parallel.store import StoreError, store
 
 _TABLE_SAVES = "_tf_booster_table_saves"
 _FAILURE_SECONDS = 30
 _ALONE_SECONDS = 60
-_counter: List[int] = [0]  # Saves so far, the same on all ranks.
+_counter: List[int] = [0]  # Saves with tables so far, the same on all ranks.
+_alone: List[str] = []  # Names of the checkpoints without tables that rank 0 has saved, as far as this rank knows.
+_matched: List[int] = [0]  # How many of these came before what this rank last met rank 0 for.
 _built: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> WeakSet of its Savers.
 
 
@@ -77,6 +80,14 @@ def wrap_save(original: Any) -> Any:
             return original(self, sess, save_path, *args, **kwargs)
         if self.saver_def.version == tf.compat.v1.train.SaverDef.V2:
             prepare(self, graph)
+        writer = savers.own_writer(self, graph)
+        if writer is not None:
+            if _tables_of(self) is not None:
+                raise ValueError(
+                    f"Saver.save: op '{writer.name}' ({writer.type}) of the program's is given the checkpoint's name, by a Saver that has hash tables, which writes "
+                    "to another place first; wanted: a Saver of its own for what that op writes"
+                )
+            return original(self, sess, save_path, *args, **kwargs)  # On all ranks, and in place.
         in_own = own_folders.has(save_path) and _tables_of(self) is None
         if in_own:  # The writer of events makes it elsewhere; ranks above 0 have none.
             tf.io.gfile.makedirs(os.path.dirname(save_path))
@@ -90,18 +101,17 @@ def wrap_save(original: Any) -> Any:
                 return path
             return original(self, sess, save_path, *args, **kwargs)
         job = _Save(self, graph)
-        if job.place.rank > 0:
-            # By keywords: global_step, latest_filename and meta_graph_suffix may come by position.
-            kwargs.update(zip(("global_step", "latest_filename", "meta_graph_suffix"), args), write_meta_graph=False)
-            kwargs["write_state"] = False
-            args = ()
+        # By keywords: global_step, latest_filename and meta_graph_suffix may come by position.
+        kwargs.update(zip(("global_step", "latest_filename", "meta_graph_suffix"), args))
+        quiet = {"write_meta_graph": False, "write_state": False} if job.place.rank > 0 else {}
         session = _compat.session_with_run(sess, self.saver_def.save_tensor_name, job.write)
         try:
-            path = original(self, session, save_path, *args, **kwargs)
+            path = original(self, session, save_path, **{**kwargs, **quiet})
         except BaseException as error:
             job.failed(error)
             raise
-        job.finished()
+        if not job.finished():
+            return original(self, sess, save_path, **kwargs)
         # Each rank has averages of its own batches, and the checkpoint has rank 0's.
         if job.place.rank == 0:
             lent_variables.lend(self, sess, path)
@@ -144,14 +154,20 @@ class _Save:
     """One save of one rank. Keys in the store begin with its number."""
 
     def __init__(self, saver: Any, graph: tf.Graph):
-        _counter[0] += 1
-        self._saver, self._key = saver, f"save-{_counter[0]}"
-        self._folder = ""
-        self._tables = _tables_of(saver)  # None: only rank 0 has something to save.
+        self._saver = saver
+        self._folder = self._name = ""
+        self._tables = _tables_of(saver)  # None: rank 0 saves for all.
         self.place = shared_graphs.place(graph)
+        self._apart = shared_graphs.are_apart(graph)
+        if self._tables is not None:
+            _counter[0] += 1
+            self._key = f"save-{_counter[0]}"
+        else:
+            self._key = _alone_key(len(_alone))
 
     def write(self, session: Any, prefix: str) -> bytes:
         """In place of the Saver's own save of `prefix`."""
+        self._name = prefix.rpartition("/")[2]
         if self._tables is None and self.place.rank > 0:
             return tf.compat.as_bytes(prefix)
         if self.place.rank == 0:
@@ -176,20 +192,44 @@ class _Save:
         publishing.publish(self._folder, shards, prefix)
         return tf.compat.as_bytes(prefix)
 
-    def finished(self) -> None:
-        """This rank is done; rank 0 has written the state file too, and tells the others, who wait for it."""
+    def finished(self) -> bool:
+        """This rank is done; rank 0 has written the state file too, and tells the others, who wait for it. Returns whether the checkpoint is there; False
+        where rank 0 does not save it."""
         if self.place.rank == 0:
-            store().put(f"{self._key}-end", {})
-            return
+            store().put(f"{self._key}-end", {"name": self._name})
+            if self._tables is None:
+                _alone.append(self._name)
+            return True
+        if self._tables is None:
+            return self._is_saved_by_rank_0()
+        self._raise_failure(store().wait(f"{self._key}-end", "rank 0 to put the checkpoint in its place"), 0)
+        return True
+
+    def _is_saved_by_rank_0(self) -> bool:
+        """Waits for it. Where ranks meet in the program's own collectives alone it may well save on rank 0 more or less often, or before it, which waits in a
+        broadcast, or under a name of each rank's own."""
         what = "rank 0 to put the checkpoint in its place"
-        if self._tables is not None:
-            self._raise_failure(store().wait(f"{self._key}-end", what), 0)
-            return
-        # Without tables a program may well save on rank 0 alone, or more often elsewhere.
-        try:
-            self._raise_failure(store().wait(f"{self._key}-end", what, _ALONE_SECONDS), 0)
-        except StoreError as error:
-            log.once(f"{error}; it goes on, since rank 0 alone writes checkpoints of graphs without tables")
+        while self._name not in _alone[_matched[0] :]:
+            if any(_without_step(name) != _without_step(self._name) for name in _alone[_matched[0] :]):
+                _matched[0] = len(_alone)
+                return not self._apart
+            try:
+                ended = store().wait(f"{_alone_key(len(_alone))}-end", what, _ALONE_SECONDS, self._rank_0_waits)
+            except StoreError as error:
+                log.once(f"{error}; it goes on, since rank 0 alone writes checkpoints of graphs without tables")
+                return not self._apart
+            if ended is None:
+                log.once(
+                    f"rank 0 waits for rank {self.place.rank}, which waits for {what}; it saves by itself what rank 0 does not"
+                )
+                return False
+            _alone.append(ended.get("name", self._name))
+            self._raise_failure(ended, 0)
+        _matched[0] = _alone.index(self._name, _matched[0]) + 1
+        return True
+
+    def _rank_0_waits(self) -> bool:
+        return self._apart and watchdog.waits_ahead(0)
 
     def failed(self, error: BaseException) -> None:
         """Tells the other ranks why this one could not save."""
@@ -199,6 +239,8 @@ class _Save:
                 store().put(f"{self._key}-{key}", mine)
             except RuntimeError:
                 return  # Without a store the others learn of it by Horovod's end.
+        if self.place.rank == 0 and self._tables is None:
+            _alone.append(self._name)
         if self.place.rank == 0 and self._folder:
             self._remove_folder()
 
@@ -247,6 +289,14 @@ class _Save:
             raise RankSaveError(
                 f"the checkpoint could not be saved, because rank {failed} failed: {found['error']}", failed
             )
+
+
+def _alone_key(number: int) -> str:
+    return f"save-alone-{number}"
+
+
+def _without_step(name: str) -> str:
+    return re.sub(r"-\d+$", "", name)
 
 
 class RankSaveError(RuntimeError):

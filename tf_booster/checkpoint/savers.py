@@ -17,6 +17,19 @@ from tf_booster.checkpoint import layout
 from tf_booster.checkpoint.saveable import TableSaveable, restore_op
 from tf_booster.passes.graph_view import GraphView, variable_handle_op
 
+# What a Saver of TensorFlow's does with the name of a checkpoint.
+_PREFIX_MOVES = (
+    "Identity",
+    "Pack",
+    "Select",
+    "SelectV2",
+    "ShardedFilename",
+    "ShardedFilespec",
+    "StaticRegexFullMatch",
+    "StringJoin",
+)
+_PREFIX_ENDS = ("MergeV2Checkpoints", "Restore", "RestoreSlice", "RestoreV2", "Save", "SaveSlices", "SaveV2")
+
 _OBJECT_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"  # What tf.train.Checkpoint puts behind the name of a Variable.
 
 
@@ -32,6 +45,19 @@ class Replaced(NamedTuple):
     table: Any
     stand_ins: Sequence[tf.Operation]
     slots: Sequence[tf.Operation]
+
+
+def own_writer(saver: Any, graph: tf.Graph) -> Optional[tf.Operation]:
+    """An op of the program's to which a built Saver gives the name of its checkpoint: it may write, or read, files beside it. None where there is none."""
+    todo, seen = [graph.get_tensor_by_name(saver.saver_def.filename_tensor_name)], set()
+    while todo:
+        for op in todo.pop().consumers():
+            if op.type in _PREFIX_MOVES and op not in seen:
+                todo += op.outputs
+            elif op.type not in _PREFIX_MOVES + _PREFIX_ENDS and not op.type.startswith("TfBooster"):
+                return op
+            seen.add(op)
+    return None
 
 
 def check_built_savers(view: GraphView, replaced: Iterable[Replaced]) -> None:

@@ -56,6 +56,7 @@ def agree(graph: tf.Graph) -> None:
     meets = bool(handles) or not all(map(is_users_collective, collectives(graph)))
     mark_collectives(view)
     if not meets:
+        shared_graphs.note_apart(graph)
         return
     key = _meeting("graph")
     lines = describe(graph)

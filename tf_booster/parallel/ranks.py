@@ -155,6 +155,12 @@ def has_horovod() -> bool:
     return _HOROVOD in sys.modules
 
 
+def horovod_size() -> int:
+    """How many ranks Horovod has, whoever started it; 1 where nobody has."""
+    module = sys.modules.get(_HOROVOD)
+    return module.size() if module is not None and module.is_initialized() else 1
+
+
 def _initialised_by_user() -> bool:
     """Whether the program has called hvd.init(), of horovod.tensorflow or of its Keras module, which share one library."""
     module = sys.modules.get(_HOROVOD)

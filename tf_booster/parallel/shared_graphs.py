@@ -15,6 +15,7 @@ from tf_booster.parallel import ranks
 
 _partition: List[str] = ["hash"]
 _graphs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> Place.
+_apart: weakref.WeakSet = weakref.WeakSet()  # Graphs in which ranks meet in the program's own collectives alone.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,3 +42,13 @@ def share(graph: tf.Graph) -> None:
 def place(graph: tf.Graph) -> Place:
     """This process's part of the tables of `graph`; all of them where the graph is not shared."""
     return _graphs.get(graph, Place())
+
+
+def note_apart(graph: tf.Graph) -> None:
+    """Notes that ranks meet in `graph` where the program has them meet, and nowhere else: one rank may do what others do not."""
+    _apart.add(graph)
+
+
+def are_apart(graph: tf.Graph) -> bool:
+    """Whether note_apart() was called for it."""
+    return graph in _apart

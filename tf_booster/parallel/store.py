@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import time
-from typing import Any, Optional, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 import tensorflow as tf
 
@@ -47,18 +47,21 @@ class Store:
         status, body = self._request("GET", key)
         return json.loads(body) if status == 200 else None
 
-    def wait(self, key: str, what: str, seconds: float = LIMIT_SECONDS) -> Any:
-        """The value of `key`, once there is one.
+    def wait(
+        self, key: str, what: str, seconds: float = LIMIT_SECONDS, in_vain: Callable[[], bool] = lambda: False
+    ) -> Any:
+        """The value of `key`, once there is one; None once it is known to be waited for in vain.
 
         Args:
           what: "rank 1 to save its shard": what is being waited for, for the log and the error.
           seconds: StoreError after these.
+          in_vain: asked whether it is, again and again.
         """
         begin = said = time.monotonic()
         pause = 0.002
         while True:
             value = self.get(key)
-            if value is not None:
+            if value is not None or in_vain():
                 return value
             now = time.monotonic()
             if now - begin > seconds:

@@ -8,11 +8,13 @@ the gathers and updates that take them; everything else that takes codes is kept
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Callable, Dict, FrozenSet, List, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
+from tf_booster.passes.graph_view import is_superseded
 from tf_booster.passes.matching import uniform_value
 
 Inputs = Callable[[tf.Operation], Sequence[int]]
@@ -96,7 +98,7 @@ class Use:
 class CodeFlow:
     """Where the codes of `stand_ins` (StandInIds ops) go.
 
-    uses: the places where codes arrive and are not just moved on: gathers, updates, and whatever else there is.
+    uses: the places where codes arrive and are not just moved on: gathers, updates, and whatever else there is; but not ops that a pass has superseded.
     """
 
     def __init__(self, stand_ins: Sequence[tf.Operation]):
@@ -110,7 +112,7 @@ class CodeFlow:
         seen = set()
         while work:
             tensor = work.pop()
-            for op in dict.fromkeys(tensor.consumers()):
+            for op in itertools.filterfalse(is_superseded, dict.fromkeys(tensor.consumers())):
                 for index in (i for i, t in enumerate(op.inputs) if t is tensor):
                     work.extend(self._arrive(op, index, tensor, seen))
         self.uses.sort(key=lambda use: (use.op.name, use.index))

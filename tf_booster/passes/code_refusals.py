@@ -6,6 +6,7 @@ from typing import Iterable
 
 import tensorflow as tf
 
+from tf_booster.parallel import ranks
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.code_flow import CodeFlow, Use
 from tf_booster.passes.variable_uses import is_call
@@ -35,10 +36,16 @@ def refused_use(use: Use, flow: CodeFlow) -> RewriteError:
             "embeddings in."
         )
     if op.type in DENSIFIES:
+        horovods = (
+            " hvd.DistributedOptimizer does it by sparse_as_dense=True: leave it False, and backward_passes_per_step at 1, which wants it; the "
+            "tables' exchange reduces their gradients."
+            if ranks.has_horovod()
+            else ""
+        )
         return RewriteError(
             f"{start} turns the table's sparse gradient into a dense tensor, and a table has no fixed rows. Adding an l2_loss of "
             "the whole table does this: regularise the looked-up embeddings. So does tf.convert_to_tensor: keep tf.IndexedSlices, "
-            "as tf.clip_by_norm and tf.clip_by_global_norm do."
+            f"as tf.clip_by_norm and tf.clip_by_global_norm do.{horovods}"
         )
     if not tf.compat.v1.resource_variables_enabled():
         return RewriteError(

@@ -12,7 +12,7 @@ from typing import Any, Dict, List
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.parallel import raw_gradients
+from tf_booster.parallel import ranks, raw_gradients
 from tf_booster.parallel.collectives import is_horovods
 from tf_booster.passes import updates_before_branches
 from tf_booster.passes.base import Pass, PassResult, RewriteError
@@ -58,8 +58,8 @@ class ConstantConditions(Pass):
 
 def _constant_ifs(view: GraphView) -> Dict[tf.Operation, Condition]:
     """Of control flow v2. One without results is fetched itself, and stays; so does one in a v1 tf.cond or tf.while_loop, which the branch would leave, and
-    one in which other passes look for something: the program's own collectives, reads of whole tables; or for which updates run that only the other branch
-    reads."""
+    one in which other passes look for something: the program's own collectives over several ranks, reads of whole tables; or for which updates run that only
+    the other branch reads."""
     found: Dict[tf.Operation, Condition] = {}
     if not view.ops("If", "StatelessIf"):
         return found
@@ -69,7 +69,9 @@ def _constant_ifs(view: GraphView) -> Dict[tf.Operation, Condition]:
         condition = constant_condition(op.inputs[0]) if op.outputs and is_read else None
         if condition is None or _compat.in_control_flow(op):
             continue
-        collectives = any(is_horovods(node.op) for body in all_called(op, bodies) for node in body.node_def)
+        collectives = ranks.horovod_size() > 1 and any(
+            is_horovods(node.op) for body in all_called(op, bodies) for node in body.node_def
+        )
         branches = _branches(op, bodies)
         if collectives or whole_tables.are_in(op, branches):
             continue

@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.parallel import ranks
 from tf_booster.parallel.collectives import is_horovods
 from tf_booster.passes import servers, updates_before_branches
 from tf_booster.passes.constant_condition import Condition, constant_condition
@@ -24,8 +25,8 @@ _SWITCHES, _MERGES = ("Switch", "RefSwitch"), ("Merge", "RefMerge")
 
 def constant_switches(view: GraphView) -> Dict[tf.Operation, Condition]:
     """The Switches that give what they are given to the same branch at every run; but none of a tf.while_loop, whose ops are of its frame, of an
-    imported graph that has loops and does not say where, of a tf.cond in which other passes look for something: the program's own collectives, reads
-    of whole tables; of one for which updates run that only the other branch reads; or of one that reads what is in another process of a cluster, where
+    imported graph that has loops and does not say where, of a tf.cond in which other passes look for something: the program's own collectives over several ranks,
+    reads of whole tables; of one for which updates run that only the other branch reads; or of one that reads what is in another process of a cluster, where
     TensorFlow may find no place for what is left of it."""
     if not all(_compat.in_loop(op) for op in view.ops("Enter", "RefEnter")):
         return {}
@@ -57,6 +58,8 @@ def _given(pred: tf.Tensor) -> Any:
 
 
 def _preds_of_collectives(view: GraphView) -> Iterator[tf.Tensor]:
+    if ranks.horovod_size() == 1:
+        return
     for op in view.ops(*filter(is_horovods, view.index().types())):
         yield from (context.pred for context in _compat.contexts_around(op) if _compat.is_cond_context(context))
 

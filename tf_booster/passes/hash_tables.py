@@ -6,7 +6,7 @@ from typing import Optional
 
 from tf_booster.checkpoint import savers
 from tf_booster.embedding import registry
-from tf_booster.parallel import shared_graphs, whole_tables
+from tf_booster.parallel import ranks, shared_graphs, whole_tables
 from tf_booster.parallel.loss_reduction import AVERAGE, loss_reduction
 from tf_booster.passes import table_edit, users_table_reductions
 from tf_booster.passes.base import Pass, PassResult, RewriteError
@@ -56,9 +56,13 @@ class HashTables(Pass):
         result = PassResult(self.name)
         place = shared_graphs.place(view.graph)
         users_reduction = None
+        users_own = place.size > 1 or (ranks.has_horovod() and ranks.horovod_size() == 1)
         if place.size > 1:
             users_reduction, done = users_table_reductions.leave_out(view)
             result.skipped += done
+        elif users_own:
+            result.skipped += users_table_reductions.leave_out_of_one(view)
+        if users_own:
             stand_ins = {variable_handle_op(table.variable) for table in registry.tables(view.graph).values()}
             result.skipped += users_table_reductions.leave_out_broadcasts(view, stand_ins)
         plan = plan_rewrite(view, self._seed, self._fuse, several_ranks=place.size > 1, device=self._device)
@@ -66,7 +70,7 @@ class HashTables(Pass):
             _check_requests(plan)
         fresh = [table for table in plan.tables if table.existing is None]
         replaced = table_edit.replaced_variables(fresh, [None] * len(fresh))
-        if place.size > 1:
+        if users_own:
             slots = {slot for table in replaced for slot in table.slots}
             users_table_reductions.leave_out_broadcasts(view, slots)
         try:

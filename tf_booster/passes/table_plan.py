@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tf_booster import _compat
 from tf_booster.embedding import registry
+from tf_booster.parallel import ranks
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.code_flow import CodeFlow, Use
 from tf_booster.passes.code_refusals import DENSIFIES, inside_control_flow, names_of, refused_use, table_name_attr
@@ -176,6 +177,11 @@ def _remedy(view: GraphView, indices: tf.Operation) -> str:
     index, functions = view.index(), view.functions_with("HorovodAllgather", "HorovodGroupedAllgather")
     before = [index.ops[number] for number in index.upstream([indices])]
     if any(op.type == "HorovodAllgather" or not functions.keys().isdisjoint(called_functions(op)) for op in before):
+        if ranks.current().size == 1 and ranks.horovod_size() > 1:
+            return (
+                f"the program's own Horovod reduces it over {ranks.horovod_size()} ranks, but each process has its tables for itself: call "
+                "tf.enable_gpu_booster() without horovod=False, in programs that horovodrun, python -m tf_booster.run or mpirun starts"
+            )
         return (
             "the program's own Horovod reduces what it has made of it: have hvd.DistributedOptimizer reduce it by itself (without "
             "groups=), and change it, as by clipping, behind that optimizer's compute_gradients"

@@ -71,6 +71,18 @@ def leave_out(view: GraphView) -> Tuple[Optional[str], List[Tuple[str, str]]]:
     return next(iter(kinds), None), done
 
 
+def leave_out_of_one(view: GraphView) -> List[Tuple[str, str]]:
+    """leave_out() where Horovod has one rank: what its collectives give is what they are given. Returns pairs of an op and what was done."""
+    left: List[tf.Operation] = []
+    for op in filter(is_users_collective, view.ops(*_REDUCTIONS, "HorovodGroupedAllreduce")):
+        scaled = any(op.node_def.attr[factor].f not in (0, 1) for factor in ("prescale_factor", "postscale_factor"))
+        if not scaled and not GraphView.control_outputs(op):
+            view.redirect_all(list(zip(op.outputs, op.inputs)))
+            left.append(op)
+    view.cut_off(left)
+    return [(op.name, "has one rank to reduce, beside tables; it is left out") for op in left]
+
+
 def leave_out_broadcasts(view: GraphView, stand_ins: AbstractSet[Optional[tf.Operation]]) -> List[Tuple[str, str]]:
     """Cuts off what gives the Variables on `stand_ins`, of tables and of their slots, the values of one rank. Returns pairs of an op and what
     was done."""

@@ -1,0 +1,70 @@
+"""Programs with tables and Horovod of their own, started as one process: the numbers of those without Horovod."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import launch
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_booster
+
+v1 = tf.compat.v1
+STEPS, BATCH = 4, 3
+IDS = np.array([5, -1, 5, 2**40, 7, -1, 7, 7, 5, 0, 1, 2], np.int64)
+HOW = ("optimizer", "clip behind", "by hand", "clip before", "group", "broadcast")
+
+
+def minimize(how: str, loss: Any) -> Any:
+    optimizer, step = v1.train.AdagradOptimizer(0.5), v1.train.get_or_create_global_step()
+    if how in ("none", "broadcast"):
+        return optimizer.minimize(loss, step)
+    import horovod.tensorflow as hvd
+
+    if how == "optimizer":
+        return hvd.DistributedOptimizer(optimizer).minimize(loss, step)
+    if how == "group":
+        return hvd.DistributedOptimizer(optimizer, groups=1).minimize(loss, step)
+    horovods = hvd.DistributedOptimizer(optimizer) if how == "clip behind" else optimizer
+    gradients, variables = zip(*horovods.compute_gradients(loss))
+    if how != "by hand":
+        gradients, _ = tf.clip_by_global_norm(gradients, 100.0)
+    if how != "clip behind":
+        gradients = [hvd.allreduce(gradient) for gradient in gradients]
+    return optimizer.apply_gradients(zip(gradients, variables), step)
+
+
+def train(rank: int, size: int, folder: str, how: str, v2: bool) -> Dict[str, List[float]]:
+    (v1.enable_control_flow_v2 if v2 else v1.disable_control_flow_v2)()
+    hooks = []
+    if how != "none":
+        import horovod.tensorflow as hvd
+
+        hvd.init()
+        hooks = [hvd.BroadcastGlobalVariablesHook(0)]
+    tf_booster.enable_gpu_booster()
+    with tf.Graph().as_default():
+        dataset = tf.data.Dataset.from_tensor_slices(IDS).batch(BATCH)
+        ids = v1.data.make_one_shot_iterator(dataset).get_next()
+        table = tf_booster.get_hash_table("table", 2, initializer=v1.ones_initializer())
+        w = v1.get_variable("w", [2], initializer=v1.ones_initializer())
+        rows = tf_booster.embedding_lookup(table, ids)
+        loss = tf.reduce_sum(tf.square(tf.linalg.matvec(rows, w) - 3.0))
+        train_op = minimize(how, loss)
+        with v1.train.MonitoredTrainingSession(checkpoint_dir=folder, hooks=hooks) as session:
+            for _ in range(STEPS):
+                session.run(train_op)
+    reader = tf.train.load_checkpoint(folder)
+    return {name: np.ravel(reader.get_tensor(name)).tolist() for name in reader.get_variable_to_shape_map()}
+
+
+@pytest.mark.parametrize("v2", [True, False])
+@pytest.mark.parametrize("how", HOW)
+def test_one_process_trains_as_without_horovod(how: str, v2: bool, tmp_path: Any) -> None:
+    ((found,), (alone,)) = (
+        launch.values(train, 1, folder=str(tmp_path / each), how=each, v2=v2) for each in (how, "none")
+    )
+    assert sorted(found["table/keys"]) == sorted(set(IDS.tolist()))
+    assert found == alone
