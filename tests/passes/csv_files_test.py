@@ -2,6 +2,7 @@
 
 import gzip
 import random
+import re
 import zlib
 
 import numpy as np
@@ -11,6 +12,8 @@ from pipeline_pairs import assert_refused, assert_replaced
 
 import tf_booster
 from tf_booster.passes import eager_datasets
+from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.input_pipeline import InputPipeline
 
 v1 = tf.compat.v1
 Csv = tf.data.experimental.CsvDataset
@@ -162,6 +165,22 @@ def test_broken_records(tmp_path, which):
     required = tf.int32
     assert_replaced(lambda: Csv(file, [required, [0.0], ["a"]]).batch(1), errors=True)
     assert_replaced(lambda: Csv(file, [required, [0.0]], select_cols=[0, 1]).batch(1), errors=True)
+
+
+@pytest.mark.parametrize("which", ["no number", "few fields", "many fields", "required"])
+def test_words_of_errors(tmp_path, which):
+    """TensorFlow's name the field, and no record: the batch is no place that a reader knows."""
+    file, words = str(tmp_path / "file"), []
+    with open(file, "w") as text:
+        text.write("0,0,\n" + BROKEN[which])
+    for rewritten in (False, True):
+        with tf.Graph().as_default() as graph, v1.Session() as session:
+            element = v1.data.make_one_shot_iterator(Csv(file, [tf.int32, tf.float32, ["a"]]).batch(4)).get_next()
+            assert not rewritten or InputPipeline().run(GraphView(graph)).modified
+            with pytest.raises(tf.errors.InvalidArgumentError) as error:
+                session.run(element)
+            words.append(re.search(r"(Field|Expect) .*", error.value.message)[0])
+    assert words[0] == words[1]
 
 
 def test_files_without_a_header_and_files_that_are_not_there(tmp_path, files):

@@ -39,7 +39,7 @@ def _divide(graph: tf.Graph, config: Optional[tf.compat.v1.ConfigProto]) -> None
         note_undivided(view)
         return
     if rank_input.sums_gradients_itself(view):
-        rank_input.note(graph, f"{_CALLED}: {rank_input.LEFT_ALONE}")
+        rank_input.note(graph, f"{_CALLED}: {rank_input.left_alone(view)}")
         return
     try:
         sources = _of_all(view, list(losses))

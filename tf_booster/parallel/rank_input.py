@@ -98,7 +98,7 @@ def decide(graph: tf.Graph, trains: bool) -> None:
         if by_program:
             for before, now in each.moved if isinstance(each, _Division) else ():
                 view.redirect(now, before)
-            note(graph, f"{each.called}: {LEFT_ALONE}")
+            note(graph, f"{each.called}: {left_alone(view)}")
         elif isinstance(each, _Later):
             with view.inserting("/cpu:0"):
                 part = _tensors_of_rank(each.result, tf.estimator.ModeKeys.TRAIN, each.called, each.config)
@@ -120,7 +120,14 @@ def _are_gradients_summed_here(view: GraphView) -> bool:
     return bool(plan.dense or plan.sparse)
 
 
-LEFT_ALONE = "input is left alone, since the program sums gradients itself with Horovod"
+def left_alone(view: GraphView) -> str:
+    """Says why the input of such a program is as it was."""
+    if _are_gradients_summed_here(view):
+        return (
+            "input is left alone, since the program has collectives of its own (Horovod); if it gives all ranks the same records, "
+            "as tf_booster sums its gradients, divide them: dataset.shard(hvd.size(), hvd.rank())"
+        )
+    return "input is left alone, since the program sums gradients itself with Horovod"
 
 
 def sums_gradients_itself(view: GraphView) -> bool:

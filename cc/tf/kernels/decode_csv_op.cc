@@ -8,6 +8,7 @@
 #include "cc/tf/kernels/read_numbers.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/strcat.h"
 
 namespace tf_booster {
 namespace {
@@ -20,6 +21,7 @@ using tensorflow::OpOutputList;
 using tensorflow::Tensor;
 using tensorflow::tstring;
 using tensorflow::errors::InvalidArgument;
+using tensorflow::strings::StrCat;
 using TfStatus = tensorflow::Status;
 
 template <class T>
@@ -111,23 +113,25 @@ class DecodeCsvOp final : public tensorflow::OpKernel {
   }
 
  private:
-  // The line of record `i`.
+  // The line of record `i`. Errors are TensorFlow's: DecodeCSV counts records, CsvDataset does not.
   TfStatus Decode(const tstring& line, int64_t i, const std::vector<Column>& columns, CsvFields* split) const {
-    const int64_t record = single_ ? 0 : i;
+    const auto record = [&] { return format_.whole ? "record" : StrCat("record ", single_ ? 0 : i); };
     if (const char* wrong = split->Split(line)) return InvalidArgument(wrong);
     const std::vector<std::string_view>& fields = split->fields();
     if (fields.size() != columns.size()) {
-      return InvalidArgument("Expect ", columns.size(), " fields but have ", fields.size(), " in record ", record);
+      const bool more = format_.whole && fields.size() > columns.size();
+      const std::string found = more ? "more" : StrCat(fields.size());
+      return InvalidArgument("Expect ", columns.size(), " fields but have ", found, " in ", record());
     }
     for (size_t f = 0; f < columns.size(); ++f) {
       const Column& column = columns[f];
       if (fields[f].empty() || fields[f] == na_value_) {
         if (column.missing == nullptr) {
-          return InvalidArgument("Field ", f, " is required but missing in record ", record, "!");
+          return InvalidArgument("Field ", f, " is required but missing in ", record(), "!");
         }
         column.write_default(column, i);
       } else if (!column.write(column, fields[f], i)) {
-        return InvalidArgument("Field ", f, " in record ", record, " is not a valid ", column.type, ": ",
+        return InvalidArgument("Field ", f, " in ", record(), " is not a valid ", column.type, ": ",
                                std::string(fields[f]));
       }
     }
