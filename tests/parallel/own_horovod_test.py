@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any, Dict, List
 
 import launch
@@ -253,29 +254,48 @@ def test_refusals_of_tables_name_the_option(horovod: Any, sparse_as_dense: bool,
         assert "Table 'table'" in words and remedy in words
 
 
-def saver_behind_the_broadcast(rank: int, size: int, folder: str) -> int:
-    """Rank 0 has a saver of the program's, behind its broadcast; rank 1 Estimator's own, before it."""
+def saves_otherwise(rank: int, size: int, folder: str, how: str) -> List[str]:
+    """behind: rank 0 has a saver of the program's, behind its broadcast; rank 1 Estimator's own, before it. names, folders: each rank has its own.
+    more: rank 0 saves more often, and something else besides. The checkpoints that are there when a rank has trained."""
     import horovod.tensorflow as hvd
 
     tf_booster.enable_gpu_booster()
     hvd.init()
+    own = os.path.join(folder, str(rank)) if how == "folders" else folder
+    savers = {
+        "folders": [{"save_steps": 2}],
+        "behind": [{"save_steps": 2}] if rank == 0 else [],
+        "names": [{"save_steps": 2, "checkpoint_basename": f"rank-{rank}"}],
+        "more": [{"save_steps": 1, "checkpoint_basename": "best"}, {"save_steps": 1}]
+        if rank == 0
+        else [{"save_steps": 2}],
+    }
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
         w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
         loss = tf.reduce_mean(tf.square(w * features - labels))
-        train = hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(RATE)).minimize(
-            loss, v1.train.get_global_step()
-        )
-        hooks = [hvd.BroadcastGlobalVariablesHook(0)]
-        hooks += [v1.train.CheckpointSaverHook(folder, save_steps=2)] if rank == 0 else []
+        optimizer = hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(RATE))
+        train = optimizer.minimize(loss, v1.train.get_global_step())
+        hooks = [hvd.BroadcastGlobalVariablesHook(0), *(v1.train.CheckpointSaverHook(own, **s) for s in savers[how])]
         return tf.estimator.EstimatorSpec(mode, None, loss, train, training_hooks=hooks)
 
     estimator = tf.estimator.Estimator(model_fn, folder)
     estimator.train(lambda: tf.data.Dataset.from_tensors((X, X)).repeat(), max_steps=3)
-    return tf.train.load_checkpoint(folder).get_tensor("global_step")
+    return sorted(name[: -len(".index")] for name in os.listdir(own) if name.endswith(".index"))
 
 
-def test_a_save_that_rank_0_comes_to_behind_a_collective_is_not_waited_for(tmp_path: Any) -> None:
-    for rank, outcome in enumerate(launch.outcomes(saver_behind_the_broadcast, 2, folder=str(tmp_path))):
-        assert outcome.value == 3 and "hangs" not in outcome.output, outcome.output
-        assert ("rank 0 waits for rank 1" in outcome.output) == (rank == 1)
+@pytest.mark.parametrize(
+    "how, last",
+    [
+        ("behind", ["model.ckpt"]),
+        ("folders", ["model.ckpt"]),
+        ("names", ["rank-0", "rank-1"]),
+        ("more", ["model.ckpt"]),
+    ],
+)
+def test_ranks_that_save_otherwise_do_not_wait_for_each_other(how: str, last: List[str], tmp_path: Any) -> None:
+    for rank, outcome in enumerate(launch.outcomes(saves_otherwise, 2, folder=str(tmp_path), how=how)):
+        assert outcome.status == 0 and "hangs" not in outcome.output, outcome.output
+        found = last[rank : rank + 1] if how == "names" else last
+        assert {f"{name}-3" for name in found} <= set(outcome.value)
+        assert how != "behind" or ("rank 0 waits for rank 1" in outcome.output) == (rank == 1)

@@ -25,7 +25,7 @@ _TABLE_SAVES = "_tf_booster_table_saves"
 _FAILURE_SECONDS = 30
 _ALONE_SECONDS = 60
 _counter: List[int] = [0]  # Saves with tables so far, the same on all ranks.
-_alone: List[str] = []  # Names of the checkpoints without tables that rank 0 has saved, as far as this rank knows.
+_alone: List[str] = []  # The checkpoints without tables that rank 0 has saved, as far as this rank knows.
 _matched: List[int] = [0]  # How many of these came before what this rank last met rank 0 for.
 _built: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> WeakSet of its Savers.
 
@@ -89,8 +89,8 @@ def wrap_save(original: Any) -> Any:
                 )
             return original(self, sess, save_path, *args, **kwargs)  # On all ranks, and in place.
         in_own = own_folders.has(save_path) and _tables_of(self) is None
-        if in_own:  # The writer of events makes it elsewhere; ranks above 0 have none.
-            tf.io.gfile.makedirs(os.path.dirname(save_path))
+        if in_own:
+            _make_folder_of(save_path)
         if in_own or shared_graphs.place(graph).size == 1:
             if self.saver_def.version == tf.compat.v1.train.SaverDef.V2:
                 saving = _compat.session_with_run(
@@ -111,6 +111,7 @@ def wrap_save(original: Any) -> Any:
             job.failed(error)
             raise
         if not job.finished():
+            _make_folder_of(save_path)
             return original(self, sess, save_path, **kwargs)
         # Each rank has averages of its own batches, and the checkpoint has rank 0's.
         if job.place.rank == 0:
@@ -155,7 +156,7 @@ class _Save:
 
     def __init__(self, saver: Any, graph: tf.Graph):
         self._saver = saver
-        self._folder = self._name = ""
+        self._folder = self._prefix = ""
         self._tables = _tables_of(saver)  # None: rank 0 saves for all.
         self.place = shared_graphs.place(graph)
         self._apart = shared_graphs.are_apart(graph)
@@ -167,7 +168,7 @@ class _Save:
 
     def write(self, session: Any, prefix: str) -> bytes:
         """In place of the Saver's own save of `prefix`."""
-        self._name = prefix.rpartition("/")[2]
+        self._prefix = prefix
         if self._tables is None and self.place.rank > 0:
             return tf.compat.as_bytes(prefix)
         if self.place.rank == 0:
@@ -196,9 +197,9 @@ class _Save:
         """This rank is done; rank 0 has written the state file too, and tells the others, who wait for it. Returns whether the checkpoint is there; False
         where rank 0 does not save it."""
         if self.place.rank == 0:
-            store().put(f"{self._key}-end", {"name": self._name})
+            store().put(f"{self._key}-end", {"prefix": os.path.abspath(self._prefix)})
             if self._tables is None:
-                _alone.append(self._name)
+                _alone.append(self._prefix)
             return True
         if self._tables is None:
             return self._is_saved_by_rank_0()
@@ -207,10 +208,11 @@ class _Save:
 
     def _is_saved_by_rank_0(self) -> bool:
         """Waits for it. Where ranks meet in the program's own collectives alone it may well save on rank 0 more or less often, or before it, which waits in a
-        broadcast, or under a name of each rank's own."""
-        what = "rank 0 to put the checkpoint in its place"
-        while self._name not in _alone[_matched[0] :]:
-            if any(_without_step(name) != _without_step(self._name) for name in _alone[_matched[0] :]):
+        broadcast, or under a name or in a folder of each rank's own."""
+        what, folder = "rank 0 to put the checkpoint in its place", os.path.dirname(self._prefix)
+        name = os.path.basename(self._prefix)
+        while name not in (new := [os.path.basename(prefix) for prefix in _alone[_matched[0] :]]):
+            if new and _without_step(name) not in (_without_step(os.path.basename(prefix)) for prefix in _alone):
                 _matched[0] = len(_alone)
                 return not self._apart
             try:
@@ -223,10 +225,12 @@ class _Save:
                     f"rank 0 waits for rank {self.place.rank}, which waits for {what}; it saves by itself what rank 0 does not"
                 )
                 return False
-            _alone.append(ended.get("name", self._name))
+            _alone.append(ended.get("prefix", self._prefix))
             self._raise_failure(ended, 0)
-        _matched[0] = _alone.index(self._name, _matched[0]) + 1
-        return True
+        _matched[0] += new.index(name) + 1
+        if self._apart:
+            own_folders.compare(folder, os.path.dirname(_alone[_matched[0] - 1]))
+        return not own_folders.has(self._prefix)
 
     def _rank_0_waits(self) -> bool:
         return self._apart and watchdog.waits_ahead(0)
@@ -240,7 +244,7 @@ class _Save:
             except RuntimeError:
                 return  # Without a store the others learn of it by Horovod's end.
         if self.place.rank == 0 and self._tables is None:
-            _alone.append(self._name)
+            _alone.append(self._prefix)
         if self.place.rank == 0 and self._folder:
             self._remove_folder()
 
@@ -289,6 +293,11 @@ class _Save:
             raise RankSaveError(
                 f"the checkpoint could not be saved, because rank {failed} failed: {found['error']}", failed
             )
+
+
+def _make_folder_of(prefix: str) -> None:
+    """The writer of events makes it where there is one; ranks above 0 have none."""
+    tf.io.gfile.makedirs(os.path.dirname(prefix) or ".")
 
 
 def _alone_key(number: int) -> str:
