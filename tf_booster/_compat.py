@@ -996,8 +996,8 @@ def called_graphs(op: tf.Operation) -> List[tf.Graph]:
     while getattr(root, "outer_graph", None) is not None:
         root = root.outer_graph
     definitions = functions_by_name(root)
-    attrs = op.node_def.attr.values()
-    names = [function.name for attr in attrs for function in functions_of(attr)]
+    attrs = sorted(op.node_def.attr.items())  # A map's own order is another in each process.
+    names = [function.name for _, attr in attrs for function in functions_of(attr)]
     with root.as_default():
         return [_function_def_to_graph.function_def_to_graph(definitions[name]) for name in names]
 

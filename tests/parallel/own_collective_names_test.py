@@ -98,3 +98,27 @@ def test_names_are_of_one_collective_each(horovod: Any) -> None:
         assert values == [3.5] * 3
         marked = {name: counts[name] for name in names if name in counts}
         assert marked == ({} if horovod is False else dict.fromkeys(names, (1, 1)))
+
+
+def names_in_branches(rank: int, size: int) -> List[Any]:
+    import horovod.tensorflow as hvd
+
+    hvd.init()
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [])
+        for i in range(8):
+            tf.cond(x > i, lambda: hvd.allreduce(x, name="both"), lambda: hvd.allreduce(2 * x, name="both"))
+        CollectiveNames().run(GraphView(graph))
+        bodies = _compat.functions_by_name(graph)
+        called = [
+            bodies[op.get_attr(f"{which}_branch").name]
+            for op in GraphView(graph).ops("If", "StatelessIf")
+            for which in ("else", "then")
+        ]
+        return [node.name for body in called for node in body.node_def if node.op == "HorovodAllreduce"]
+
+
+def test_both_branches_have_the_same_names_on_all_ranks() -> None:
+    """A map's order is another in each process."""
+    first, second = launch.values(names_in_branches, 2)
+    assert first == second == ["both_0", *(f"both_0_again_{i}" for i in range(1, 16))]

@@ -3,7 +3,8 @@
 Horovod's ranks meet by the names of ops. That of an op in a function (of a tf.cond of control flow v2, as hvd.DistributedOptimizer has around each of its all-reduces) is put
 together when a session takes the function into its graph: `cond/then/_9/HorovodAllreduce_…`. The number counts what was taken in before, in an order in
 which what an op reads comes in front of it; so where a rank has functions more than another, as rank 0 has that saves checkpoints, a rewrite that has a
-gradient read something newer gives ranks different names, and they wait for each other for ever. Here each goes by a name that says nothing of scopes.
+gradient read something newer gives ranks different names, and they wait for each other for ever. Here each goes by a name that says nothing of scopes. Attributes are gone through by name: a map of Protobuf's has another
+order in each process.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class _Namer:
         """Makes the functions that `op` is to call."""
         if self.unnamed.isdisjoint(called_functions(op)):
             return
-        for attr, value in op.node_def.attr.items():
+        for attr, value in sorted(op.node_def.attr.items()):
             if not self.unnamed.isdisjoint(functions_in(value)):
                 self.moved.append((op, attr, [self._own(name) for name in functions_in(value)]))
 
@@ -95,7 +96,7 @@ class _Namer:
         copy.signature.name = f"{function}_named_{len(self.made)}"
         self.made.append(copy)
         for node in copy.node_def:
-            for called in [f for attr in node.attr.values() for f in _compat.functions_of(attr)]:
+            for called in [f for attr in sorted(node.attr) for f in _compat.functions_of(node.attr[attr])]:
                 called.name = self._own(called.name)
         mine = [node for node in copy.node_def if _is_unnamed(node)]
         names = [self._free_name(node.name.rpartition("/")[2]) for node in mine]

@@ -66,17 +66,18 @@ class Sources:
 
 
 def called_functions(op: tf.Operation) -> List[str]:
-    """Names of the functions that `op` is given to call."""
+    """Names of the functions that `op` is given to call, in the order of its attributes' names: a map's own is another in each process."""
     if not _compat.calls_functions(op.type):
         return []
-    return [name for attr in op.node_def.attr.values() for name in functions_in(attr)]
+    return [name for _, attr in sorted(op.node_def.attr.items()) for name in functions_in(attr)]
 
 
 def all_called(op: tf.Operation, bodies: Mapping[str, Any]) -> List[Any]:
     """The functions, out of `bodies` by their names, that `op` calls, and those that these call."""
     names = [name for name in called_functions(op) if name in bodies]
     for name in names:  # Grows.
-        called = (f for node in bodies[name].node_def for attr in node.attr.values() for f in functions_in(attr))
+        nodes = (node for node in bodies[name].node_def if _compat.calls_functions(node.op))
+        called = (f for node in nodes for _, attr in sorted(node.attr.items()) for f in functions_in(attr))
         names += [f for f in dict.fromkeys(called) if f in bodies and f not in names]
     return [bodies[name] for name in names]
 
