@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.parallel import agreement, ranks, shared_graphs
+from tf_booster.parallel import agreement, own_folders, ranks, shared_graphs
 from tf_booster.parallel.agreed_time import Agreement
 
 
@@ -24,7 +24,7 @@ def wrap_begin(original: Any) -> Any:
         tables = any(op.type.startswith("TfBoosterStandIn") for op in tf.compat.v1.get_default_graph().get_operations())
         if ranks.current().size > 1 and tables:
             agreement.check_folder(_compat.saver_hook_folder(self))
-        if ranks.current().rank > 0:
+        if ranks.current().rank > 0 and not own_folders.has(f"{_compat.saver_hook_folder(self).rstrip('/')}/"):
             _compat.leave_graph_unwritten(self)
         original(self)
 

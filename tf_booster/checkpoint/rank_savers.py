@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import secrets
 import weakref
 from typing import Any, Dict, List, Optional
@@ -17,16 +16,13 @@ from typing import Any, Dict, List, Optional
 import tensorflow as tf
 
 from tf_booster import _compat, log
-from tf_booster.checkpoint import lending, lent_variables, publishing, savers, table_saves
-from tf_booster.parallel import own_folders, shared_graphs, watchdog
+from tf_booster.checkpoint import lending, lent_variables, publishing, rank_0_saves, savers, table_saves
+from tf_booster.parallel import own_folders, shared_graphs
 from tf_booster.parallel.store import StoreError, store
 
 _TABLE_SAVES = "_tf_booster_table_saves"
 _FAILURE_SECONDS = 30
-_ALONE_SECONDS = 60
 _counter: List[int] = [0]  # Saves with tables so far, the same on all ranks.
-_alone: List[str] = []  # The checkpoints without tables that rank 0 has saved, as far as this rank knows.
-_matched: List[int] = [0]  # How many of these came before what this rank last met rank 0 for.
 _built: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> WeakSet of its Savers.
 
 
@@ -116,9 +112,17 @@ def wrap_save(original: Any) -> Any:
         # Each rank has averages of its own batches, and the checkpoint has rank 0's.
         if job.place.rank == 0:
             lent_variables.lend(self, sess, path)
+        else:
+            _note_checkpoint(self, path)
         return path
 
     return save
+
+
+def _note_checkpoint(saver: Any, path: str) -> None:
+    """Has last_checkpoints of a Saver end with what rank 0 has saved; rank 0 also removes what is too old."""
+    kept = [other for other in saver.last_checkpoints if other != path] + [path]
+    saver.set_last_checkpoints(kept[-saver.saver_def.max_to_keep :])
 
 
 def _write_alone(saver: Any, session: Any, prefix: str) -> bytes:
@@ -152,28 +156,32 @@ def _write_shards(saver: Any, session: Any, prefix: str, tables: Optional[table_
 
 
 class _Save:
-    """One save of one rank. Keys in the store begin with its number."""
+    """One save of one rank. Keys in the store begin with its number, where there are tables."""
 
     def __init__(self, saver: Any, graph: tf.Graph):
         self._saver = saver
-        self._folder = self._prefix = ""
+        self._folder = self._prefix = self._key = ""
         self._tables = _tables_of(saver)  # None: rank 0 saves for all.
-        self.place = shared_graphs.place(graph)
-        self._apart = shared_graphs.are_apart(graph)
+        self._graph, self.place = graph, shared_graphs.place(graph)
         if self._tables is not None:
             _counter[0] += 1
             self._key = f"save-{_counter[0]}"
-        else:
-            self._key = _alone_key(len(_alone))
 
     def write(self, session: Any, prefix: str) -> bytes:
         """In place of the Saver's own save of `prefix`."""
         self._prefix = prefix
         if self._tables is None and self.place.rank > 0:
             return tf.compat.as_bytes(prefix)
+        if self._tables is None:
+            rank_0_saves.begin()
+        if self._saver.saver_def.version != tf.compat.v1.train.SaverDef.V2:  # It is written in place.
+            return session.run(
+                self._saver.saver_def.save_tensor_name, {self._saver.saver_def.filename_tensor_name: prefix}
+            )
         if self.place.rank == 0:
             self._folder = publishing.make_folder(prefix, secrets.token_hex(4))
-            store().put(f"{self._key}-begin", {"prefix": prefix, "folder": self._folder})
+            if self._tables is not None:
+                store().put(f"{self._key}-begin", {"prefix": prefix, "folder": self._folder})
         else:
             self._join(prefix)
         publishing.at("begun")
@@ -197,54 +205,36 @@ class _Save:
         """This rank is done; rank 0 has written the state file too, and tells the others, who wait for it. Returns whether the checkpoint is there; False
         where rank 0 does not save it."""
         if self.place.rank == 0:
-            store().put(f"{self._key}-end", {"prefix": os.path.abspath(self._prefix)})
-            if self._tables is None:
-                _alone.append(self._prefix)
+            self._tell({"prefix": os.path.abspath(self._prefix)})
             return True
         if self._tables is None:
-            return self._is_saved_by_rank_0()
-        self._raise_failure(store().wait(f"{self._key}-end", "rank 0 to put the checkpoint in its place"), 0)
-        return True
+            outcome = rank_0_saves.wait_for(self._prefix, shared_graphs.are_apart(self._graph))
+        else:
+            outcome = store().wait(f"{self._key}-end", "rank 0 to put the checkpoint in its place")
+        self._raise_failure(outcome or {}, 0)
+        return outcome is not None
 
-    def _is_saved_by_rank_0(self) -> bool:
-        """Waits for it. Where ranks meet in the program's own collectives alone it may well save on rank 0 more or less often, or before it, which waits in a
-        broadcast, or under a name or in a folder of each rank's own."""
-        what, folder = "rank 0 to put the checkpoint in its place", os.path.dirname(self._prefix)
-        name = os.path.basename(self._prefix)
-        while name not in (new := [os.path.basename(prefix) for prefix in _alone[_matched[0] :]]):
-            if new and _without_step(name) not in (_without_step(os.path.basename(prefix)) for prefix in _alone):
-                _matched[0] = len(_alone)
-                return not self._apart
-            try:
-                ended = store().wait(f"{_alone_key(len(_alone))}-end", what, _ALONE_SECONDS, self._rank_0_waits)
-            except StoreError as error:
-                log.once(f"{error}; it goes on, since rank 0 alone writes checkpoints of graphs without tables")
-                return not self._apart
-            if ended is None:
-                log.once(
-                    f"rank 0 waits for rank {self.place.rank}, which waits for {what}; it saves by itself what rank 0 does not"
-                )
-                return False
-            _alone.append(ended.get("prefix", self._prefix))
-            self._raise_failure(ended, 0)
-        _matched[0] += new.index(name) + 1
-        if self._apart:
-            own_folders.compare(folder, os.path.dirname(_alone[_matched[0] - 1]))
-        return not own_folders.has(self._prefix)
-
-    def _rank_0_waits(self) -> bool:
-        return self._apart and watchdog.waits_ahead(0)
+    def _tell(self, outcome: Dict[str, Any]) -> None:
+        if self._tables is None:
+            rank_0_saves.tell(outcome)
+        else:
+            store().put(f"{self._key}-end", outcome)
 
     def failed(self, error: BaseException) -> None:
         """Tells the other ranks why this one could not save."""
-        mine = {"error": log.brief(error), "rank": getattr(error, "failed_rank", self.place.rank)}
-        for key in [str(self.place.rank), *(["begin", "end"] if self.place.rank == 0 else [])]:
-            try:
-                store().put(f"{self._key}-{key}", mine)
-            except RuntimeError:
-                return  # Without a store the others learn of it by Horovod's end.
-        if self.place.rank == 0 and self._tables is None:
-            _alone.append(self._prefix)
+        mine = {
+            "error": log.brief(error),
+            "rank": getattr(error, "failed_rank", self.place.rank),
+            "prefix": self._prefix,
+        }
+        try:
+            if self._tables is not None:
+                for key in (str(self.place.rank), *(["begin"] if self.place.rank == 0 else [])):
+                    store().put(f"{self._key}-{key}", mine)
+            if self.place.rank == 0:
+                self._tell(mine)
+        except RuntimeError:
+            return  # Without a store the others learn of it by Horovod's end.
         if self.place.rank == 0 and self._folder:
             self._remove_folder()
 
@@ -298,14 +288,6 @@ class _Save:
 def _make_folder_of(prefix: str) -> None:
     """The writer of events makes it where there is one; ranks above 0 have none."""
     tf.io.gfile.makedirs(os.path.dirname(prefix) or ".")
-
-
-def _alone_key(number: int) -> str:
-    return f"save-alone-{number}"
-
-
-def _without_step(name: str) -> str:
-    return re.sub(r"-\d+$", "", name)
 
 
 class RankSaveError(RuntimeError):

@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.embedding import registry
 from tf_booster.parallel import ranks
 from tf_booster.parallel.collectives import is_horovods
 from tf_booster.passes import servers, updates_before_branches
@@ -58,7 +59,9 @@ def _given(pred: tf.Tensor) -> Any:
 
 
 def _preds_of_collectives(view: GraphView) -> Iterator[tf.Tensor]:
-    if ranks.horovod_size() == 1:
+    if ranks.horovod_size() == 1 or registry.tables(
+        view.graph
+    ):  # Of tables they are left out, which is for ops that stand in no tf.cond.
         return
     for op in view.ops(*filter(is_horovods, view.index().types())):
         yield from (context.pred for context in _compat.contexts_around(op) if _compat.is_cond_context(context))

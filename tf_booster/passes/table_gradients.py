@@ -20,7 +20,7 @@ import tensorflow as tf
 from tf_booster import _compat
 from tf_booster.parallel import raw_gradients
 from tf_booster.passes.base import RewriteError
-from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.graph_view import GraphView, is_superseded
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.table_uses import TablePlan
 
@@ -227,7 +227,9 @@ class _Uses:
 
 
 def _is_dead(op: tf.Operation) -> bool:
-    """Whether nothing comes of an op that only computes."""
+    """Whether nothing comes of an op that only computes, or a pass has left it for fetches by name."""
+    if is_superseded(op):
+        return True
     return not op.op_def.is_stateful and not any(t.consumers() for t in op.outputs) and not _compat.control_outputs(op)
 
 

@@ -147,9 +147,9 @@ def _leave_out_gathers(view: GraphView, mark: RawGradient, op: tf.Operation) -> 
 
 
 def _cut_off(view: GraphView, op: tf.Operation, slices: Sequence[tf.Tensor]) -> None:
-    """Gives an op that nothing reads any more no rows, so that nobody finds a table's codes there."""
+    """Gives an op that nothing reads any more zeros, and no rows if their number is not known, so that nobody finds a table's codes there."""
     with view.inserting(None):
-        nothing = [tf.zeros([0, *tensor.shape[1:]], tensor.dtype) for tensor in slices]
+        nothing = [tf.zeros([size or 0 for size in tensor.shape], tensor.dtype) for tensor in slices]
     for index, tensor in enumerate(op.inputs):
         for own, empty in zip(slices, nothing):
             if tensor is own:

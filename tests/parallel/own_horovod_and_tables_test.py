@@ -1,4 +1,4 @@
-"""Programs with tables and Horovod of their own, started as one process: the numbers of those without Horovod."""
+"""Programs with tables and Horovod of their own, as one process, or as two that read the same: the numbers of those without Horovod."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def minimize(how: str, loss: Any) -> Any:
     return optimizer.apply_gradients(zip(gradients, variables), step)
 
 
-def train(rank: int, size: int, folder: str, how: str, v2: bool) -> Dict[str, List[float]]:
+def train(rank: int, size: int, folder: str, how: str, v2: bool, static: bool = False) -> Dict[str, List[float]]:
     (v1.enable_control_flow_v2 if v2 else v1.disable_control_flow_v2)()
     hooks = []
     if how != "none":
@@ -46,7 +46,7 @@ def train(rank: int, size: int, folder: str, how: str, v2: bool) -> Dict[str, Li
         hooks = [hvd.BroadcastGlobalVariablesHook(0)]
     tf_booster.enable_gpu_booster()
     with tf.Graph().as_default():
-        dataset = tf.data.Dataset.from_tensor_slices(IDS).batch(BATCH)
+        dataset = tf.data.Dataset.from_tensor_slices(IDS).batch(BATCH, drop_remainder=static)
         ids = v1.data.make_one_shot_iterator(dataset).get_next()
         table = tf_booster.get_hash_table("table", 2, initializer=v1.ones_initializer())
         w = v1.get_variable("w", [2], initializer=v1.ones_initializer())
@@ -57,14 +57,28 @@ def train(rank: int, size: int, folder: str, how: str, v2: bool) -> Dict[str, Li
             for _ in range(STEPS):
                 session.run(train_op)
     reader = tf.train.load_checkpoint(folder)
-    return {name: np.ravel(reader.get_tensor(name)).tolist() for name in reader.get_variable_to_shape_map()}
+    found = {
+        name: np.asarray(reader.get_tensor(name)) for name, shape in reader.get_variable_to_shape_map().items() if shape
+    }
+    order = np.argsort(found["table/keys"])  # Ranks have the rows that they own.
+    return {name: (of[order] if len(of) == len(order) else of).ravel().tolist() for name, of in found.items()}
 
 
 @pytest.mark.parametrize("v2", [True, False])
 @pytest.mark.parametrize("how", HOW)
 def test_one_process_trains_as_without_horovod(how: str, v2: bool, tmp_path: Any) -> None:
-    ((found,), (alone,)) = (
-        launch.values(train, 1, folder=str(tmp_path / each), how=each, v2=v2) for each in (how, "none")
-    )
-    assert sorted(found["table/keys"]) == sorted(set(IDS.tolist()))
-    assert found == alone
+    check(1, str(tmp_path), how, v2)
+
+
+@pytest.mark.parametrize("v2, static", [(True, True), (False, False), (False, True)])
+@pytest.mark.parametrize("how", ["optimizer", "clip behind", "by hand"])
+def test_ranks_with_the_same_batches_train_as_one_process(how: str, v2: bool, static: bool, tmp_path: Any) -> None:
+    check(2, str(tmp_path), how, v2, static)
+
+
+def check(size: int, folder: str, how: str, v2: bool, static: bool = False) -> None:
+    (alone,) = launch.values(train, 1, folder=f"{folder}/alone", how="none", v2=v2, static=static)
+    assert alone["table/keys"] == sorted(set(IDS.tolist()))
+    alone["table/frequencies"] = [size * n for n in alone["table/frequencies"]]
+    for found in launch.values(train, size, folder=f"{folder}/own", how=how, v2=v2, static=static):
+        assert found == alone
