@@ -26,8 +26,8 @@ _SWITCHES, _MERGES = ("Switch", "RefSwitch"), ("Merge", "RefMerge")
 
 def constant_switches(view: GraphView) -> Dict[tf.Operation, Condition]:
     """The Switches that give what they are given to the same branch at every run; but none of a tf.while_loop, whose ops are of its frame, of an
-    imported graph that has loops and does not say where, of a tf.cond in which other passes look for something: the program's own collectives over several ranks,
-    reads of whole tables; of one for which updates run that only the other branch reads; or of one that reads what is in another process of a cluster, where
+    imported graph that has loops and does not say where, of a tf.cond in which other passes look for something: the program's own collectives over several ranks
+    and without tables, reads of whole tables; of one for which updates run that only the other branch reads; or of one that reads what is in another process of a cluster, where
     TensorFlow may find no place for what is left of it."""
     if not all(_compat.in_loop(op) for op in view.ops("Enter", "RefEnter")):
         return {}
@@ -59,10 +59,8 @@ def _given(pred: tf.Tensor) -> Any:
 
 
 def _preds_of_collectives(view: GraphView) -> Iterator[tf.Tensor]:
-    if ranks.horovod_size() == 1 or registry.tables(
-        view.graph
-    ):  # Of tables they are left out, which is for ops that stand in no tf.cond.
-        return
+    if ranks.horovod_size() == 1 or registry.tables(view.graph):
+        return  # Those of tables' gradients are left out, as ops that stand in no tf.cond.
     for op in view.ops(*filter(is_horovods, view.index().types())):
         yield from (context.pred for context in _compat.contexts_around(op) if _compat.is_cond_context(context))
 
