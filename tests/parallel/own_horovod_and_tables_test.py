@@ -23,8 +23,9 @@ def minimize(how: str, loss: Any) -> Any:
         return optimizer.minimize(loss, step)
     import horovod.tensorflow as hvd
 
-    if how == "optimizer":
-        return hvd.DistributedOptimizer(optimizer).minimize(loss, step)
+    if how in ("optimizer", "gates"):
+        gates = v1.train.Optimizer.GATE_GRAPH if how == "gates" else v1.train.Optimizer.GATE_OP
+        return hvd.DistributedOptimizer(optimizer).minimize(loss, step, gate_gradients=gates)
     if how == "group":
         return hvd.DistributedOptimizer(optimizer, groups=1).minimize(loss, step)
     horovods = hvd.DistributedOptimizer(optimizer) if how == "clip behind" else optimizer
@@ -71,7 +72,7 @@ def test_one_process_trains_as_without_horovod(how: str, v2: bool, tmp_path: Any
 
 
 @pytest.mark.parametrize("v2, static", [(True, True), (False, False), (False, True)])
-@pytest.mark.parametrize("how", ["optimizer", "clip behind", "by hand"])
+@pytest.mark.parametrize("how", ["optimizer", "gates", "clip behind", "by hand"])
 def test_ranks_with_the_same_batches_train_as_one_process(how: str, v2: bool, static: bool, tmp_path: Any) -> None:
     check(2, str(tmp_path), how, v2, static)
 

@@ -49,11 +49,14 @@ def leave_out(view: GraphView) -> Tuple[Optional[str], List[Tuple[str, str]]]:
             continue
         if not _is_of_table(view, mark):
             continue
-        for op in dict.fromkeys(mark.gradient.values.consumers()):
+        every_values, every_indices = _passed_on(mark.gradient.values), _passed_on(mark.gradient.indices)
+        for op in dict.fromkeys(op for values in every_values for op in values.consumers()):
+            values = next(tensor for tensor in op.inputs if any(tensor is other for other in every_values))
+            indices = next((tensor for tensor in op.inputs if any(tensor is other for other in every_indices)), None)
             if op.type == _GATHER and is_users_collective(op):
-                kind = _leave_out_gathers(view, mark, op)
-            elif _reduces_alone(mark, op) and not functions.keys().isdisjoint(called_functions(op)):
-                kind = _leave_out_call(view, mark, op)
+                kind = _leave_out_gathers(view, values, every_indices, op)
+            elif _reduces_alone(values, indices, op) and not functions.keys().isdisjoint(called_functions(op)):
+                kind = _leave_out_call(view, (values, indices), op)
             else:
                 continue
             kinds[kind] = op.name
@@ -105,15 +108,21 @@ def leave_out_broadcasts(view: GraphView, stand_ins: AbstractSet[Optional[tf.Ope
     return done
 
 
-def _reduces_alone(mark: RawGradient, op: tf.Operation) -> bool:
+def _passed_on(tensor: tf.Tensor) -> List[tf.Tensor]:
+    """It and what Identities make of it, as the gates of compute_gradients do."""
+    found = [tensor]
+    for each in found:  # Grows.
+        found += [op.outputs[0] for op in each.consumers() if op.type == "Identity"]
+    return found
+
+
+def _reduces_alone(values: tf.Tensor, indices: Optional[tf.Tensor], op: tf.Operation) -> bool:
     """Whether a call is given that gradient, and no other one, as a group of them would be."""
-    values = [t for t in op.outputs if t.dtype == mark.gradient.values.dtype]
-    return len(values) == 1 and any(t is mark.gradient.indices for t in op.inputs)
+    return indices is not None and sum(tensor.dtype == values.dtype for tensor in op.outputs) == 1
 
 
-def _leave_out_call(view: GraphView, mark: RawGradient, op: tf.Operation) -> str:
+def _leave_out_call(view: GraphView, slices: Tuple[tf.Tensor, tf.Tensor], op: tf.Operation) -> str:
     """Of hvd.DistributedOptimizer: in a tf.cond that asks whether there is more than one rank."""
-    slices = (mark.gradient.values, mark.gradient.indices)
     bodies = all_called(op, _compat.functions_by_name(view.graph))
     gathers = {
         (i, node.name) for i, body in enumerate(bodies) for node in body.node_def if node.op in _GATHERS_IN_CALLS
@@ -129,9 +138,8 @@ def _leave_out_call(view: GraphView, mark: RawGradient, op: tf.Operation) -> str
     return AVERAGE_OF_RANKS if averages else SUM
 
 
-def _leave_out_gathers(view: GraphView, mark: RawGradient, op: tf.Operation) -> str:
+def _leave_out_gathers(view: GraphView, values: tf.Tensor, every_indices: Sequence[tf.Tensor], op: tf.Operation) -> str:
     """Of hvd.allreduce: the gathered values, which it divides by the number of ranks for an average, and the gathered indices."""
-    values, indices = mark.gradient.values, mark.gradient.indices
     divisions = [
         each for each in op.outputs[0].consumers() if each.type == "RealDiv" and each.inputs[0] is op.outputs[0]
     ]
@@ -139,10 +147,11 @@ def _leave_out_gathers(view: GraphView, mark: RawGradient, op: tf.Operation) -> 
     for gathered in divisions if averages else [op]:
         view.redirect(gathered.outputs[0], values)
     _cut_off(view, op, (values,))
-    for other in indices.consumers():
-        if other.type == _GATHER and is_users_collective(other):
-            view.redirect(other.outputs[0], indices)
-            _cut_off(view, other, (indices,))
+    for indices in every_indices:
+        for other in indices.consumers():
+            if other.type == _GATHER and is_users_collective(other):
+                view.redirect(other.outputs[0], indices)
+                _cut_off(view, other, (indices,))
     return AVERAGE_OF_RANKS if averages else SUM
 
 
