@@ -37,7 +37,8 @@ def tell(outcome: Dict[str, Any]) -> None:
 
 
 def wait_for(prefix: str, apart: bool) -> Optional[Dict[str, Any]]:
-    """What rank 0 says of the checkpoint `prefix`, {} where it says nothing and this rank goes on; None where this rank is to save it.
+    """What rank 0 says of the checkpoint `prefix`, {} where it says nothing and this rank goes on; None where this rank is to save it, which it also is
+    where rank 0 cannot.
 
     Args:
       apart: whether ranks meet in the program's own collectives alone.
@@ -51,7 +52,7 @@ def wait_for(prefix: str, apart: bool) -> Optional[Dict[str, Any]]:
         _saved.append(outcome["prefix"])
         if "error" in outcome:
             _met[0] = len(_saved)
-            return outcome
+            return None if apart else outcome
         if base not in map(_without_step, _saved):  # Nor will it be.
             _met[0] = len(_saved)
             return None if apart else {}
