@@ -20,9 +20,8 @@ _APART_SECONDS = 15  # For rank 0 to begin, where it may never do so.
 
 _saved: List[str] = []  # What rank 0 has saved, in its order, as far as this rank knows.
 _met: List[int] = [0]  # How many of these came before, and with, what this rank last waited for.
-_own: Set[str] = (
-    set()
-)  # Names, with the step and without, under which rank 0 saved nothing when this rank waited for it.
+# Names, with the step and without, under which rank 0 saved nothing when this rank waited for it.
+_own: Set[str] = set()
 
 
 def begin() -> None:
@@ -58,8 +57,9 @@ def wait_for(prefix: str, apart: bool) -> Optional[Dict[str, Any]]:
             return None if apart else {}
     _own.difference_update((name, base))
     _met[0] += [os.path.basename(saved) for saved in _saved[_met[0] :]].index(name) + 1
-    if apart:
-        own_folders.compare(os.path.dirname(prefix), os.path.dirname(_saved[_met[0] - 1]))
+    folder = os.path.dirname(prefix)
+    if apart and not own_folders.is_known(folder):
+        own_folders.compare(folder, os.path.dirname(_saved[_met[0] - 1]))
     return None if own_folders.has(prefix) else {}
 
 

@@ -9,14 +9,21 @@ import os
 from typing import Set
 
 _own: Set[str] = set()
+_known: Set[str] = set()
 
 
 def compare(folder: str, of_rank_0: str) -> None:
-    """Notes whether `folder`, an Estimator's of this rank, is another one than that of rank 0."""
+    """Notes whether `folder`, in which this rank saves, is another one than that of rank 0."""
     same = os.path.realpath(folder) == os.path.realpath(of_rank_0)
     if not same and os.path.exists(folder) and os.path.exists(of_rank_0):
         same = os.path.samefile(folder, of_rank_0)
     (_own.discard if same else _own.add)(folder.rstrip("/"))
+    _known.add(folder.rstrip("/"))
+
+
+def is_known(folder: str) -> bool:
+    """Whether compare() was called for it."""
+    return folder.rstrip("/") in _known
 
 
 def has(prefix: str) -> bool:
