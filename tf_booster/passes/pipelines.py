@@ -141,7 +141,7 @@ def passes(options: Options) -> List[Pass]:
             ),
         ),
         (ranks.current().size > 1, DenseCollectives(ranks.current().size, options.gradient_reduction)),
-        (ranks.has_horovod(), CollectiveNames()),
+        (ranks.horovod_size() > 1, CollectiveNames()),
         (True, SparseLookups()),
         (True, PartitionedLookups()),
         (True, VariableGathers()),
