@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import tf_booster
 from tf_booster import _native
-from tf_booster.parallel import agreement, collectives, progress, ranks, shared_graphs, watchdog
+from tf_booster.parallel import agreement, collectives, progress, ranks, shared_graphs, store, watchdog
 from tf_booster.parallel.agreed_time import Agreement
 
 v1 = tf.compat.v1
@@ -71,6 +71,50 @@ def test_a_run_that_fails_on_one_rank_and_is_caught_ends_the_job(tmp_path):
     assert watchdog.EXIT_CODE in [each.status for each in ended] and "caught" in ended[1].output, output
     assert "rank 1 of 2" in output and "It will not come: its run ended with InvalidArgumentError: " in output
     assert "a bad row" in output and "ends the job: that rank will not come" in output
+
+
+def fail_before_a_step(rank, size, folder):
+    """Where ranks meet in the store rank 0 fails, twice, and all catch it and train on."""
+    tf_booster.enable_gpu_booster(watchdog=5)
+    errors = []
+
+    def model_fn(features, labels, mode):
+        table = tf_booster.get_hash_table("t", embedding_dim=2, initializer=tf.constant_initializer(1.0))
+        loss = tf.reduce_sum(tf_booster.embedding_lookup(table, features))
+        train_op = v1.train.GradientDescentOptimizer(0.5).minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    def train(model_dir, max_steps):
+        inputs = lambda: tf.data.Dataset.from_tensors(tf.range(4, dtype=tf.int64)).repeat().unbatch().batch(2)
+        try:
+            tf.estimator.Estimator(model_fn, model_dir).train(inputs, max_steps=max_steps)
+        except (tf.errors.OpError, store.RankFailed) as error:
+            errors.append(f"{type(error).__name__}: {error}")
+
+    if rank == 0:
+        os.makedirs(f"{folder}/graph.pbtxt")  # No file can be made there.
+    train(folder, 2)
+    if rank == 0:
+        os.rmdir(f"{folder}/graph.pbtxt")
+        with open(f"{folder}/file", "w", encoding="utf-8"):
+            pass
+    train(folder, 4)
+    train(f"{folder}/file/in" if rank == 0 else f"{folder}/none", 2)
+    train(folder, 6)
+    saved = tf.train.load_checkpoint(folder)
+    return errors, saved.get_tensor("global_step"), sorted(saved.get_variable_to_shape_map())
+
+
+def test_what_rank_0_meets_before_a_step_ends_the_training_of_all(tmp_path):
+    (errors, step, names), (others, *there) = launch.values(fail_before_a_step, 2, seconds=100, folder=str(tmp_path))
+    assert len(errors) == len(others) == 2, (errors, others)
+    assert "graph.pbtxt" in errors[0] and "the training of rank 0 has ended with" in others[0]
+    assert "rank 1 waited for rank 0 to save" in others[0] and "graph.pbtxt" in others[0]
+    assert (
+        "rank 1 waited for rank 0 to open its model_dir, in vain" in others[1]
+        and "/file is not a directory" in others[1]
+    )
+    assert step == 6 and there == [step, names]
 
 
 def start_again(rank, size, folder):

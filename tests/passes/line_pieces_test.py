@@ -141,6 +141,16 @@ def test_empty_pieces(skip_empty):
     assert_replaced(lambda: tf.data.Dataset.from_tensor_slices(lines).map(function).batch(4))
 
 
+def test_an_empty_text_has_no_piece_in_the_older_split():
+    def function(line):
+        both = v1.string_split([line], ",", skip_empty=False).values, tf.strings.split(line, ",")
+        return tuple((pieces, tf.size(pieces)) for pieces in both)
+
+    lines = lambda: tf.data.Dataset.from_tensor_slices(["a,b", "", ",", "c"]).map(function)
+    assert_replaced(lambda: lines().padded_batch(3))
+    assert_replaced(lambda: lines().map(lambda old, new: (old[0], new[1])).batch(1))
+
+
 def test_lines_need_not_be_alike_where_only_some_fields_are_taken():
     lines = ["1\t2\t3\tx", "4\t5\t6\t7\t8", "9\t10\t11\t12"]
     make = lambda: tf.data.Dataset.from_tensor_slices(lines).map(of_tabs).batch(2)

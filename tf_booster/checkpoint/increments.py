@@ -23,13 +23,12 @@ import tensorflow as tf
 
 from tf_booster import _native, log
 from tf_booster.checkpoint import listed_tables, rank_savers, table_saves
-from tf_booster.parallel import shared_graphs
+from tf_booster.parallel import meetings, shared_graphs
 from tf_booster.parallel.store import store
 
 _BASE = "increment"
 _STEP, _EDITS, _EVICTED, _LISTED_FROM = range(4)  # Columns of what TableMarks gives.
 _MOST_COMPARED = 1 << 22  # Elements of a Variable.
-_exchanges: List[int] = [0]  # Between ranks so far, the same on all.
 _hooks: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> its hooks, until it is rewritten.
 
 
@@ -274,7 +273,6 @@ class _IncrementWriter:
 
 def _of_all_ranks(mine: List[bool], place: Any) -> List[List[bool]]:
     """What each rank gives, on all of them; they meet in the store."""
-    _exchanges[0] += 1
-    key = f"increment-{_exchanges[0]}"
+    key = meetings.next_of("increment")
     store().put(f"{key}-{place.rank}", mine)
     return [store().wait(f"{key}-{rank}", f"rank {rank} to write an increment") for rank in range(place.size)]

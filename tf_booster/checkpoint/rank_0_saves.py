@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Optional, Set
 
 from tf_booster import log
 from tf_booster.parallel import own_folders, ranks, watchdog
-from tf_booster.parallel.store import StoreError, store
+from tf_booster.parallel.store import RankFailed, StoreError, store
 
 _SECONDS = 60
 _APART_SECONDS = 15  # For rank 0 to begin, where it may never do so.
@@ -84,6 +84,8 @@ def _next(waits: bool, apart: bool) -> Optional[Dict[str, Any]]:
 
     try:
         outcome = store().wait(key, what, _SECONDS, in_vain)
+    except RankFailed:
+        raise
     except StoreError as error:
         log.once(f"{error}; it goes on, since rank 0 alone writes checkpoints of graphs without tables")
         return None

@@ -17,12 +17,11 @@ import tensorflow as tf
 
 from tf_booster import _compat, log
 from tf_booster.checkpoint import lending, lent_variables, publishing, rank_0_saves, savers, table_saves
-from tf_booster.parallel import own_folders, shared_graphs
+from tf_booster.parallel import meetings, own_folders, shared_graphs
 from tf_booster.parallel.store import StoreError, store
 
 _TABLE_SAVES = "_tf_booster_table_saves"
 _FAILURE_SECONDS = 30
-_counter: List[int] = [0]  # Saves with tables so far, the same on all ranks.
 _built: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Graph -> WeakSet of its Savers.
 
 
@@ -129,9 +128,9 @@ def _write_alone(saver: Any, session: Any, prefix: str) -> bytes:
     """In place of the save of `prefix` by a process of its own: TensorFlow renames data files and rewrites an index in place."""
     tables = _tables_of(saver)
     if tables is None and not tf.io.gfile.exists(f"{prefix}.index"):
-        saved = session.run(saver.saver_def.save_tensor_name, {saver.saver_def.filename_tensor_name: prefix})
+        _write_shards(saver, session, prefix, None)
         lending.note_save(session, prefix, [])
-        return saved
+        return tf.compat.as_bytes(prefix)
     folder = publishing.make_folder(prefix, secrets.token_hex(4))
     try:
         shards = _write_shards(saver, session, publishing.shard_prefix(folder, 0), tables)
@@ -164,8 +163,7 @@ class _Save:
         self._tables = _tables_of(saver)  # None: rank 0 saves for all.
         self._graph, self.place = graph, shared_graphs.place(graph)
         if self._tables is not None:
-            _counter[0] += 1
-            self._key = f"save-{_counter[0]}"
+            self._key = meetings.next_of("save")
 
     def write(self, session: Any, prefix: str) -> bytes:
         """In place of the Saver's own save of `prefix`."""
@@ -175,9 +173,8 @@ class _Save:
         if self._tables is None:
             rank_0_saves.begin()
         if self._saver.saver_def.version != tf.compat.v1.train.SaverDef.V2:  # It is written in place.
-            return session.run(
-                self._saver.saver_def.save_tensor_name, {self._saver.saver_def.filename_tensor_name: prefix}
-            )
+            _write_shards(self._saver, session, prefix, None)
+            return tf.compat.as_bytes(prefix)
         if self.place.rank == 0:
             self._folder = publishing.make_folder(prefix, secrets.token_hex(4))
             if self._tables is not None:

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import functools
 import time
-from typing import Any, Callable, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Iterable, Optional, Tuple
 
 import tensorflow as tf
 
 from tf_booster import _compat, log
 from tf_booster.embedding import registry
-from tf_booster.parallel import ranks, shared_graphs, watchdog
+from tf_booster.parallel import meetings, ranks, shared_graphs, watchdog
 from tf_booster.parallel.raw_gradients import raw_gradients
 from tf_booster.parallel.row_weights import row_weights
 from tf_booster.parallel.store import store
 
 _LOOK_SECONDS = 1.0
-
-_agreements: List[int] = [0]  # So far, the same on all ranks.
 
 
 class Agreement:
@@ -32,8 +30,7 @@ class Agreement:
 
     def __init__(self, rank: int, what: str, graph: Optional[tf.Graph] = None):
         """`what`: "save a checkpoint": it is what others wait for rank 0 to say. `graph`: the session's."""
-        _agreements[0] += 1
-        self._rank, self._key, self._what = rank, f"due-{_agreements[0]}", what
+        self._rank, self._key, self._what = rank, meetings.next_of("due"), what
         self._apart = graph is not None and shared_graphs.are_apart(graph)
         self.kept = True
         self._runs, self._next, self._interval = 0, 1, 1

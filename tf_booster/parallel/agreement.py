@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 import tensorflow as tf
 
 from tf_booster import log
-from tf_booster.parallel import ranks, shared_graphs
+from tf_booster.parallel import meetings, ranks, shared_graphs
 from tf_booster.parallel.collectives import is_users_collective
 from tf_booster.parallel.progress import collectives, mark_collectives
 from tf_booster.parallel.store import store
@@ -26,7 +26,6 @@ _SHOWN = 10  # Lines of a difference.
 _LATE_SECONDS = 300  # For ranks to come to the same place at the start; some read more before it than others.
 
 _options: Dict[str, str] = {}
-_met: Dict[str, int] = {}  # How often ranks have met, by what for.
 
 
 class RanksDiffer(RuntimeError):
@@ -58,7 +57,7 @@ def agree(graph: tf.Graph) -> None:
     if not meets:
         shared_graphs.note_apart(graph)
         return
-    key = _meeting("graph")
+    key = meetings.next_of("graph")
     lines = describe(graph)
     if place.rank == 0:
         seeds = {op.name: list(op.get_attr("seeds")) for op in handles}
@@ -113,7 +112,7 @@ def check_folder(folder: str) -> None:
       RanksDiffer: on every rank, and names those that do not see it.
     """
     here = ranks.current()
-    key = _meeting("folder")
+    key = meetings.next_of("folder")
     if here.rank == 0:
         token = f"tf_booster_shared_{secrets.token_hex(8)}"
         tf.io.gfile.makedirs(folder)
@@ -151,11 +150,6 @@ def _comes(path: str, seconds: float = 10) -> bool:
             return False
         time.sleep(0.2)
     return True
-
-
-def _meeting(what: str) -> str:
-    _met[what] = _met.get(what, 0) + 1
-    return f"{what}-{_met[what]}"
 
 
 def _packed(lines: Sequence[str]) -> str:

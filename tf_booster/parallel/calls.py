@@ -17,7 +17,7 @@ import time
 from typing import Any, Callable, Collection, ContextManager, Dict, Iterator, Optional, Tuple, TypeVar
 
 from tf_booster import _compat, log
-from tf_booster.parallel import own_folders, ranks, watchdog
+from tf_booster.parallel import failed_runs, meetings, own_folders, ranks, watchdog
 from tf_booster.parallel.program_lines import program_lines
 from tf_booster.parallel.store import StoreError, store
 
@@ -73,9 +73,14 @@ class Calls:
         if folder and self._rank > 0 and found[0]["folder"]:
             own_folders.compare(folder, found[0]["folder"])
         self._trains, self._all_have = True, {by: all(by in told["evaluate"] for told in found) for by in evaluate}
+        meetings.begin_training()
         try:
             yield
+        except Exception as error:
+            self._tell_failure(error)
+            raise
         finally:
+            meetings.end_training()
             self._trains = False
 
     def is_of_all(self, what: str, where: str = "", path: str = "", by: str = "") -> bool:
@@ -96,6 +101,12 @@ class Calls:
         else:
             log.once(f"{what} is made by rank {self._rank} alone: it has the whole input, and whole tables")
         return together
+
+    def _tell_failure(self, error: Exception) -> None:
+        """The program may catch it here: those who wait in the store learn of it there, and the watchdog of those in a collective."""
+        failed_runs.note(error)
+        with contextlib.suppress(StoreError):
+            self._store.put(meetings.failure_key(), {"rank": self._rank, "error": log.brief(error)})
 
     def end(self) -> None:
         """This rank's program has ended."""

@@ -1,4 +1,4 @@
-"""Which run of a session failed last, for the watchdog: where the error is caught and the rank goes on, the other ranks wait in vain.
+"""Which run of a session, or which training, failed last, for the watchdog: where the error is caught and the rank goes on, the other ranks wait in vain.
 
 The program catches it, or TensorFlow: a MonitoredTrainingSession meets an UnavailableError or AbortedError with a new session.
 Horovod has no way out of a collective, so they cannot be given the error.
@@ -12,6 +12,8 @@ from typing import Any, Dict
 
 from tf_booster import log
 from tf_booster.parallel import progress
+
+_IS_NOTED = "_tf_booster_noted"
 
 
 @dataclasses.dataclass
@@ -31,6 +33,15 @@ def noted() -> FailedRuns:
     return _noted
 
 
+def note(error: Exception) -> None:
+    """This rank has met it, and goes on if it is caught; noted once."""
+    global _noted
+    if not getattr(error, _IS_NOTED, False):
+        setattr(error, _IS_NOTED, True)
+        entered = {name: count for name, (count, _) in progress.counts().items()}
+        _noted = FailedRuns(_noted.number + 1, log.brief(error), entered)
+
+
 def note_failure(original: Any) -> Any:
     """Wraps the run below a MonitoredSession's, through which hooks' errors come, too, and those that TensorFlow catches.
 
@@ -39,15 +50,12 @@ def note_failure(original: Any) -> Any:
 
     @functools.wraps(original)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        global _noted
         graph = self.graph
         try:
             return original(self, *args, **kwargs)
         except Exception as error:
-            if not progress.collectives(graph):
-                raise
-            entered = {name: count for name, (count, _) in progress.counts().items()}
-            _noted = FailedRuns(_noted.number + 1, log.brief(error), entered)
+            if progress.collectives(graph):
+                note(error)
             raise
 
     return run

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict
 
-from tf_booster.parallel import ranks
+from tf_booster.parallel import meetings, ranks
 from tf_booster.parallel.store import store
-
-_askers: List[int] = [0]  # So far, the same on all ranks.
 
 
 class Rank0Says:
@@ -15,13 +13,12 @@ class Rank0Says:
 
     def __init__(self, what: str):
         """`what`: "how to run": it is what others wait for rank 0 to say."""
-        _askers[0] += 1
-        self._rank, self._key, self._what, self._calls = ranks.current().rank, _askers[0], what, 0
+        self._rank, self._key, self._what, self._calls = ranks.current().rank, meetings.next_of("says"), what, 0
 
     def __call__(self, mine: Dict[str, Any]) -> Dict[str, Any]:
         """`mine` of rank 0; of what JSON has."""
         self._calls += 1
-        key = f"says-{self._key}-{self._calls}"
+        key = f"{self._key}-{self._calls}"
         if self._rank == 0:
             store().put(key, mine)
             return mine

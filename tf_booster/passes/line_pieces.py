@@ -97,14 +97,14 @@ Lazy = Union[Pieces, SplitPart]
 
 @dataclasses.dataclass
 class _Op:
-    """One TfBoosterSplitLines: what the split of one tensor becomes. outside: delimiter, skip_empty; inner: the same, of pieces.
+    """One TfBoosterSplitLines: what the split of one tensor becomes. outer: delimiter, and what becomes of empty pieces; inner: the same, of pieces.
 
     padded: of outputs that are padded, the tensor that they are padded with.
     """
 
     line: str
-    outer: Tuple[bytes, bool]
-    inner: Optional[Tuple[bytes, bool]] = None
+    outer: Tuple[bytes, bytes]
+    inner: Optional[Tuple[bytes, bytes]] = None
     outputs: List[Union[Pieces, Count]] = dataclasses.field(default_factory=list)
     padded: Dict[Pieces, str] = dataclasses.field(default_factory=dict)
 
@@ -163,13 +163,15 @@ def _name(split: str) -> str:
     return f"{split}_of_lines"
 
 
-def _splitting(node: Any, delimiter: np.ndarray) -> Tuple[bytes, bool]:
+def _splitting(node: Any, delimiter: np.ndarray) -> Tuple[bytes, bytes]:
     if delimiter.size != 1 or (node.op == "StringSplitV2" and node.attr["maxsplit"].i != -1):
         raise NotOfLines("not all of a line is split at one delimiter")
     text = delimiter.item()
     if len(text) > 1 or (not text and node.op == "StringSplit"):
         raise NotOfLines(f"it is split at {text!r}")
-    return text, node.op == "StringSplit" and node.attr["skip_empty"].b
+    if node.op == "StringSplitV2":
+        return text, b"kept"
+    return text, b"skipped" if node.attr["skip_empty"].b else b"kept in texts"
 
 
 def _node(name: str, op: _Op) -> Any:
@@ -179,9 +181,8 @@ def _node(name: str, op: _Op) -> Any:
     ranges = list(dict.fromkeys(of.range for of in pieces))
     # Next to each other where they are the same pieces, which then are split into parts once.
     ranges.sort(key=lambda of: (of.span.begin, _end(of.span), of.part is not None))
-    inner, inner_skip_empty = op.inner or (b"", False)
-    node.attr["delimiter"].s, node.attr["skip_empty"].b = op.outer
-    node.attr["inner_delimiter"].s, node.attr["inner_skip_empty"].b = inner, inner_skip_empty
+    node.attr["delimiter"].s, node.attr["empty"].s = op.outer
+    node.attr["inner_delimiter"].s, node.attr["inner_empty"].s = op.inner or (b"", b"kept")
     for attr, dtypes in {
         "T": [output.dtype if isinstance(output, Count) else output.range.dtype for output in op.outputs],
         "P": [output.range.dtype for output in op.outputs if output in op.padded],

@@ -24,11 +24,12 @@ void SplitAtBlanks(std::string_view text, size_t left, std::vector<std::string_v
 
 void SplitPieces(std::string_view text, const Splitting& how, size_t most, std::vector<std::string_view>* pieces) {
   if (how.blanks) return SplitAtBlanks(text, most, pieces);
+  if (text.empty() && how.empty != EmptyPieces::kKept) return;
   const char* const data = text.data();
   const size_t size = text.size();
   size_t begin = 0, left = most;
   const auto add = [&](size_t end) {
-    if (left > 0 && (end > begin || !how.skip_empty)) {
+    if (left > 0 && (end > begin || how.empty != EmptyPieces::kSkipped)) {
       pieces->emplace_back(data + begin, end - begin);
       --left;
     }

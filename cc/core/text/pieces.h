@@ -8,10 +8,12 @@
 
 namespace tf_booster {
 
+enum class EmptyPieces { kKept, kKeptInTexts /* But an empty text has none. */, kSkipped };
+
 struct Splitting {
   char delimiter = ' ';
   bool blanks = false;  // At spaces, tabs and line ends, any number of them, in place of the delimiter.
-  bool skip_empty = true;
+  EmptyPieces empty = EmptyPieces::kSkipped;
 };
 
 // Appends the first `most` pieces of `text`, which they lie in.

@@ -12,6 +12,8 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
+constexpr EmptyPieces kKept = EmptyPieces::kKept, kKeptInTexts = EmptyPieces::kKeptInTexts,
+                      kSkipped = EmptyPieces::kSkipped;
 constexpr size_t kAll = std::numeric_limits<size_t>::max();
 
 Strings Split(const std::string& text, const Splitting& how, size_t most = kAll) {
@@ -22,28 +24,31 @@ Strings Split(const std::string& text, const Splitting& how, size_t most = kAll)
 }
 
 TEST(PiecesOfOneDelimiter) {
-  EXPECT_TRUE(Split("1 2:3  4", {' ', false, true}) == (Strings{"1", "2:3", "4"}));
-  EXPECT_TRUE(Split("1 2:3  4", {' ', false, false}) == (Strings{"1", "2:3", "", "4"}));
-  EXPECT_TRUE(Split("", {' ', false, true}).empty());
-  EXPECT_TRUE(Split("", {' ', false, false}) == (Strings{""}));
-  EXPECT_TRUE(Split(",", {',', false, false}) == (Strings{"", ""}));
-  EXPECT_TRUE(Split("a", {',', false, true}) == (Strings{"a"}));
+  EXPECT_TRUE(Split("1 2:3  4", {' ', false, kSkipped}) == (Strings{"1", "2:3", "4"}));
+  EXPECT_TRUE(Split("1 2:3  4", {' ', false, kKept}) == (Strings{"1", "2:3", "", "4"}));
+  EXPECT_TRUE(Split("", {' ', false, kSkipped}).empty());
+  EXPECT_TRUE(Split("", {' ', false, kKept}) == (Strings{""}));
+  EXPECT_TRUE(Split("", {' ', false, kKeptInTexts}).empty());
+  EXPECT_TRUE(Split(" ", {' ', false, kKeptInTexts}) == (Strings{"", ""}));
+  EXPECT_TRUE(Split(",", {',', false, kKept}) == (Strings{"", ""}));
+  EXPECT_TRUE(Split("a", {',', false, kSkipped}) == (Strings{"a"}));
 }
 
 TEST(Blanks) {
-  EXPECT_TRUE(Split(" \t a\r\nb\vc\f", {' ', true, false}) == (Strings{"a", "b", "c"}));
-  EXPECT_TRUE(Split("", {' ', true, false}).empty());
-  EXPECT_TRUE(Split("  ", {' ', true, false}).empty());
+  EXPECT_TRUE(Split(" \t a\r\nb\vc\f", {' ', true, kKept}) == (Strings{"a", "b", "c"}));
+  EXPECT_TRUE(Split("", {' ', true, kKept}).empty());
+  EXPECT_TRUE(Split("  ", {' ', true, kKept}).empty());
 }
 
 TEST(NoMoreThanAreWanted) {
-  EXPECT_TRUE(Split("a,b,c", {',', false, true}, 2) == (Strings{"a", "b"}));
-  EXPECT_TRUE(Split("a b c", {' ', true, true}, 1) == (Strings{"a"}));
-  EXPECT_TRUE(Split("a,b", {',', false, true}, 0).empty());
+  EXPECT_TRUE(Split("a,b,c", {',', false, kSkipped}, 2) == (Strings{"a", "b"}));
+  EXPECT_TRUE(Split("a b c", {' ', true, kSkipped}, 1) == (Strings{"a"}));
+  EXPECT_TRUE(Split("a,b", {',', false, kSkipped}, 0).empty());
 }
 
 // Byte by byte.
 Strings Expected(const std::string& text, const Splitting& how, size_t most) {
+  if (text.empty() && how.empty == kKeptInTexts) return {};
   Strings found(1);
   for (char c : text) {
     const bool ends = how.blanks ? std::string(" \t\n\v\f\r").find(c) != std::string::npos : c == how.delimiter;
@@ -55,7 +60,7 @@ Strings Expected(const std::string& text, const Splitting& how, size_t most) {
   }
   Strings kept;
   for (const std::string& piece : found) {
-    if ((piece.empty() && (how.blanks || how.skip_empty)) || kept.size() == most) continue;
+    if ((piece.empty() && (how.blanks || how.empty == kSkipped)) || kept.size() == most) continue;
     kept.push_back(piece);
   }
   return kept;
@@ -70,7 +75,7 @@ TEST(RandomTexts) {
     for (char& c : text) {
       if (random() % rare == 0) c = letters[random() % letters.size()];
     }
-    const Splitting how{letters[random() % letters.size()], random() % 4 == 0, random() % 2 == 0};
+    const Splitting how{letters[random() % letters.size()], random() % 4 == 0, static_cast<EmptyPieces>(random() % 3)};
     const size_t most = random() % 3 == 0 ? random() % 8 : kAll;
     EXPECT_TRUE(Split(text, how, most) == Expected(text, how, most));
   }

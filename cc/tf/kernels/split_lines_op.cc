@@ -188,12 +188,14 @@ class Line {
   int64_t parts_ = 0;
 };
 
-TfStatus SplittingOf(const std::string& delimiter, bool skip_empty, Splitting* splitting) {
+TfStatus SplittingOf(const std::string& delimiter, const std::string& empty, Splitting* splitting) {
   if (delimiter.size() > 1)
     return InvalidArgument("delimiter: '", delimiter, "' is not one character, or none for blanks");
   splitting->blanks = delimiter.empty();
   if (!delimiter.empty()) splitting->delimiter = delimiter[0];
-  splitting->skip_empty = skip_empty;
+  splitting->empty = empty == "kept"            ? EmptyPieces::kKept
+                     : empty == "kept in texts" ? EmptyPieces::kKeptInTexts
+                                                : EmptyPieces::kSkipped;
   return OkStatus();
 }
 
@@ -202,11 +204,10 @@ class SplitLinesOp final : public tensorflow::OpKernel {
   explicit SplitLinesOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
     for (const auto& [name, splitting] :
          {std::make_pair(std::string(), &outer_), std::make_pair(std::string("inner_"), &inner_)}) {
-      std::string delimiter;
-      bool skip_empty;
+      std::string delimiter, empty;
       OP_REQUIRES_OK(ctx, ctx->GetAttr(name + "delimiter", &delimiter));
-      OP_REQUIRES_OK(ctx, ctx->GetAttr(name + "skip_empty", &skip_empty));
-      OP_REQUIRES_OK(ctx, SplittingOf(delimiter, skip_empty, splitting));
+      OP_REQUIRES_OK(ctx, ctx->GetAttr(name + "empty", &empty));
+      OP_REQUIRES_OK(ctx, SplittingOf(delimiter, empty, splitting));
     }
     const auto list = [&](const char* name) {
       std::vector<int64_t> values;

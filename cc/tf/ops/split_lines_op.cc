@@ -30,9 +30,9 @@ REGISTER_OP("TfBoosterSplitLines")
     .Attr("T: list({float, double, int32, int64, string})")
     .Attr("P: list({float, double, int32, int64, string}) >= 0")
     .Attr("delimiter: string")
-    .Attr("skip_empty: bool")
+    .Attr("empty: {'kept', 'kept in texts', 'skipped'}")
     .Attr("inner_delimiter: string = ''")
-    .Attr("inner_skip_empty: bool = false")
+    .Attr("inner_empty: {'kept', 'kept in texts', 'skipped'} = 'kept'")
     .Attr("range_types: list({float, double, int32, int64, string})")
     .Attr("range_begins: list(int)")
     .Attr("range_ends: list(int)")
@@ -58,8 +58,9 @@ T: the types of outputs; of a count int32 or int64, of others that of their rang
 P: the types of `paddings`, which are those of the outputs.
 range_types: for each range the type of its pieces, which must all be numbers of that type, wanted or not.
 delimiter: one character, or none: at blanks, of which any number are one then.
-skip_empty: whether empty pieces are left out.
+empty: what becomes of empty pieces; of those that are kept in texts an empty line has none.
 inner_delimiter: what ranges with parts are split at once more, all into as many parts.
+inner_empty: what becomes of empty parts.
 range_begins: for each range its first piece.
 range_ends: for each range the piece behind its last one; the largest int64 for all.
 range_parts: for each range the number of the wanted part, of `range_counts`.
