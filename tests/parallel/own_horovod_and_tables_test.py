@@ -37,7 +37,19 @@ def minimize(how: str, loss: Any) -> Any:
     return optimizer.apply_gradients(zip(gradients, variables), step)
 
 
-def train(rank: int, size: int, folder: str, how: str, v2: bool, static: bool = False) -> Dict[str, List[float]]:
+def looked_up(ids: tf.Tensor, column: bool) -> tf.Tensor:
+    ones = v1.ones_initializer()
+    if not column:
+        return tf_booster.embedding_lookup(tf_booster.get_hash_table("table", 2, initializer=ones), ids)
+    of_ids = tf_booster.feature_column.categorical_column_with_hash_table("ids")
+    return v1.feature_column.input_layer(
+        {"ids": ids}, [tf.feature_column.embedding_column(of_ids, 2, initializer=ones)]
+    )
+
+
+def train(
+    rank: int, size: int, folder: str, how: str, v2: bool, static: bool = False, column: bool = False
+) -> Dict[str, List[float]]:
     (v1.enable_control_flow_v2 if v2 else v1.disable_control_flow_v2)()
     hooks = []
     if how != "none":
@@ -49,9 +61,8 @@ def train(rank: int, size: int, folder: str, how: str, v2: bool, static: bool = 
     with tf.Graph().as_default():
         dataset = tf.data.Dataset.from_tensor_slices(IDS).batch(BATCH, drop_remainder=static)
         ids = v1.data.make_one_shot_iterator(dataset).get_next()
-        table = tf_booster.get_hash_table("table", 2, initializer=v1.ones_initializer())
+        rows = looked_up(ids, column)
         w = v1.get_variable("w", [2], initializer=v1.ones_initializer())
-        rows = tf_booster.embedding_lookup(table, ids)
         loss = tf.reduce_sum(tf.square(tf.linalg.matvec(rows, w) - 3.0))
         train_op = minimize(how, loss)
         with v1.train.MonitoredTrainingSession(checkpoint_dir=folder, hooks=hooks) as session:
@@ -61,8 +72,12 @@ def train(rank: int, size: int, folder: str, how: str, v2: bool, static: bool = 
     found = {
         name: np.asarray(reader.get_tensor(name)) for name, shape in reader.get_variable_to_shape_map().items() if shape
     }
-    order = np.argsort(found["table/keys"])  # Ranks have the rows that they own.
+    order = np.argsort(found[keys_in(found)])  # Ranks have the rows that they own.
     return {name: (of[order] if len(of) == len(order) else of).ravel().tolist() for name, of in found.items()}
+
+
+def keys_in(found: Dict[str, Any]) -> str:
+    return next(name for name in found if name.endswith("/keys"))
 
 
 @pytest.mark.parametrize("v2", [True, False])
@@ -77,9 +92,18 @@ def test_ranks_with_the_same_batches_train_as_one_process(how: str, v2: bool, st
     check(2, str(tmp_path), how, v2, static)
 
 
-def check(size: int, folder: str, how: str, v2: bool, static: bool = False) -> None:
-    (alone,) = launch.values(train, 1, folder=f"{folder}/alone", how="none", v2=v2, static=static)
-    assert alone["table/keys"] == sorted(set(IDS.tolist()))
-    alone["table/frequencies"] = [size * n for n in alone["table/frequencies"]]
-    for found in launch.values(train, size, folder=f"{folder}/own", how=how, v2=v2, static=static):
+@pytest.mark.parametrize("v2", [True, False])
+@pytest.mark.parametrize("how, size", [("broadcast", 1), ("optimizer", 1), ("optimizer", 2), ("by hand", 2)])
+def test_tables_of_feature_columns(how: str, size: int, v2: bool, tmp_path: Any) -> None:
+    check(size, str(tmp_path), how, v2, column=True)
+
+
+def check(size: int, folder: str, how: str, v2: bool, static: bool = False, column: bool = False) -> None:
+    program = {"v2": v2, "static": static, "column": column}
+    (alone,) = launch.values(train, 1, folder=f"{folder}/alone", how="none", **program)
+    # Columns leave negative ids of dense features out.
+    assert alone[keys_in(alone)] == sorted(key for key in set(IDS.tolist()) if key >= 0 or not column)
+    frequencies = keys_in(alone).replace("/keys", "/frequencies")
+    alone[frequencies] = [size * n for n in alone[frequencies]]
+    for found in launch.values(train, size, folder=f"{folder}/own", how=how, **program):
         assert found == alone

@@ -76,6 +76,18 @@ def test_bytes_that_do_not_fit(tmp_path, lengths, shape, batch_size):
     tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)
 
 
+def test_a_filter_behind(file):
+    def filtered(function):
+        kept = lambda *made: tf.strings.length(made[0]) > 2
+        parse = of_record(lambda raw, two: (raw, function(raw)))
+        return lambda: Records(file).map(parse).filter(kept).batch(2)
+
+    assert_replaced(filtered(lambda raw: decode_raw(raw, tf.uint8)))
+    assert_refused(filtered(lambda raw: decode_raw(raw, tf.int16)), "DecodeRaw of 'MapDataset' may fail for a record")
+    for of_a_size in (tf.reshape, tf.ensure_shape):
+        assert_refused(filtered(lambda raw, of=of_a_size: of(decode_raw(raw, tf.uint8), [16])), "may fail for a record")
+
+
 def test_refusals(file):
     def refused(function, reason):
         assert_refused(lambda: Records(file).map(of_record(function)).batch(4), reason)

@@ -56,6 +56,11 @@ def tables(graph: tf.Graph) -> Dict[str, Any]:
     return {table.name: table for table in graph.get_collection(_TABLES)}
 
 
+def has_tables(graph: tf.Graph) -> bool:
+    """Whether there are tables in this graph, those that feature columns make among them; true after the rewrite, too."""
+    return bool(graph.get_collection(_TABLES) or graph.get_collection(_COLUMNS))
+
+
 def add_column(graph: tf.Graph, settings: ColumnSettings) -> None:
     """Notes the settings of a column whose ids just went through the StandInIds op `settings.op_name`."""
     graph.add_to_collection(_COLUMNS, settings)

@@ -106,7 +106,7 @@ def with_agreed_timers(original: Any) -> Any:
         graph = tf.compat.v1.get_default_graph()
         # Else no other rank may be in it.
         if ranks.current().size > 1 and (
-            raw_gradients(graph) or row_weights(graph) is not None or registry.tables(graph)
+            raw_gradients(graph) or row_weights(graph) is not None or registry.has_tables(graph)
         ):
             agree(hooks, graph)
         original(self, session_creator, hooks, *args, **kwargs)

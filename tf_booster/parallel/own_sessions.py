@@ -35,7 +35,7 @@ def with_agreement(original: Any) -> Any:
 def _made(graph: tf.Graph, hooks: Sequence[Any]) -> ContextManager[None]:
     """In which a session of `graph` is made: by all ranks, or by this one alone."""
     view = GraphView(graph)
-    has_tables = bool(registry.tables(graph))
+    has_tables = registry.has_tables(graph)
     if not has_tables and rank_input.sums_gradients_itself(view):
         # Which ranks make it, the program knows; the library has ranks meet nowhere in it.
         return contextlib.nullcontext()

@@ -87,7 +87,7 @@ def decide(graph: tf.Graph, trains: bool) -> None:
         graph.clear_collection(collection)
     view = GraphView(graph)
     by_program = _divided_by_program = sums_gradients_itself(view)
-    _trains_by_itself = by_program and not registry.tables(graph)
+    _trains_by_itself = by_program and not registry.has_tables(graph)
     if _trains_by_itself and inputs and not _are_gradients_summed_here(view):
         for each in inputs:
             with view.inserting("/cpu:0"):

@@ -59,7 +59,7 @@ def _given(pred: tf.Tensor) -> Any:
 
 
 def _preds_of_collectives(view: GraphView) -> Iterator[tf.Tensor]:
-    if ranks.horovod_size() == 1 or registry.tables(view.graph):
+    if ranks.horovod_size() == 1 or registry.has_tables(view.graph):
         return  # Those of tables' gradients are left out, as ops that stand in no tf.cond.
     for op in view.ops(*filter(is_horovods, view.index().types())):
         yield from (context.pred for context in _compat.contexts_around(op) if _compat.is_cond_context(context))

@@ -8,7 +8,7 @@ from tf_booster.checkpoint import savers
 from tf_booster.embedding import registry
 from tf_booster.parallel import ranks, shared_graphs, whole_tables
 from tf_booster.parallel.loss_reduction import AVERAGE, loss_reduction
-from tf_booster.passes import table_edit, users_table_reductions
+from tf_booster.passes import table_edit, table_plan, users_table_reductions
 from tf_booster.passes.base import Pass, PassResult, RewriteError
 from tf_booster.passes.graph_view import GraphView, removed_variables, variable_handle_op
 from tf_booster.passes.table_exchange_plan import Partition
@@ -63,8 +63,7 @@ class HashTables(Pass):
         elif users_own:
             result.skipped += users_table_reductions.leave_out_of_one(view)
         if users_own:
-            stand_ins = {variable_handle_op(table.variable) for table in registry.tables(view.graph).values()}
-            result.skipped += users_table_reductions.leave_out_broadcasts(view, stand_ins)
+            result.skipped += users_table_reductions.leave_out_broadcasts(view, table_plan.handles(view))
         plan = plan_rewrite(view, self._seed, self._fuse, several_ranks=place.size > 1, device=self._device)
         if place.size > 1:
             _check_requests(plan)

@@ -20,8 +20,9 @@ from tf_booster.passes.line_pieces import SPLITS
 from tf_booster.passes.row_lists import PADS
 from tf_booster.passes.row_parses import PARSES
 
-# They fail where a tensor is smaller than they want, as what a line is split into may be.
-_OF_KNOWN_SIZES = ("StridedSlice", "Reshape", "Split", "SplitV")
+# They fail where a tensor is smaller than they want, as what a text is split into may be, or the numbers that its bytes are.
+_OF_KNOWN_SIZES = ("StridedSlice", "Reshape", "EnsureShape", "Split", "SplitV", "Unpack")
+_OF_ANY_SIZE = (*SPLITS, "DecodeRaw")
 # Said to have a state, but ask a table that is outside, or give a number for each record in turn, whoever asks.
 _ANSWERS = ("LookupTableFindV2", "RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal")
 
@@ -108,9 +109,11 @@ def _may_fail(node: Any, definition: Any) -> bool:
         divisor = DatasetFunction(definition).constant(data_inputs(node)[1])
         return divisor is None or not np.all(divisor)
     if node.op in _OF_KNOWN_SIZES:
-        return any(other.op in SPLITS for other in definition.node_def)
+        return any(other.op in _OF_ANY_SIZE for other in definition.node_def)
     if node.op in PADS:
         return not _is_clipped(DatasetFunction(definition), data_inputs(node)[1])
+    if node.op == "DecodeRaw":
+        return tf.as_dtype(node.attr["out_type"].type).size > 1
     return node.op in ("StringToNumber", row_functions.DECODE_CSV, *PARSES)
 
 

@@ -13,7 +13,7 @@ from tf_booster.parallel import ranks
 from tf_booster.passes.base import RewriteError
 from tf_booster.passes.code_flow import CodeFlow, Use
 from tf_booster.passes.code_refusals import DENSIFIES, inside_control_flow, names_of, refused_use, table_name_attr
-from tf_booster.passes.graph_view import GraphView
+from tf_booster.passes.graph_view import GraphView, variable_handle_op
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.optimizer_matching import UnsupportedUpdate, match_updates
 from tf_booster.passes.sources import called_functions
@@ -80,6 +80,14 @@ def plan_rewrite(
     routes = _routes(flow, plans, stand_ins)
     fusion = plan_fusion(view, plans, fuse, several_ranks)
     return RewritePlan(plans, fusion, gradient_summaries, routes, idle)
+
+
+def handles(view: GraphView) -> Set[tf.Operation]:
+    """The Variables that stand for tables, of `tf_booster.get_hash_table` and of feature columns."""
+    registered = {variable_handle_op(table.variable) for table in registry.tables(view.graph).values()}
+    uses = CodeFlow(view.ops(STAND_IN_IDS)).uses
+    looked_up = {use.op.inputs[0].op for use in uses if use.op.type == "ResourceGather" and use.index == 1}
+    return {op for op in registered | looked_up if op is not None}
 
 
 class _Planner:

@@ -86,7 +86,7 @@ def leave_out_of_one(view: GraphView) -> List[Tuple[str, str]]:
     return [(op.name, "has one rank to reduce, beside tables; it is left out") for op in left]
 
 
-def leave_out_broadcasts(view: GraphView, stand_ins: AbstractSet[Optional[tf.Operation]]) -> List[Tuple[str, str]]:
+def leave_out_broadcasts(view: GraphView, stand_ins: AbstractSet[tf.Operation]) -> List[Tuple[str, str]]:
     """Cuts off what gives the Variables on `stand_ins`, of tables and of their slots, the values of one rank. Returns pairs of an op and what
     was done."""
     left: List[tf.Operation] = []
