@@ -1049,6 +1049,20 @@ def estimator_util() -> Any:
     return util
 
 
+def error_interpolation() -> Tuple[Any, str]:
+    """The module whose function of that name adds to a message of an error in a graph the lines where the ops in it were made."""
+    from tensorflow.python.framework import error_interpolation as module  # pylint: disable=import-outside-toplevel
+
+    return module, "interpolate_graph" if hasattr(
+        module, "interpolate_graph"
+    ) else "interpolate"  # The latter up to 2.12.
+
+
+def set_op_of_error(error: tf.errors.OpError, op: tf.Operation) -> None:
+    """Has an error be one of `op`, whose lines its text gives."""
+    error._op, error._node_def = op, op.node_def  # pylint: disable=protected-access
+
+
 def queue_feeds() -> Any:
     """The module whose `_get_integer_indices_for_next_batch` says which rows of arrays and frames are fed to a queue next."""
     from tensorflow_estimator.python.estimator.inputs.queues import (

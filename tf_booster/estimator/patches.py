@@ -31,6 +31,7 @@ from tf_booster import _compat
 from tf_booster.checkpoint import increments, lending, lent_variables, rank_hooks, rank_savers, warm_start
 from tf_booster.estimator import (
     device_prefetch,
+    error_words,
     frozen_graphs,
     in_memory_evaluation,
     large_graphs,
@@ -80,6 +81,8 @@ def install(rewrite: Rewrite) -> None:
         _replace(creator, "create_session", _create_session)
     _replace(_compat.monitored_session_class(), "__init__", _with_hooks)
     _replace(_compat.base_session_class(), "_extend_graph", sessions.note_run)
+    _replace(_compat.base_session_class(), "_do_call", error_words.with_op_of_program)
+    _replace(*_compat.error_interpolation(), error_words.with_ops_of_program)
     _replace(_compat.graph_io(), "text_format", large_graphs.TextFormat)
     _replace(_compat.op_selector(), "get_backward_walk_ops", large_graphs.get_backward_walk_ops)
     attach.split_graphs.switch(True)

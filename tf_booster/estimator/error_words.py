@@ -1,0 +1,58 @@
+"""Errors of a step name the program's ops, and the lines that made them, where they come of ops that stand for these."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+import tensorflow as tf
+
+from tf_booster import _compat
+from tf_booster.passes.embedding_pipeline import SCOPE
+from tf_booster.passes.graph_view import originals
+
+_NODE = re.compile(r"{{node ([^}\s]+)}}")
+
+
+def with_ops_of_program(original: Any) -> Any:
+    """Wraps what adds to the message of an error the lines of the ops that it names."""
+
+    @functools.wraps(original)
+    def interpolate(message: str, graph: Any) -> str:
+        return original(_with_ops_of_program(message, graph), graph)
+
+    return interpolate
+
+
+def with_op_of_program(original: Any) -> Any:
+    """Wraps a session's `_do_call`: `error.op` is the program's."""
+
+    @functools.wraps(original)
+    def _do_call(self: Any, *args: Any) -> Any:
+        try:
+            return original(self, *args)
+        except tf.errors.OpError as error:
+            if error.op is not None and error.op.name.startswith(f"{SCOPE}/"):
+                _compat.set_op_of_error(error, self.graph.get_operation_by_name(_without_scope(error.op.name)))
+            raise
+
+    return _do_call
+
+
+def _with_ops_of_program(message: str, graph: tf.Graph) -> str:
+    message = _without_scope(message)
+    for name in dict.fromkeys(_NODE.findall(message)):
+        try:
+            names = originals(graph.get_operation_by_name(name))
+        except KeyError:  # Of a function.
+            continue
+        if names:
+            more = f" and {len(names) - 1} others" if len(names) > 1 else ""
+            message += f"\nop '{name}' stands for [[{{{{node {names[0]}}}}}]]{more}"
+    return message
+
+
+def _without_scope(text: str) -> str:
+    """A copy that runs ahead of the step fails as the op itself does."""
+    return text.replace(f"{SCOPE}/", "")
