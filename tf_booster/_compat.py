@@ -1053,9 +1053,8 @@ def error_interpolation() -> Tuple[Any, str]:
     """The module whose function of that name adds to a message of an error in a graph the lines where the ops in it were made."""
     from tensorflow.python.framework import error_interpolation as module  # pylint: disable=import-outside-toplevel
 
-    return module, "interpolate_graph" if hasattr(
-        module, "interpolate_graph"
-    ) else "interpolate"  # The latter up to 2.12.
+    name = "interpolate_graph" if hasattr(module, "interpolate_graph") else "interpolate"  # The latter up to 2.12.
+    return module, name
 
 
 def set_op_of_error(error: tf.errors.OpError, op: tf.Operation) -> None:

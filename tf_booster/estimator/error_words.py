@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from typing import Any
@@ -34,7 +35,8 @@ def with_op_of_program(original: Any) -> Any:
             return original(self, *args)
         except tf.errors.OpError as error:
             if error.op is not None and error.op.name.startswith(f"{SCOPE}/"):
-                _compat.set_op_of_error(error, self.graph.get_operation_by_name(_without_scope(error.op.name)))
+                with contextlib.suppress(KeyError):  # A part of such a graph was imported.
+                    _compat.set_op_of_error(error, self.graph.get_operation_by_name(_without_scope(error.op.name)))
             raise
 
     return _do_call
