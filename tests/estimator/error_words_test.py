@@ -39,6 +39,19 @@ def test_the_input_fails_as_it_does_without_tf_booster(tmp_path):
     assert caught.value.op.name == caught.value.node_def.name == "IteratorGetNext"
 
 
+def test_paths_and_scopes_of_the_program_stay(tmp_path):
+    folder = tmp_path / "tf_booster" / "pipeline"
+    with pytest.raises(tf.errors.NotFoundError) as caught:
+        train(lambda: tf.data.TextLineDataset(str(folder / "none")).map(tf.strings.length).batch(2))
+    assert str(folder / "none") in caught.value.message
+    with tf.Graph().as_default(), v1.Session() as session:
+        with tf.name_scope("tf_booster/pipeline"):
+            checked = tf.debugging.check_numerics(v1.placeholder_with_default(float("nan"), []), "seen", name="checked")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="seen") as caught:
+            session.run(checked)
+    assert caught.value.op is checked.op and "{{node tf_booster/pipeline/checked}}" in caught.value.message
+
+
 def test_an_op_that_stands_for_others_leads_back_to_these():
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         train(lambda: tf.data.Dataset.from_tensors([1, 9]))

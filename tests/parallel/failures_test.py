@@ -73,8 +73,15 @@ def test_a_run_that_fails_on_one_rank_and_is_caught_ends_the_job(tmp_path):
     assert "a bad row" in output and "ends the job: that rank will not come" in output
 
 
+class FailsToBegin(v1.train.SessionRunHook):
+    """Before the graph is finished."""
+
+    def begin(self):
+        raise tf.errors.UnknownError(None, None, "has no cluster")
+
+
 def fail_before_a_step(rank, size, folder):
-    """Where ranks meet in the store rank 0 fails, twice, and all catch it and train on."""
+    """Where ranks meet in the store rank 0 fails, three times, and all catch it and go on."""
     tf_booster.enable_gpu_booster(watchdog=5)
     errors = []
 
@@ -84,10 +91,12 @@ def fail_before_a_step(rank, size, folder):
         train_op = v1.train.GradientDescentOptimizer(0.5).minimize(loss, v1.train.get_global_step())
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
-    def train(model_dir, max_steps):
-        inputs = lambda: tf.data.Dataset.from_tensors(tf.range(4, dtype=tf.int64)).repeat().unbatch().batch(2)
+    def inputs():
+        return tf.data.Dataset.from_tensors(tf.range(4, dtype=tf.int64)).repeat().unbatch().batch(2)
+
+    def train(model_dir, max_steps, hooks=()):
         try:
-            tf.estimator.Estimator(model_fn, model_dir).train(inputs, max_steps=max_steps)
+            tf.estimator.Estimator(model_fn, model_dir).train(inputs, list(hooks), max_steps=max_steps)
         except (tf.errors.OpError, store.RankFailed) as error:
             errors.append(f"{type(error).__name__}: {error}")
 
@@ -100,21 +109,24 @@ def fail_before_a_step(rank, size, folder):
             pass
     train(folder, 4)
     train(f"{folder}/file/in" if rank == 0 else f"{folder}/none", 2)
+    train(folder, 6, [FailsToBegin()] if rank == 0 else [])
+    loss = tf.estimator.Estimator(model_fn, folder).evaluate(inputs, steps=2)["loss"]
     train(folder, 6)
     saved = tf.train.load_checkpoint(folder)
-    return errors, saved.get_tensor("global_step"), sorted(saved.get_variable_to_shape_map())
+    return errors, saved.get_tensor("global_step"), float(loss)
 
 
 def test_what_rank_0_meets_before_a_step_ends_the_training_of_all(tmp_path):
-    (errors, step, names), (others, *there) = launch.values(fail_before_a_step, 2, seconds=100, folder=str(tmp_path))
-    assert len(errors) == len(others) == 2, (errors, others)
+    (errors, step, loss), (others, *there) = launch.values(fail_before_a_step, 2, seconds=100, folder=str(tmp_path))
+    assert len(errors) == len(others) == 3, (errors, others)
     assert "graph.pbtxt" in errors[0] and "the training of rank 0 has ended with" in others[0]
     assert "rank 1 waited for rank 0 to save" in others[0] and "graph.pbtxt" in others[0]
     assert (
         "rank 1 waited for rank 0 to open its model_dir, in vain" in others[1]
         and "/file is not a directory" in others[1]
     )
-    assert step == 6 and there == [step, names]
+    assert "rank 1 waited for rank 0 to finish its graph" in others[2] and "UnknownError: has no cluster" in others[2]
+    assert step == 6 and there == [step, loss]
 
 
 def start_again(rank, size, folder):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
-from typing import Any
+from typing import Any, Optional
 
 import tensorflow as tf
 
@@ -14,6 +13,7 @@ from tf_booster.passes.embedding_pipeline import SCOPE
 from tf_booster.passes.graph_view import originals
 
 _NODE = re.compile(r"{{node ([^}\s]+)}}")
+_COPY = re.compile(rf"({{{{node |\[\[){SCOPE}/([^}}\]\s]+)")
 
 
 def with_ops_of_program(original: Any) -> Any:
@@ -35,26 +35,29 @@ def with_op_of_program(original: Any) -> Any:
             return original(self, *args)
         except tf.errors.OpError as error:
             if error.op is not None and error.op.name.startswith(f"{SCOPE}/"):
-                with contextlib.suppress(KeyError):  # A part of such a graph was imported.
-                    _compat.set_op_of_error(error, self.graph.get_operation_by_name(_without_scope(error.op.name)))
+                copied = _op_named(self.graph, error.op.name.removeprefix(f"{SCOPE}/"))
+                if copied is not None:
+                    _compat.set_op_of_error(error, copied)
             raise
 
     return _do_call
 
 
 def _with_ops_of_program(message: str, graph: tf.Graph) -> str:
-    message = _without_scope(message)
+    # A copy that runs ahead of the step fails as the op itself does.
+    message = _COPY.sub(lambda copy: copy[0] if _op_named(graph, copy[2]) is None else copy[1] + copy[2], message)
     for name in dict.fromkeys(_NODE.findall(message)):
-        try:
-            names = originals(graph.get_operation_by_name(name))
-        except KeyError:  # Of a function.
-            continue
+        op = _op_named(graph, name)
+        names = originals(op) if op is not None else []
         if names:
             more = f" and {len(names) - 1} others" if len(names) > 1 else ""
             message += f"\nop '{name}' stands for [[{{{{node {names[0]}}}}}]]{more}"
     return message
 
 
-def _without_scope(text: str) -> str:
-    """A copy that runs ahead of the step fails as the op itself does."""
-    return text.replace(f"{SCOPE}/", "")
+def _op_named(graph: tf.Graph, name: str) -> Optional[tf.Operation]:
+    """None for those of functions, and where a part of such a graph was imported."""
+    try:
+        return graph.get_operation_by_name(name)
+    except KeyError:
+        return None

@@ -1,6 +1,6 @@
 """Numbers of what all ranks do together, for the store's keys, and what is said of a training that one rank has left with an error.
 
-Every training counts anew: in one that only some ranks have left early, ranks have counted differently.
+Counts begin anew with every training, and behind it: in one that only some ranks have left early, ranks have counted differently.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import collections
 from typing import Counter
 
 _trainings = [0]  # So far, the same on all ranks.
-_counts: Counter[str] = collections.Counter()  # In this training, and behind it.
+_counts: Counter[str] = collections.Counter()  # In this training, or since.
 _trains = [False]
 
 
@@ -23,12 +23,13 @@ def begin_training() -> None:
 def end_training() -> None:
     """This rank has left it, in whatever way."""
     _trains[0] = False
+    _counts.clear()
 
 
 def next_of(what: str) -> str:
     """The key of the next meeting of that kind. To be called in the same order on all ranks."""
     _counts[what] += 1
-    return f"{what}-{_trainings[0]}-{_counts[what]}"
+    return f"{what}-{'in' if _trains[0] else 'behind'}-{_trainings[0]}-{_counts[what]}"
 
 
 def failure_key() -> str:
