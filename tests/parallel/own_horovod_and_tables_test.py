@@ -107,3 +107,28 @@ def check(size: int, folder: str, how: str, v2: bool, static: bool = False, colu
     alone[frequencies] = [size * n for n in alone[frequencies]]
     for found in launch.values(train, size, folder=f"{folder}/own", how=how, **program):
         assert found == alone
+
+
+def made_before_the_graph(rank: int, size: int) -> str:
+    import horovod.tensorflow as hvd
+
+    hvd.init()
+    tf_booster.enable_gpu_booster()
+    optimizer = hvd.DistributedOptimizer(v1.train.AdagradOptimizer(0.5))  # Where TensorFlow is eager.
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        loss = tf.reduce_sum(looked_up(features, column=False))
+        return tf.estimator.EstimatorSpec(
+            mode, loss=loss, train_op=optimizer.minimize(loss, v1.train.get_global_step())
+        )
+
+    try:
+        tf.estimator.Estimator(model_fn).train(lambda: tf.data.Dataset.from_tensors(IDS), steps=1)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_an_optimizer_that_was_made_before_the_graph() -> None:
+    (error,) = launch.values(made_before_the_graph, 1)
+    assert "made outside of the model function" in error and "optimizer=lambda: hvd.DistributedOptimizer(" in error

@@ -16,7 +16,7 @@ from tf_booster.passes.code_refusals import DENSIFIES, inside_control_flow, name
 from tf_booster.passes.graph_view import GraphView, variable_handle_op
 from tf_booster.passes.matching import skip_identity
 from tf_booster.passes.optimizer_matching import UnsupportedUpdate, match_updates
-from tf_booster.passes.sources import called_functions
+from tf_booster.passes.sources import all_called, called_functions
 from tf_booster.passes.table_fusion import FusionPlan, plan_fusion
 from tf_booster.passes.table_placement import Placement, Placer
 from tf_booster.passes.table_settings import check_stand_in, table_of, table_spec
@@ -193,6 +193,13 @@ def _remedy(view: GraphView, indices: tf.Operation) -> str:
         return (
             "the program's own Horovod reduces what it has made of it: have hvd.DistributedOptimizer reduce it by itself (without "
             "groups=), and change it, as by clipping, behind that optimizer's compute_gradients"
+        )
+    bodies = _compat.functions_by_name(view.graph)
+    called = (body.signature.name for op in before for body in all_called(op, bodies))
+    if not functions.keys().isdisjoint(called):
+        return (
+            "hvd.DistributedOptimizer was made outside of the model function, where TensorFlow is eager, and reduces all gradients in one function: "
+            "make it in the model function or, for a canned Estimator, in a function: optimizer=lambda: hvd.DistributedOptimizer(...)"
         )
     return "take it with the optimizer's compute_gradients or with tf.gradients"
 
