@@ -50,7 +50,7 @@ def _with_ops_of_program(message: str, graph: tf.Graph) -> str:
         op = _op_named(graph, name)
         names = originals(op) if op is not None else []
         if names:
-            more = f" and {len(names) - 1} others" if len(names) > 1 else ""
+            more = "" if len(names) == 1 else " and another" if len(names) == 2 else f" and {len(names) - 1} others"
             message += f"\nop '{name}' stands for [[{{{{node {names[0]}}}}}]]{more}"
     return message
 
