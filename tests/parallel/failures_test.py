@@ -4,6 +4,7 @@ import os
 import time
 
 import launch
+import pytest
 import tensorflow as tf
 
 import tf_booster
@@ -71,6 +72,45 @@ def test_a_run_that_fails_on_one_rank_and_is_caught_ends_the_job(tmp_path):
     assert watchdog.EXIT_CODE in [each.status for each in ended] and "caught" in ended[1].output, output
     assert "rank 1 of 2" in output and "It will not come: its run ended with InvalidArgumentError: " in output
     assert "a bad row" in output and "ends the job: that rank will not come" in output
+
+
+def fail_to_read(rank, size, folder, called):
+    """Rank 1 alone has no input for a call of all ranks, which the program catches there; the others wait to compare inputs."""
+    tf_booster.enable_gpu_booster(watchdog=2)
+
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(v1.layers.dense(features, 1) ** 2)
+        train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_or_create_global_step())
+        return tf.estimator.EstimatorSpec(mode, features[:, 0], loss, train_op)
+
+    def read():
+        return tf.data.Dataset.from_tensors(tf.ones([2, 3])).repeat(4)
+
+    def read_nothing():
+        if rank == 1:
+            raise FileNotFoundError("no part-1 here")
+        return read()
+
+    estimator = tf.estimator.Estimator(model_fn, folder)
+    estimator.train(read, steps=2)
+    calls = {
+        "train": estimator.train,
+        "evaluate": estimator.evaluate,
+        "predict": lambda input_fn: list(estimator.predict(input_fn)),
+    }
+    try:
+        calls[called](read_nothing)
+    except FileNotFoundError:
+        print("caught")
+    estimator.train(read, steps=2)
+
+
+@pytest.mark.parametrize("called", ["train", "evaluate", "predict"])
+def test_a_rank_without_an_input_ends_the_job_where_it_is_caught(tmp_path, called):
+    ended = launch.outcomes(fail_to_read, 2, seconds=100, folder=str(tmp_path), called=called)
+    output = "".join(each.output for each in ended)
+    assert watchdog.EXIT_CODE in [each.status for each in ended] and "caught" in ended[1].output, output
+    assert "It will not come: its run ended with FileNotFoundError: no part-1 here, which was caught there" in output
 
 
 class FailsToBegin(v1.train.SessionRunHook):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tf_booster.parallel import failed_runs, progress
+from tf_booster.parallel import calls, failed_runs, progress
 from tf_booster.parallel.agreement import differences
 from tf_booster.parallel.failed_runs import FailedRuns
 from tf_booster.parallel.hangs import Beat, Hangs
@@ -79,6 +79,18 @@ def test_failed_runs_that_a_hang_has_nothing_to_do_with():
         assert not hangs.for_ever and "will not come" not in message
 
 
+def test_a_rank_may_wait_for_one_that_still_comes():
+    for failed, told in (
+        (FailedRuns(), 0),
+        (FailedRuns(1, "OSError: 1", {"ids": 3}), 0),
+        (FailedRuns(1, "OSError: 1", {"ids": 4}), 1),
+    ):
+        hangs = Hangs(2, 10, patient=["ids"])
+        found = {0: Beat(1, IN), 1: Beat(1, OUT, failed=failed)}
+        assert len([message for now in range(0, 100, 2) for message in hangs.update(now, found)]) == told
+        assert hangs.for_ever == bool(told) and (hangs.hanging_since is None) != bool(told)
+
+
 def test_which_failed_runs_are_noted(monkeypatch):
     class Session:
         graph = "alone"
@@ -97,6 +109,10 @@ def test_which_failed_runs_are_noted(monkeypatch):
             session.run(OSError("no such\nfile"))
         assert failed_runs.noted().number == number
     assert failed_runs.noted() == FailedRuns(2, "OSError: no such", {"ids": 5})
+    with pytest.raises(KeyError), calls.of_all():
+        assert failed_runs.noted() == FailedRuns()
+        raise KeyError("ids")
+    assert failed_runs.noted().number == 1
 
 
 def test_differences_of_graphs():

@@ -75,7 +75,8 @@ class Calls:
         self._trains, self._all_have = True, {by: all(by in told["evaluate"] for told in found) for by in evaluate}
         meetings.begin_training()
         try:
-            yield
+            with of_all():
+                yield
         except Exception as error:
             self._tell_failure(error)
             raise
@@ -103,8 +104,7 @@ class Calls:
         return together
 
     def _tell_failure(self, error: Exception) -> None:
-        """The program may catch it here: those who wait in the store learn of it there, and the watchdog of those in a collective."""
-        failed_runs.note(error)
+        """For those who wait in the store."""
         with contextlib.suppress(StoreError):
             self._store.put(meetings.failure_key(), {"rank": self._rank, "error": log.brief(error)})
 
@@ -231,6 +231,19 @@ class Calls:
                 log.warning(f"rank {self._rank} has waited {now - begin:.0f} s for {said}")
             time.sleep(pause)
             pause = min(pause * 1.5, 0.1)
+
+
+@contextlib.contextmanager
+def of_all() -> Iterator[None]:
+    """Around a call to which all ranks have come. The program may catch the error of one: the watchdog hears of it for those who wait in a
+    collective.
+    """
+    failed_runs.forget()
+    try:
+        yield
+    except Exception as error:
+        failed_runs.note(error)
+        raise
 
 
 def start() -> None:

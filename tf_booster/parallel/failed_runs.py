@@ -1,4 +1,4 @@
-"""Which run of a session, or which training, failed last, for the watchdog: where the error is caught and the rank goes on, the other ranks wait in vain.
+"""Which run of a session, or which call that all ranks make together, failed last, for the watchdog: where the error is caught and the rank goes on, the other ranks wait in vain.
 
 The program catches it, or TensorFlow: a MonitoredTrainingSession meets an UnavailableError or AbortedError with a new session.
 Horovod has no way out of a collective, so they cannot be given the error.
@@ -40,6 +40,12 @@ def note(error: Exception) -> None:
         setattr(error, _IS_NOTED, True)
         entered = {name: count for name, (count, _) in progress.counts().items()}
         _noted = FailedRuns(_noted.number + 1, log.brief(error), entered)
+
+
+def forget() -> None:
+    """All ranks have come to the same call: nobody waits in an earlier one."""
+    global _noted
+    _noted = FailedRuns()
 
 
 def note_failure(original: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
+from typing import Any, Collection, Dict, List, Mapping, Optional, Set, Tuple
 
 from tf_booster.parallel.failed_runs import FailedRuns
 
@@ -34,10 +34,11 @@ class Hangs:
 
     Args:
       limit: seconds that ranks may wait in a collective for another one.
+      patient: collectives in which they may wait for as long as it may still come.
     """
 
-    def __init__(self, size: int, limit: float):
-        self._size, self._limit = size, limit
+    def __init__(self, size: int, limit: float, patient: Collection[str] = ()):
+        self._size, self._limit, self._patient = size, limit, patient
         self._seen: Dict[int, _Seen] = {}
         self._told: Set[Any] = set()
         self.hanging_since: Optional[float] = None
@@ -88,7 +89,8 @@ class Hangs:
                 continue
             for name, (entered, left) in seen.beat.collectives.items():
                 if entered > left and entered > self._entered(rank, name):
-                    names.append(name)
+                    if name not in self._patient or self._failed(rank, [name]):
+                        names.append(name)
         return sorted(set(names))
 
     def _failed(self, rank: int, names: List[str]) -> bool:

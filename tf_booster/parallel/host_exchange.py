@@ -12,7 +12,10 @@ from typing import Any, List, Optional
 import numpy as np
 import tensorflow as tf
 
-from tf_booster.parallel import collectives, ranks
+from tf_booster.parallel import collectives, progress, ranks
+from tf_booster.passes.graph_view import GraphView
+
+COLLECTIVE = "tf_booster/other/host_exchange"
 
 
 class Exchange:
@@ -22,7 +25,9 @@ class Exchange:
         """`config`: the program's. Its first session, which may be this, settles TensorFlow's threads and memory on cards."""
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             self._send, self._counts = (tf.compat.v1.placeholder(dtype, [None]) for dtype in (tf.uint8, tf.int32))
-            self._received = collectives.all_to_all(self._send, self._counts, "other", "host_exchange")
+            received = collectives.all_to_all(self._send, self._counts, "other", "host_exchange")
+            self._received = [collectives.pin(each) for each in received]  # Behind the marks.
+            progress.mark_collectives(GraphView(graph))
         self._session = tf.compat.v1.Session(graph=graph, config=config)
 
     def __enter__(self) -> Exchange:

@@ -55,7 +55,7 @@ def predict(original: Any) -> Any:
             yield from _alone(original(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples))
             return
         rows, end = _RowsHook(), EndTogetherHook()
-        with Exchange(_compat.session_config(self)) as exchange:
+        with calls.of_all(), Exchange(_compat.session_config(self)) as exchange:
             path = exchange.all_gather(found, "checkpoint")[0]
             batches = original(self, input_fn, predict_keys, [*(hooks or []), rows, end], path, False)
             for batch in batches:

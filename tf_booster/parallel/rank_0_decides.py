@@ -23,8 +23,9 @@ def evaluate(original: Any) -> Any:
         if rank_input.trains_by_itself() or calls.is_alone(f"{calls.EVALUATION} '{name or ''}'", about):
             with ranks.alone():
                 return original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=checkpoint_path, name=name)
-        path = host_exchange.from_rank_0(found, "checkpoint", _compat.session_config(self))
-        return original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=path, name=name)
+        with calls.of_all():
+            path = host_exchange.from_rank_0(found, "checkpoint", _compat.session_config(self))
+            return original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=path, name=name)
 
     return evaluate
 

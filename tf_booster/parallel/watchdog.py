@@ -15,7 +15,7 @@ import time
 from typing import Optional
 
 from tf_booster import log
-from tf_booster.parallel import failed_runs, progress, ranks
+from tf_booster.parallel import failed_runs, host_exchange, progress, ranks
 from tf_booster.parallel.failed_runs import FailedRuns
 from tf_booster.parallel.hangs import Beat, Hangs
 from tf_booster.parallel.program_lines import program_frames
@@ -52,7 +52,7 @@ class Watchdog(threading.Thread):
         self.stopped = threading.Event()
         self._store, self._rank, self._size, self._abort = channel, rank, size, abort
         self._watched = range(size) if rank == 0 else range(2 if rank == 1 else 0)
-        self._hangs = Hangs(size, limit)
+        self._hangs = Hangs(size, limit, patient=[host_exchange.COLLECTIVE])  # Where a prediction waits for its reader.
         self._interval = min(5.0, limit / 4)
         self._patience = 3 * self._interval if rank else 0.0  # Rank 0, which sees all, ends the job first if it can.
         self._number = 0
