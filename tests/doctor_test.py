@@ -115,3 +115,11 @@ def test_as_a_program():
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "TensorFlow 2." in ran.stdout and "the native library was built for it" in ran.stdout
     assert "MALLOC_ARENA_MAX=2" in ran.stdout
+
+
+@pytest.mark.parametrize("argument, status", [("--help", 0), ("--foo", 2), ("foo", 2)])
+def test_arguments(argument, status, capsys):
+    with pytest.raises(SystemExit) as ended:
+        doctor.main([argument])
+    said = capsys.readouterr()
+    assert ended.value.code == status and "python -m tf_booster.doctor" in said.out + said.err

@@ -1,5 +1,8 @@
 import gc
 import logging
+import re
+import subprocess
+import sys
 import weakref
 
 import numpy as np
@@ -55,6 +58,23 @@ def seeds(graph):
 def test_the_import_registers_the_one_line():
     assert tf.enable_gpu_booster is v1.enable_gpu_booster is v1_by_import.enable_gpu_booster
     assert tf.enable_gpu_booster is tf_booster.enable_gpu_booster
+
+
+ONE_LINE_AND_SETTINGS = """
+import tensorflow as tf
+import tf_booster
+
+tf.enable_gpu_booster()
+tf.config.threading.set_intra_op_parallelism_threads(1)
+(processor,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)
+print(len(tf.config.list_logical_devices("CPU")), "processors")
+"""
+
+
+def test_threads_and_devices_may_be_configured_behind_the_one_line():
+    ended = subprocess.run([sys.executable, "-c", ONE_LINE_AND_SETTINGS], capture_output=True, text=True, check=False)
+    assert ended.stdout == "2 processors\n", ended.stderr
 
 
 def test_the_import_alone_rewrites_nothing():
@@ -210,6 +230,12 @@ def with_neg_to_abs(monkeypatch):
     own = pipelines.passes
     monkeypatch.setattr(pipelines, "passes", lambda options: [*own(options), NegToAbs()])
     tf.enable_gpu_booster()
+
+
+@pytest.mark.parametrize("graph", ["x", [], 0])
+def test_what_is_no_graph_is_refused(graph):
+    with pytest.raises(TypeError, match=re.escape(f"rewrite_graph: graph is {graph!r}, wanted a tf.Graph or None")):
+        tf_booster.rewrite_graph(graph)
 
 
 def test_a_graph_without_tables_that_an_open_session_ran_is_left_with_a_reason(with_neg_to_abs, said, monkeypatch):

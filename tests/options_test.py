@@ -2,6 +2,7 @@ import dataclasses
 import pathlib
 import re
 
+import numpy as np
 import pytest
 
 from tf_booster import options
@@ -56,6 +57,15 @@ def test_an_unknown_value_names_what_is_wanted(name):
     value = WRONG_VALUES[name]
     with pytest.raises(ValueError, match=re.escape(f"option '{name}' is {value!r}; wanted")):
         options.parse({name: value})
+
+
+def test_values_of_numpy_and_paths_are_pythons():
+    given = {"lazy_adam": np.True_, "pipeline": np.str_("off"), "seed": np.int32(7), "watchdog": np.float32(0.5)}
+    parsed = options.parse({**given, "table_directory": pathlib.Path("/fast/disk")})
+    assert parsed == options.parse(
+        {"lazy_adam": True, "pipeline": "off", "seed": 7, "watchdog": 0.5, "table_directory": "/fast/disk"}
+    )
+    assert type(parsed.lazy_adam) is bool and type(parsed.pipeline) is str and type(parsed.seed) is int
 
 
 def test_values_that_do_something():

@@ -872,9 +872,9 @@ def tensor_number(tensor: Any) -> int:
 
 
 def newest_tensor_number() -> int:
-    """The number of a tensor that is made now."""
-    with tf.init_scope():
-        return tensor_number(tf.constant(0)) if tf.executing_eagerly() else 0
+    """A number that a tensor made now would have. None is made: that would settle TensorFlow's threads and devices, which the program may
+    still want to configure."""
+    return _ops.uid()
 
 
 def changed_dataset(dataset: Any, change: Any) -> Optional[tf.Tensor]:

@@ -6,6 +6,7 @@ work at all, and 0 otherwise.
 
 from __future__ import annotations
 
+import argparse
 import glob
 import os
 import re
@@ -288,8 +289,11 @@ def text_of(findings: List[Finding]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
+def main(arguments: Optional[List[str]] = None) -> int:
     """Prints the report; returns the exit code."""
+    argparse.ArgumentParser(
+        prog="python -m tf_booster.doctor", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args(arguments)
     findings = report(Machine())
     print(text_of(findings))
     return 1 if any(finding.state == BROKEN for finding in findings) else 0

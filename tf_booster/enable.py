@@ -100,10 +100,13 @@ def rewrite_graph(graph: Optional[tf.Graph] = None, master: str = "", config: An
       The report of what was done.
 
     Raises:
+      TypeError: `graph` is none.
       RewriteError (a ValueError): the graph has tables and is finalized or was run, or a table is used in a way that cannot be
         served; the message names table, op and remedy, and the graph is as it was.
     """
-    graph = graph or tf.compat.v1.get_default_graph()
+    graph = tf.compat.v1.get_default_graph() if graph is None else graph
+    if not isinstance(graph, tf.Graph):
+        raise TypeError(f"rewrite_graph: graph is {graph!r}, wanted a tf.Graph or None")
     shared_graphs.share(graph)
     open_sessions = sessions.num_open(graph)
     obstacle = _HAS_RUN.format(open_sessions) if open_sessions else ""

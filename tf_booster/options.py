@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
+import os
 from typing import Any, Callable, Dict, Optional, Tuple
+
+from tf_booster.arguments import is_int, is_number, plain
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,16 +99,16 @@ class _Rule:
         return any(type(value) is type(k) and value == k for k in self.known) or bool(self.kind and self.kind(value))
 
 
-def _is_int(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
 def _is_seconds(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value < float("inf")
+    return is_number(value) and 0 <= value < float("inf")
 
 
 def _is_fraction(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value <= 1
+    return is_number(value) and 0 <= value <= 1
+
+
+def _is_folder(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike)) and bool(os.fspath(value))
 
 
 def _is_passes(value: Any) -> bool:
@@ -132,15 +134,15 @@ _RULES: Dict[str, _Rule] = {
     "xla": _Rule(("off", "auto", "padded")),
     "gradient_reduction": _Rule(("average", "sum")),
     "lr_scaling": _Rule((None, "linear")),
-    "warmup_steps": _Rule(kind=lambda v: _is_int(v) and v >= 0, wanted="an integer of at least 0"),
+    "warmup_steps": _Rule(kind=lambda v: is_int(v) and v >= 0, wanted="an integer of at least 0"),
     "shard_input": _Rule(("auto", False)),
     "partition": _Rule(("hash", "mod")),
     "lazy_adam": _Rule(_ON_OFF),
     "deterministic": _Rule(_ON_OFF),  # On the CPU tables sum and insert in an order that no thread can change, always.
     "check_numerics": _Rule(_ON_OFF),
-    "seed": _Rule((None,), lambda v: _is_int(v) and -(2**63) <= v < 2**63, "None or an integer of 64 bits"),
+    "seed": _Rule((None,), lambda v: is_int(v) and -(2**63) <= v < 2**63, "None or an integer of 64 bits"),
     "table_memory_fraction": _Rule(kind=_is_fraction, wanted="a number between 0 and 1"),
-    "table_directory": _Rule((None,), lambda v: isinstance(v, str) and v != "", "None or the name of a folder"),
+    "table_directory": _Rule((None,), _is_folder, "None or the name of a folder"),
     "watchdog": _Rule(kind=_is_seconds, wanted="seconds, 0 for none"),
     "watchdog_abort": _Rule(kind=_is_seconds, wanted="seconds, 0 for never"),
     "repeated_features": _Rule(kind=_is_names, wanted="a list of names of features"),
@@ -157,6 +159,7 @@ def parse(options: Dict[str, Any]) -> Options:
       TypeError: an option that does not exist; lists the known ones.
       ValueError: a value that does not exist; says what is wanted.
     """
+    options = {name: plain(value) for name, value in options.items()}
     for name, value in options.items():
         rule = _RULES.get(name)
         if rule is None:
@@ -172,4 +175,4 @@ def _plain(name: str, value: Any) -> Any:
         return tuple(sorted(set(value)))
     if isinstance(value, (list, tuple, set, frozenset)):
         return tuple(known for known in PASSES if known in value)
-    return int(value) if _is_int(value) else value
+    return os.fspath(value) if isinstance(value, os.PathLike) else value

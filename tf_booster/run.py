@@ -47,6 +47,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         print(f"tf_booster.run: {missing}", file=sys.stderr)
         return 1
     flags, command, size = _split(arguments)
+    if size < 1:
+        print(f"tf_booster.run: {size} ranks; wanted -np 1 or more\n{_USAGE}", file=sys.stderr)
+        return 2
     if not command:
         print(f"tf_booster.run: no script to run\n{_USAGE}", file=sys.stderr)
         return 2
@@ -77,7 +80,7 @@ def _split(arguments: List[str]) -> Tuple[List[str], List[str], int]:
     finally:
         sys.argv = before
     command = list(parsed.command or [])
-    return arguments[: len(arguments) - len(command)], command, parsed.num_proc or 1
+    return arguments[: len(arguments) - len(command)], command, 1 if parsed.num_proc is None else parsed.num_proc
 
 
 def _rank_command(command: Sequence[str]) -> List[str]:

@@ -1,6 +1,7 @@
 """Increments: a served model that takes them is the model that a newer export would be, bit for bit, or says why it cannot."""
 
 import os
+import re
 
 import numpy as np
 import pytest
@@ -309,10 +310,25 @@ def test_arguments_and_a_training_that_is_not_rewritten(tmp_path):
     for steps, seconds in ((None, None), (1, 2.0)):
         with pytest.raises(ValueError, match="give one of the two"):
             tf_booster.IncrementHook(str(tmp_path), save_steps=steps, save_secs=seconds)
-    for wrong in ({"save_steps": 0}, {"save_steps": "2"}, {"save_secs": -1.0}, {"save_steps": 2, "max_to_keep": -1}):
-        name, value = list(wrong.items())[-1]
-        with pytest.raises(ValueError, match=f"IncrementHook: {name} is {value!r}; wanted"):
-            tf_booster.IncrementHook(str(tmp_path), **wrong)
+    for name, value, error in (
+        ("save_steps", 0, ValueError),
+        ("save_steps", "2", TypeError),
+        ("save_steps", 2.5, TypeError),
+        ("save_steps", True, TypeError),
+        ("save_secs", -1.0, ValueError),
+        ("save_secs", float("nan"), ValueError),
+        ("max_to_keep", -1, ValueError),
+        ("max_to_keep", None, TypeError),
+        ("directory", 5, TypeError),
+        ("directory", "", ValueError),
+    ):
+        arguments = {"directory": str(tmp_path), **({} if name == "save_secs" else {"save_steps": 2}), name: value}
+        with pytest.raises(
+            error, match=f"IncrementHook: {name} is {re.escape(repr(value)) if value != '' else 'empty'}, wanted"
+        ):
+            tf_booster.IncrementHook(**arguments)
+    with pytest.raises(TypeError, match="apply_increments: directory is None, wanted a path"):
+        tf_booster.apply_increments(None, None)
     tf_booster.disable_gpu_booster()
     with tf.Graph().as_default():
         step = v1.train.get_or_create_global_step()

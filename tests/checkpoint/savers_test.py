@@ -20,9 +20,9 @@ def booster():
 
 
 class Model:
-    """A rewritten training graph with two tables, a dense Variable, and a Saver that was built before the rewrite."""
+    """A rewritten training graph with two tables, a dense Variable, and a Saver that was built before the rewrite, or behind it."""
 
-    def __init__(self, make_saver, optimizer=None, partitioned=False):
+    def __init__(self, is_late, make_saver, optimizer=None):
         self.graph = tf.Graph()
         with self.graph.as_default():
             v1.set_random_seed(1)
@@ -36,9 +36,13 @@ class Model:
             self.step = v1.train.get_or_create_global_step()
             self.train_op = optimizer.minimize(loss, global_step=self.step)
             self.slots = {v.op.name: v for v in optimizer.variables()}
+            self.variables = v1.global_variables()
+            if is_late:
+                tf_booster.rewrite_graph(self.graph)
             self.saver = make_saver(self)
             self.before = self.saver.as_saver_def().SerializeToString()
-            tf_booster.rewrite_graph(self.graph)
+            if not is_late:
+                tf_booster.rewrite_graph(self.graph)
             self.exported = {t.name: t.export() for t in (self.user, self.item)}
             self.init = v1.global_variables_initializer()
         self.session = v1.Session(graph=self.graph)
@@ -61,12 +65,12 @@ class Model:
         return {int(key): row for key, *row in rows}
 
 
-@pytest.fixture
-def model():
+@pytest.fixture(params=[False, True], ids=["before the rewrite", "behind it"])
+def model(request):
     made = []
 
     def make(*args, **kwargs):
-        made.append(Model(*args, **kwargs))
+        made.append(Model(request.param, *args, **kwargs))
         return made[-1]
 
     yield make
@@ -90,7 +94,7 @@ EVERYTHING = {
     "sequential": lambda m: v1.train.Saver(restore_sequentially=True),
     "reshape": lambda m: v1.train.Saver(reshape=True),
     "one read a tensor": lambda m: v1.train.Saver(builder=BaseSaverBuilder()),
-    "list of all": lambda m: v1.train.Saver(v1.global_variables()),
+    "list of all": lambda m: v1.train.Saver(m.variables),
     "in a scope": lambda m: v1.train.Saver(name="mine/save"),
     "deferred": lambda m: deferred(),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import numpy as np
 import pytest
@@ -229,9 +230,12 @@ def test_iterators_that_are_left_halfway(files):
         (dict(batch_size=0), "batch_size is 0"),
         (dict(cycle_length=-1), "cycle_length is -1"),
         (dict(compression="LZ4"), "'GZIP' or 'ZLIB'"),
-        (dict(shuffle=True), "number of records in the buffer"),
-        (dict(shuffle=0), "number of records in the buffer"),
+        (dict(shuffle=0), "shuffle is 0, wanted"),
+        (dict(num_epochs=-5), "num_epochs is -5, wanted"),
         (dict(shard=(2, 2)), "shard is (2, 2)"),
+        (dict(shard=(2,)), "shard is (2,)"),
+        (dict(shard=5), "shard is 5"),
+        (dict(shard=(True, False)), "shard is (True, False)"),
         (dict(shard=(2, 0), shard_by="rows"), "shard_by is 'rows'"),
         (dict(features={}), "at least one feature"),
         (dict(files=[]), "at least one file"),
@@ -243,6 +247,33 @@ def test_arguments_that_cannot_be(files, change, message):
     with pytest.raises(ValueError) as error:
         tf_booster.TFRecordExampleDataset(**arguments)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(dict(batch_size=each) for each in (None, float("nan"), 2.0, "8")),
+        *(dict(shuffle=each) for each in (True, 1.5, "5")),
+        *(dict(num_epochs=each) for each in (1.5, True, "2")),
+        dict(cycle_length=None),
+        dict(seed="a"),
+        dict(features=[1]),
+        dict(files=None),
+    ],
+)
+def test_arguments_of_a_wrong_type(files, change):
+    ((name, value),) = change.items()
+    with pytest.raises(TypeError, match=re.escape(f"TFRecordExampleDataset: {name} is {value!r}") + "[,;] wanted"):
+        tf_booster.TFRecordExampleDataset(**{**dict(files=files, features=FEATURES, batch_size=8), **change})
+
+
+def test_numbers_of_numpy(files):
+    numbers = dict(shuffle=5, seed=3, num_epochs=2, cycle_length=2, shard=(2, 1), buffer_size=64)
+    of_numpy = {name: np.array(value) if name == "shard" else np.int64(value) for name, value in numbers.items()}
+    of_numpy["shard"] = tuple(of_numpy["shard"])
+    make = lambda batch_size, given: tf_booster.TFRecordExampleDataset(files, FEATURES, batch_size, **given)
+    assert_same(make(np.int32(2), of_numpy), make(2, numbers))
+    assert_same(make(2, numbers).shard(np.int64(2), np.int64(1)), make(2, numbers).shard(2, 1))
 
 
 def test_files_of_another_type_are_refused():

@@ -104,12 +104,51 @@ def test_bench(made, capsys):
         (["make", "x", "--feature", "a:int64:3-1"], "low end first"),
         (["make", "x", "--feature", "a:int64:n"], "integers"),
         (["make", "x", "--feature", "a:int64", "--feature", "a:float"], "named twice"),
+        (["make", "x", "--feature", "C*0:int64"], "0 features; wanted 1 or more"),
         (["make", "x", "--schema", "/none.json"], "none.json"),
     ],
 )
 def test_friendly_errors(arguments, message, capsys):
     assert main(arguments) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "schema, message",
+    [
+        (b"{", "is no JSON"),
+        (b"\xff\xfe", "is no JSON"),
+        (b"[1]", "wanted features by name"),
+        (b'{"a": 1}', "wanted type, length and below"),
+        (b'{"a": {"length": "x"}}', "wanted integers"),
+        (b'{"a": {"length": [1, 2, 3]}}', "wanted integers"),
+        (b'{"a": {"length": 1.5}}', "wanted integers"),
+        (b'{"a": {"below": "x"}}', "wanted integers"),
+    ],
+)
+def test_schemas_that_cannot_be(tmp_path, schema, message, capsys):
+    path = tmp_path / "schema.json"
+    path.write_bytes(schema)
+    assert main(["make", str(tmp_path / "made"), "--schema", str(path)]) == 1
+    error = capsys.readouterr().err
+    assert str(path) in error and message in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect", "x", "--records", "0"],
+        ["bench", "x", "--rounds", "0"],
+        ["bench", "x", "--batch-size", "0"],
+        ["make", "x", "--feature", "a:float", "--records", "-5"],
+        ["make", "x", "--feature", "a:float", "--seed", "-5"],
+    ],
+)
+def test_numbers_that_are_too_small(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    option, number = arguments[-2:]
+    assert ended.value.code == 2 and f"argument {option}: {number} is less than" in capsys.readouterr().err
 
 
 def test_the_wire_walker_agrees_with_protobuf():

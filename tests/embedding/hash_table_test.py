@@ -102,6 +102,12 @@ def test_other_settings_under_the_same_name(graph, changes, message):
         ({"dtype": tf.float64}, "dtype is float64, wanted float32"),
         ({"key_dtype": tf.int16}, "key_dtype is int16, wanted int64, int32 or string"),
         ({"initializer": "he_normal"}, "initializer is 'he_normal', wanted one of zeros"),
+        ({"initializer": "he_norm"}, "initializer is 'he_norm', wanted one of zeros"),
+        ({"initializer": float("nan")}, "initializer nan: constant: value is nan, wanted a finite number"),
+        (
+            {"initializer": v1.random_uniform_initializer(3, 1)},
+            "initializer .*: uniform: minval is 3 and maxval 1; swap",
+        ),
         ({"embedding_dim": 0}, "embedding_dim is 0, wanted an integer from 1"),
     ],
 )
@@ -109,6 +115,27 @@ def test_wrong_arguments(graph, changes, message):
     with pytest.raises(ValueError, match="get_hash_table 'user': " + message):
         tf_booster.get_hash_table(**{"name": "user", "embedding_dim": 8, **changes})
     assert not v1.global_variables() and not registry.tables(graph)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"dtype": None}, "dtype is None, wanted float32"),
+        ({"dtype": "flt"}, "dtype is 'flt', wanted float32"),
+        ({"key_dtype": "text"}, "key_dtype is 'text', wanted int64, int32 or string"),
+        ({"trainable": "yes"}, "trainable is 'yes', wanted True or False"),
+    ],
+)
+def test_arguments_of_a_wrong_type(graph, changes, message):
+    with pytest.raises(TypeError, match="get_hash_table 'user': " + message):
+        tf_booster.get_hash_table(**{"name": "user", "embedding_dim": 8, **changes})
+
+
+def test_settings_of_numpy(graph):
+    table = tf_booster.get_hash_table(
+        "user", np.int64(8), initializer=np.float32(0.5), dtype="float32", seed=np.int32(3), trainable=np.False_
+    )
+    assert table is tf_booster.get_hash_table("user", 8, initializer=0.5, seed=3, trainable=False)
 
 
 def test_a_name_that_is_taken(graph):

@@ -103,6 +103,13 @@ def test_ragged_ids(graph):
         (lambda: [1.0], "embedding_lookup 'rows': ids are float32, wanted int64, int32 or string"),
         (lambda: tf.constant([True]), "ids are bool, wanted"),
         (lambda: tf.constant([1], tf.uint64), "ids are uint64, wanted"),
+        (lambda: np.array([1.7]), "ids are float64, wanted"),
+        (lambda: [np.float32("nan")], "ids are float32, wanted"),
+        (lambda: np.array([2**64 - 1], np.uint64), "ids are uint64, wanted"),
+        (lambda: np.array([True]), "ids are bool, wanted"),
+        (lambda: [True], "ids are bool, wanted"),
+        (lambda: [1, 2.5], "ids are float32, wanted"),
+        (lambda: [np.array([1.7]), np.array([2.5])], "ids are float64, wanted"),
         (lambda: tf.sparse.from_dense([[1]]), "ids are a SparseTensor; use embedding_lookup_sparse"),
         (lambda: tf.ragged.constant([[1.0]]), "ids are float32, wanted"),
     ],
@@ -111,6 +118,26 @@ def test_wrong_ids(graph, ids, message):
     table, _ = make_table()
     with pytest.raises(TypeError, match=message):
         tf_booster.embedding_lookup(table, ids())
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [],
+        [3, -(2**63)],
+        [np.int32(3)],
+        np.array([3, 2**40]),
+        [[1], [2]],
+        [np.array([1]), np.array([2])],
+        np.array(["a"], object),
+        ["a", b"b"],
+        7,
+    ],
+)
+def test_ids_of_python_and_numpy(graph, ids):
+    table, _ = make_table()
+    keys = table.to_keys(ids, "find")
+    assert keys.dtype == tf.int64 and keys.shape == np.shape(ids)
 
 
 @pytest.mark.parametrize("key_dtype, ids", [(tf.string, [1]), (tf.int32, np.array([1])), (tf.int32, ["a"])])

@@ -44,6 +44,8 @@ def test_eviction_as_users_write_it_and_back(eviction, policy, limit):
         ({"name": 3}, TypeError, "get_hash_table: name is 3, wanted a string"),
         ({"name": ""}, ValueError, "get_hash_table: name is '', wanted letters"),
         ({"name": "a b"}, ValueError, "get_hash_table: name is 'a b', wanted letters"),
+        ({"name": "a/"}, ValueError, "get_hash_table: name is 'a/', wanted letters"),
+        ({"name": "a\n"}, ValueError, "get_hash_table: name is 'a\\n', wanted letters"),
         ({"name": "_a"}, ValueError, "get_hash_table: name is '_a', wanted letters"),
         ({"dim": 0}, ValueError, "get_hash_table 'user': embedding_dim is 0, wanted an integer from 1"),
         ({"dim": 2.0}, TypeError, "get_hash_table 'user': embedding_dim is 2.0, wanted an integer"),

@@ -56,10 +56,26 @@ def custom(total, optimizer=lambda: v1.train.AdamOptimizer(0.01)):
     return lambda config: tf.estimator.Estimator(model_fn, config=config)
 
 
+def in_turn(config):
+    """The dense part is trained behind the embeddings, by another optimizer."""
+
+    def model_fn(features, labels, mode):
+        logits = equal.logits_of(features)
+        loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels[:, 0], logits=logits))
+        embeddings = [v for v in v1.trainable_variables() if v.op.name in ("ids", "tags")]
+        dense = [v for v in v1.trainable_variables() if v.op.name not in ("ids", "tags")]
+        with tf.control_dependencies([v1.train.AdagradOptimizer(0.1).minimize(loss, var_list=embeddings)]):
+            train_op = v1.train.AdamOptimizer(0.01).minimize(loss, v1.train.get_global_step(), var_list=dense)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return tf.estimator.Estimator(model_fn, config=config)
+
+
 CASES = {
     "canned v1": (canned("v1"), "average"),
     "canned v2": (canned("v2"), "average"),
     "mean": (custom("mean"), "average"),
+    "in turn": (in_turn, "average"),
     "sum": (custom("sum", lambda: v1.train.MomentumOptimizer(0.005, 0.9)), "sum"),
 }
 
@@ -101,6 +117,7 @@ def test_estimators_train_as_one_process(tmp_path):
         "canned v1": {"tables": 0, "dense": 1, "sparse": 1, "other": 0},
         "canned v2": {"tables": 0, "dense": 1, "sparse": 1, "other": 0},
         "mean": {"tables": 0, "dense": 1, "sparse": 0, "other": 0},
+        "in turn": {"tables": 0, "dense": 1, "sparse": 1, "other": 1},
         "sum": {"tables": 0, "dense": 1, "sparse": 0, "other": 0},
     }
     told = {name: str(outcomes[0][0][name]["report"]) for name in CASES}

@@ -195,3 +195,9 @@ def test_ctrl_c_ends_all_ranks(tmp_path):
     for file in files:
         with pytest.raises(ProcessLookupError):
             os.kill(int(file.read_text()), 0)
+
+
+@pytest.mark.parametrize("number", ["0", "-2"])
+def test_less_than_one_rank(number, capsys):
+    assert run.main(["-np", number, "train.py"]) == 2
+    assert f"{number} ranks; wanted -np 1 or more" in capsys.readouterr().err

@@ -25,3 +25,20 @@ def test_a_chosen_step_has_both_halves_on_one_time_line(mode, tmp_path):
     assert ran(main, "TfBoosterTableApplyAdagrad") and ran(main, "TfBoosterTableGather")
     assert ran(ahead, "TfBoosterTableProbe") == (mode == "exact")
     assert ran(main, "TfBoosterTableProbe") == (mode == "off")
+
+
+@pytest.mark.parametrize(
+    "steps, folder, error, message",
+    [
+        ("5", "x", TypeError, "steps is '5', wanted a list of integers"),
+        (5, "x", TypeError, "steps is 5, wanted a list of integers"),
+        ([1.5], "x", TypeError, "a step is 1.5, wanted an integer"),
+        ([-1], "x", ValueError, "a step is -1, wanted an integer from 0"),
+        ([], "x", ValueError, "steps is empty"),
+        ([1], None, TypeError, "output_dir is None, wanted a path"),
+        ([1], "", ValueError, "output_dir is empty"),
+    ],
+)
+def test_steps_that_no_session_has(steps, folder, error, message):
+    with pytest.raises(error, match=f"PipelineTraceHook: {message}"):
+        tf_booster.PipelineTraceHook(steps, folder)

@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 import tensorflow as tf
 
+from tf_booster.arguments import checked_path
 from tf_booster.checkpoint import increments
 from tf_booster.estimator import updatable_exports
 
@@ -30,9 +31,11 @@ def apply_increments(served: Any, directory: str) -> int:
 
     Raises:
       ValueError: the model was not exported so.
+      TypeError: `directory` is no path.
       tf.errors.FailedPreconditionError: increments that the model needs are gone; load a newer export.
       tf.errors.OpError: an increment cannot be read; the model has what came before it.
     """
+    directory = checked_path("apply_increments", "directory", directory)
     apply = _apply_of(served)
     done = _done.setdefault(served, {})
     last = done.get(directory, 0)

@@ -13,15 +13,16 @@ increment of all rows (since_step -1), which anybody may take: steps that were t
 from __future__ import annotations
 
 import dataclasses
-import numbers
+import os
 import re
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
 
 from tf_booster import _native, log
+from tf_booster.arguments import check_finite, checked_int, checked_path
 from tf_booster.checkpoint import listed_tables, rank_savers, table_saves
 from tf_booster.parallel import meetings, shared_graphs
 from tf_booster.parallel.store import store
@@ -46,25 +47,27 @@ class IncrementHook(tf.compat.v1.train.SessionRunHook):
       max_to_keep: how many of the latest stay; 0 for all. Who serves needs all that follow the export that it loaded.
 
     Raises:
-      ValueError: not one of save_steps and save_secs, or a number out of range.
+      TypeError, ValueError: not one of save_steps and save_secs; a number out of range, or what is no number or path.
       RuntimeError: from the training, which tf_booster does not rewrite: call tf.enable_gpu_booster() before it.
     """
 
     def __init__(
-        self, directory: str, save_steps: Optional[int] = None, save_secs: Optional[float] = None, max_to_keep: int = 0
+        self,
+        directory: Union[str, os.PathLike],
+        save_steps: Optional[int] = None,
+        save_secs: Optional[float] = None,
+        max_to_keep: int = 0,
     ):
         if (save_steps is None) == (save_secs is None):
             raise ValueError(
                 f"IncrementHook: save_steps is {save_steps!r} and save_secs {save_secs!r}; give one of the two"
             )
-        for name, value, least in (
-            ("save_steps", save_steps, 1),
-            ("save_secs", save_secs, 0),
-            ("max_to_keep", max_to_keep, 0),
-        ):
-            if value is not None and (not isinstance(value, numbers.Real) or value < least):
-                raise ValueError(f"IncrementHook: {name} is {value!r}; wanted a number of at least {least}")
-        self._directory, self._max_to_keep = directory, max_to_keep
+        if save_steps is not None:
+            save_steps = checked_int("IncrementHook", "save_steps", save_steps, 1)
+        else:
+            check_finite("IncrementHook", "save_secs", save_secs, 0)
+        self._directory = checked_path("IncrementHook", "directory", directory)
+        self._max_to_keep = checked_int("IncrementHook", "max_to_keep", max_to_keep, 0)
         self._timer = tf.compat.v1.train.SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
         self._writer: Optional[_IncrementWriter] = None
         self._step: Any = None

@@ -51,13 +51,15 @@ def prepare_all(graph: tf.Graph) -> None:
 
 
 def wrap_build(original: Any) -> Any:
-    """Wraps Saver._build: a Saver that is built when its graph is rewritten already is prepared at once, others by prepare_all()."""
+    """Wraps Saver._build: a Saver that is built when its graph is rewritten already gets its tables and is prepared at once, others by the
+    rewrite and prepare_all()."""
 
     @functools.wraps(original)
     def _build(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         if not tf.executing_eagerly():
             graph = tf.compat.v1.get_default_graph()
+            savers.rewrite_later_savers(graph)
             _built.setdefault(graph, weakref.WeakSet()).add(self)
             prepare(self, graph)
 

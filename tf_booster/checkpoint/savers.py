@@ -1,10 +1,11 @@
-"""Savers that were built before the rewrite: their ops save and restore the table in place of its stand-in.
+"""Savers that list what stands for a table: their ops save and restore the table in place of its stand-in.
 
 A SaverDef holds names: of the placeholder for the checkpoint's name, of the tensor that gives it back after the save, and
 of the op that waits for the whole restore. These three stay. Behind them, each SaveV2 and RestoreV2 that has a part of a
 stand-in is replaced by one that has not, and the table's own ops stand beside it.
 
-Savers that are not built yet need nothing: they take what the collections hold when they are built.
+The rewrite does so with those that are built already, and rewrite_later_savers with others. Those of these that list
+nothing need nothing: they take what the collections hold when they are built.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _PREFIX_MOVES = (
 )
 _PREFIX_ENDS = ("MergeV2Checkpoints", "Restore", "RestoreSlice", "RestoreV2", "Save", "SaveSlices", "SaveV2")
 
+_REPLACED = ("tf_booster", "replaced_variables")  # A collection of a rewritten graph.
 _OBJECT_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"  # What tf.train.Checkpoint puts behind the name of a Variable.
 
 
@@ -95,6 +97,21 @@ def rewrite_built_savers(view: GraphView, replaced: Iterable[Replaced]) -> List[
     saves = [op for op in view.ops("SaveV2") if _rewrite_save(view, op, owners)]
     restores = [op for op in view.ops("RestoreV2") if _rewrite_restore(view, op, owners)]
     return [op.name for op in saves + restores]
+
+
+def note_replaced(view: GraphView, replaced: Iterable[Replaced]) -> None:
+    """Notes what rewrite_built_savers was given, for Savers that are built later."""
+    for entry in replaced:
+        view.add_to_collection(_REPLACED, entry)
+
+
+def rewrite_later_savers(graph: tf.Graph) -> None:
+    """As rewrite_built_savers, of a graph that was rewritten before they were built. Raises as check_built_savers."""
+    replaced = graph.get_collection(_REPLACED)
+    if replaced:
+        view = GraphView(graph)
+        check_built_savers(view, replaced)
+        rewrite_built_savers(view, replaced)
 
 
 class _Owners:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.arguments import checked_int, is_int
 from tf_booster.data import record_stages
 from tf_booster.data.record_batches import Batching, Reading, RecordBatches
 
@@ -61,7 +62,7 @@ class TFRecordExampleDataset(tf.data.Dataset):
             The buffer holds them serialized.
           seed: of the shuffle; the same order as Dataset.shuffle(shuffle, seed) gives.
           reshuffle_each_iteration: whether each epoch has another order.
-          num_epochs: how often all records come; None: for ever. A batch may hold the end of one epoch and the start of the
+          num_epochs: how often all records come; None or -1: for ever. A batch may hold the end of one epoch and the start of the
             next, as with repeat in front of batch.
           cycle_length: files that are read in turns. 1: one after another.
           block_length: records that a file gives in its turn. The order is that of Dataset.interleave.
@@ -79,11 +80,20 @@ class TFRecordExampleDataset(tf.data.Dataset):
           TypeError, ValueError: an argument that cannot be, with what was wanted. Iterators raise what TFRecordDataset and
             tf.io.parse_example raise: NotFoundError, DataLossError for damaged files, InvalidArgumentError for records.
         """
-        _check_positive(batch_size=batch_size, cycle_length=cycle_length, block_length=block_length)
+        batch_size = _number("batch_size", batch_size, 1)
+        cycle_length = _number("cycle_length", cycle_length, 1)
+        block_length = _number("block_length", block_length, 1)
+        shuffle = None if shuffle is None else _number("shuffle", shuffle, 1)
+        seed = None if seed is None else _number("seed", seed, -(2**63))
+        epochs = -1 if num_epochs is None else _number("num_epochs", num_epochs, -1)
+        calls = 1 if num_parallel_calls is None else _number("num_parallel_calls", num_parallel_calls, -1)
+        buffer_size = 0 if buffer_size is None else _number("buffer_size", buffer_size, 0)
         if compression not in (None, "", "GZIP", "ZLIB"):
             raise ValueError(f"{_NAME}: compression is {compression!r}; wanted None, 'GZIP' or 'ZLIB'")
-        if isinstance(shuffle, bool) or (shuffle is not None and not tf.is_tensor(shuffle) and shuffle < 1):
-            raise ValueError(f"{_NAME}: shuffle is {shuffle!r}; wanted the number of records in the buffer, or None")
+        if not isinstance(features, Mapping):
+            raise TypeError(
+                f"{_NAME}: features is {features!r}; wanted a dictionary of features, as tf.io.parse_example takes it"
+            )
         if not features:
             raise ValueError(f"{_NAME}: features is {features!r}; wanted at least one feature")
         files, stages = _sharded(*_files_dataset(files), shard, shard_by)
@@ -91,12 +101,11 @@ class TFRecordExampleDataset(tf.data.Dataset):
             seeds = _compat.op_seeds(seed)
             share = _compat.copies_of_shuffles_share()
             stages.append(record_stages.shuffle(shuffle, *seeds, reshuffle_each_iteration, copies_share=share))
-        if num_epochs != 1:
-            epochs = -1 if num_epochs is None else num_epochs
+        if tf.is_tensor(epochs) or epochs != 1:
             stages.append(record_stages.repeat(epochs, of_shuffle=shuffle is not None))
         reading = Reading(
             compression=compression or "",
-            buffer_size=buffer_size or 0,
+            buffer_size=buffer_size,
             cycle_length=cycle_length,
             block_length=block_length,
             verify_crc=verify_crc,
@@ -105,7 +114,7 @@ class TFRecordExampleDataset(tf.data.Dataset):
         batching = Batching(
             batch_size=batch_size,
             drop_remainder=drop_remainder,
-            num_parallel_calls=1 if num_parallel_calls is None else num_parallel_calls,
+            num_parallel_calls=calls,
             deterministic=deterministic,
         )
         self._make(files, features, reading, batching)
@@ -130,8 +139,9 @@ class TFRecordExampleDataset(tf.data.Dataset):
 
         To give each worker its own records, or its own files, use the argument `shard` of the constructor.
         """
-        if not all(isinstance(value, int) for value in (num_shards, index)) or not 0 <= index < num_shards:
+        if not all(is_int(value) for value in (num_shards, index)) or not 0 <= index < num_shards:
             return super().shard(num_shards, index, name=name)
+        num_shards, index = int(num_shards), int(index)
         files, features, reading, batching = self._parts
         number, offset = batching.shards
         shards = (number * num_shards, offset + number * index)
@@ -145,12 +155,8 @@ def _with_shards(batching: Batching, shards: Tuple[int, int]) -> Batching:
     return Batching(**fields)
 
 
-def _check_positive(**values: Any) -> None:
-    for name, value in values.items():
-        if tf.is_tensor(value):
-            continue
-        if isinstance(value, bool) or int(value) != value or value < 1:
-            raise ValueError(f"{_NAME}: {name} is {value!r}; wanted an integer of at least 1")
+def _number(argument: str, value: Any, minimum: int) -> Any:
+    return value if tf.is_tensor(value) else checked_int(_NAME, argument, value, minimum)
 
 
 def _files_dataset(files: Files) -> Tuple[tf.data.Dataset, Optional[int]]:
@@ -166,6 +172,8 @@ def _files_dataset(files: Files) -> Tuple[tf.data.Dataset, Optional[int]]:
         files = [os.fspath(file) if isinstance(file, os.PathLike) else file for file in files]
     elif isinstance(files, os.PathLike):
         files = os.fspath(files)
+    if files is None:
+        raise TypeError(f"{_NAME}: files is None; wanted file names, strings")
     names = tf.convert_to_tensor(files)
     if names.dtype != tf.string:
         raise TypeError(f"{_NAME}: files is {names.dtype.name}; wanted file names, strings")
@@ -179,9 +187,10 @@ def _sharded(
         raise ValueError(f"{_NAME}: shard_by is {shard_by!r}; wanted 'auto', 'files' or 'records'")
     if shard is None:
         return files, []
-    number, index = shard
-    if not all(isinstance(value, int) for value in shard) or not 0 <= index < number:
+    pair = tuple(shard) if isinstance(shard, (tuple, list)) else ()
+    if len(pair) != 2 or not all(map(is_int, pair)) or not 0 <= pair[1] < pair[0]:
         raise ValueError(f"{_NAME}: shard is {shard!r}; wanted (number of shards, index from 0 to that number less 1)")
+    number, index = map(int, pair)
     if shard_by == "auto":
         shard_by = "records" if count is not None and count < number else "files"
     if shard_by == "files":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional
+from typing import Any, Collection, Dict, Iterator, Mapping, NamedTuple, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from tf_booster import _compat, _native, log
@@ -159,7 +160,11 @@ class HashTable:
           TypeError: the ids are of another dtype, or key_dtype does not allow theirs.
         """
         if not tf.is_tensor(ids):
-            ids = tf.convert_to_tensor(ids, dtype_hint=self._key_dtype)
+            leaves = tf.nest.flatten(ids)
+            if all(type(each) in (int, float, str, bytes) for each in leaves):
+                ids = tf.convert_to_tensor(ids, dtype_hint=self._key_dtype)
+            else:  # A hint would have numpy's numbers of any dtype cast.
+                ids = tf.convert_to_tensor(ids if any(map(tf.is_tensor, leaves)) else np.asarray(ids))
         check_keys_dtype(f"{what} {self.name!r}", ids.dtype, self._key_dtype)
         return to_int64_keys(ids)
 
@@ -216,7 +221,7 @@ def get_hash_table(
       name: of the table, within the current variable scope; it opens the names of the table's tensors in checkpoints.
       embedding_dim: columns of an embedding, at least 1.
       initializer: of new rows: zeros, ones, constant, random_uniform, random_normal or truncated_normal, as
-        TensorFlow's v1, v2 or Keras initializer; by default truncated_normal(0, 1 / sqrt(embedding_dim)).
+        TensorFlow's v1, v2 or Keras initializer, or a number, for a constant; by default truncated_normal(0, 1 / sqrt(embedding_dim)).
       dtype: of the embeddings, tf.float32.
       key_dtype: of the ids: tf.int64 (takes int32 and string ids too), tf.int32 or tf.string.
       min_frequency: a key is admitted when training has met it so often; until then it keeps its initial value.
@@ -240,9 +245,7 @@ def get_hash_table(
     spec = _read_spec(
         what, full_name, embedding_dim, initializer, dtype, min_frequency, eviction, max_rows, seed, trainable
     )
-    key_dtype = tf.as_dtype(key_dtype)
-    if key_dtype not in KEY_DTYPES:
-        raise ValueError(f"{what}: key_dtype is {key_dtype.name}, wanted int64, int32 or string")
+    key_dtype = _as_dtype(what, "key_dtype", key_dtype, KEY_DTYPES, "int64, int32 or string")
 
     graph = tf.compat.v1.get_default_graph()
     table = registry.tables(graph).get(full_name)
@@ -270,9 +273,7 @@ def get_hash_table(
 
 
 def _read_spec(what, full_name, embedding_dim, initializer, dtype, min_frequency, eviction, max_rows, seed, trainable):
-    dtype = tf.as_dtype(dtype)
-    if dtype != tf.float32:
-        raise ValueError(f"{what}: dtype is {dtype.name}, wanted float32; cast what the lookup returns")
+    _as_dtype(what, "dtype", dtype, [tf.float32], "float32; cast what the lookup returns")
     spec = TableSpec.create(
         "get_hash_table",
         full_name,
@@ -288,6 +289,16 @@ def _read_spec(what, full_name, embedding_dim, initializer, dtype, min_frequency
         return spec.replace(initializer=InitializerSpec.default(spec.dim))
     read = from_initializer(initializer, what)
     return spec.replace(initializer=read.spec, seed=spec.seed if spec.seed is not None else read.seed)
+
+
+def _as_dtype(what: str, argument: str, value: Any, known: Collection[tf.DType], wanted: str) -> tf.DType:
+    try:
+        dtype = tf.as_dtype(value)
+    except TypeError:
+        raise TypeError(f"{what}: {argument} is {value!r}, wanted {wanted}") from None
+    if dtype not in known:
+        raise ValueError(f"{what}: {argument} is {dtype.name}, wanted {wanted}")
+    return dtype
 
 
 def _make_stand_in(what: str, scope: tf.compat.v1.VariableScope, name: str, spec: TableSpec) -> tf.Variable:

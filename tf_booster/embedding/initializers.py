@@ -7,12 +7,12 @@ numbers.
 from __future__ import annotations
 
 import inspect
-import numbers
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
 
+from tf_booster.arguments import is_number
 from tf_booster.embedding.table_spec import InitializerSpec
 
 SUPPORTED = (
@@ -44,25 +44,36 @@ def from_initializer(initializer: Any, what: str) -> ReadInitializer:
     """
     if isinstance(initializer, InitializerSpec):
         return ReadInitializer(initializer, None)
-    if isinstance(initializer, numbers.Real) and not isinstance(initializer, bool):
-        return ReadInitializer(InitializerSpec("constant", initializer), None)
-    original = initializer
+    called = f"{what}: initializer {initializer!r}"
+    if is_number(initializer):
+        return ReadInitializer(_drawn(called, lambda: InitializerSpec("constant", initializer)), None)
+    unknown = f"{what}: initializer is {initializer!r}, wanted one of {SUPPORTED}"
     if isinstance(initializer, str):
-        initializer = tf.keras.initializers.get(initializer)
+        try:
+            initializer = tf.keras.initializers.get(initializer)
+        except ValueError:
+            raise ValueError(unknown) from None
     elif inspect.isclass(initializer) and _is_tensorflows(initializer):
         initializer = initializer()
     reader = _READERS.get(type(initializer).__name__) if _is_tensorflows(type(initializer)) else None
     if reader is None:
-        raise ValueError(f"{what}: initializer is {original!r}, wanted one of {SUPPORTED}")
+        raise ValueError(unknown)
     config = initializer.get_config()
-    return ReadInitializer(reader(_Config(config, original, what)), config.get("seed"))
+    return ReadInitializer(_drawn(called, lambda: reader(_Config(config))), config.get("seed"))
+
+
+def _drawn(called: str, make: Callable[[], InitializerSpec]) -> InitializerSpec:
+    try:
+        return make()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{called}: {error}") from None
 
 
 class _Config:
     """An initializer's config, read as numbers."""
 
-    def __init__(self, config: Mapping[str, Any], initializer: Any, what: str):
-        self._config, self._initializer, self._what = config, initializer, what
+    def __init__(self, config: Mapping[str, Any]):
+        self._config = config
 
     def number(self, argument: str) -> float:
         value = self._config[argument]
@@ -70,10 +81,9 @@ class _Config:
             found = tf.get_static_value(value) if isinstance(value, tf.Tensor) else np.asarray(value)
             if found is not None and found.size == 1:
                 value = found.item()
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        if not is_number(value):
             raise ValueError(
-                f"{self._what}: initializer {self._initializer!r} has {argument} = {value!r}, wanted a number "
-                "that is known when the graph is built; each key's row is drawn alike"
+                f"{argument} is {value!r}, wanted a number that is known when the graph is built; each key's row is drawn alike"
             )
         return value
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import numbers
 import re
 from typing import Any, Mapping, Optional, Tuple
 
-INT64_MAX = 2**63 - 1
+from tf_booster.arguments import INT64_MAX, check_finite, checked_int, plain
 
 # kind -> what `a` and `b` are.
 INITIALIZER_KINDS = {
@@ -21,7 +20,7 @@ INITIALIZER_KINDS = {
 EVICTION_ORDERS = ("lru", "lfu")
 
 # What TensorFlow takes as the name of an op; a table's name becomes the prefix of its tensors in a checkpoint.
-_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
+_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*(?<!/)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,16 +37,14 @@ class InitializerSpec:
 
     def __post_init__(self):
         if self.kind not in INITIALIZER_KINDS:
-            raise ValueError(
-                f"InitializerSpec: kind is {self.kind!r}, wanted one of {', '.join(sorted(INITIALIZER_KINDS))}"
-            )
+            raise ValueError(f"kind is {self.kind!r}, wanted one of {', '.join(sorted(INITIALIZER_KINDS))}")
         for label, value in zip(INITIALIZER_KINDS[self.kind], (self.a, self.b)):
             if label is not None:
-                _check_finite(f"InitializerSpec {self.kind!r}", label, value)
+                check_finite(self.kind, label, value)
         if self.kind == "uniform" and self.a > self.b:
-            raise ValueError(f"InitializerSpec 'uniform': minval is {self.a} and maxval {self.b}; swap them")
+            raise ValueError(f"{self.kind}: minval is {self.a} and maxval {self.b}; swap them")
         if self.kind in ("normal", "truncated_normal") and self.b < 0:
-            raise ValueError(f"InitializerSpec {self.kind!r}: stddev is {self.b}, wanted a number >= 0")
+            raise ValueError(f"{self.kind}: stddev is {self.b}, wanted a number >= 0")
         object.__setattr__(self, "a", float(self.a))
         object.__setattr__(self, "b", float(self.b))
 
@@ -87,11 +84,11 @@ class EvictionSpec:
             raise TypeError(f"{what}: eviction is {eviction!r}, {wanted}")
         keys = set(eviction)
         if keys == {"max_idle_steps"}:
-            return cls("idle", _checked_int(what, "eviction's max_idle_steps", eviction["max_idle_steps"], 1))
+            return cls("idle", checked_int(what, "eviction's max_idle_steps", eviction["max_idle_steps"], 1))
         if keys == {"max_rows", "order"}:
             if eviction["order"] not in EVICTION_ORDERS:
                 raise ValueError(f"{what}: eviction's order is {eviction['order']!r}, wanted 'lru' or 'lfu'")
-            return cls(eviction["order"], _checked_int(what, "eviction's max_rows", eviction["max_rows"], 1))
+            return cls(eviction["order"], checked_int(what, "eviction's max_rows", eviction["max_rows"], 1))
         raise ValueError(f"{what}: eviction is {dict(eviction)!r}, {wanted}")
 
     def to_dict(self) -> Optional[dict]:
@@ -146,17 +143,17 @@ class TableSpec:
         check_name(what, name)
         what = f"{what} {name!r}"
         seed, min_frequency, eviction, max_rows = check_settings(what, seed, min_frequency, eviction, max_rows)
-        if not isinstance(trainable, bool):
+        if not isinstance(plain(trainable), bool):
             raise TypeError(f"{what}: trainable is {trainable!r}, wanted True or False")
         return cls(
             name=name,
-            dim=_checked_int(what, "embedding_dim", dim, 1),
+            dim=checked_int(what, "embedding_dim", dim, 1),
             initializer=initializer,
             seed=seed,
             min_frequency=min_frequency,
             eviction=eviction,
             max_rows=max_rows,
-            trainable=trainable,
+            trainable=plain(trainable),
         )
 
     def replace(self, **changes: Any) -> TableSpec:
@@ -177,7 +174,7 @@ def check_name(what: str, name: str) -> None:
     """A table's name must be a valid name of an op."""
     if not isinstance(name, str):
         raise TypeError(f"{what}: name is {name!r}, wanted a string")
-    if not _NAME.match(name):
+    if not _NAME.fullmatch(name):
         raise ValueError(
             f"{what}: name is {name!r}, wanted letters, digits and any of _.-/ that begin with a letter, "
             "a digit or a dot; it becomes the name of a Variable"
@@ -189,29 +186,14 @@ def check_settings(
 ) -> Tuple[Optional[int], int, EvictionSpec, Optional[int]]:
     """Checks the settings that tables and feature columns share, and returns them with the eviction parsed."""
     if seed is not None:
-        seed = _checked_int(what, "seed", seed, -INT64_MAX - 1)
-    min_frequency = _checked_int(what, "min_frequency", min_frequency, 0)
+        seed = checked_int(what, "seed", seed, -INT64_MAX - 1)
+    min_frequency = checked_int(what, "min_frequency", min_frequency, 0)
     parsed = EvictionSpec.parse(what, eviction)
     if max_rows is not None:
-        max_rows = _checked_int(what, "max_rows", max_rows, 1)
+        max_rows = checked_int(what, "max_rows", max_rows, 1)
         if parsed.policy in EVICTION_ORDERS and max_rows <= parsed.limit:
             raise ValueError(
                 f"{what}: max_rows is {max_rows} and eviction's max_rows {parsed.limit}; rows leave after a step, "
                 "so the limit that raises must leave room for one step's new keys: make it larger, or leave it out"
             )
     return seed, min_frequency, parsed, max_rows
-
-
-def _checked_int(what: str, argument: str, value: Any, minimum: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{what}: {argument} is {value!r}, wanted an integer")
-    if not minimum <= value <= INT64_MAX:
-        raise ValueError(f"{what}: {argument} is {value}, wanted an integer from {minimum} to {INT64_MAX}")
-    return int(value)
-
-
-def _check_finite(what: str, argument: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{what}: {argument} is {value!r}, wanted a number")
-    if not math.isfinite(value):
-        raise ValueError(f"{what}: {argument} is {value}, wanted a finite number")

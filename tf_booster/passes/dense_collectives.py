@@ -56,6 +56,8 @@ class DenseCollectives(Pass):
             result.skipped.append(("loss", f"{how.inexact}; {self._size} ranks do not give the numbers of one process"))
         reduction = Reduction(how.kind, self._size, row_weights(view.graph))
         told = _told_loss(view, plan)
+        if _waits_for_sparse(view, plan):  # For which the row weights' sums cannot come with the dense gradients.
+            self._row_sums(view, reduction)
         for group in plan.dense:
             self._reduce(view, plan, group, reduction, told if group is plan.dense[-1] else None, result)
         sums = self._row_sums(view, reduction)
@@ -210,6 +212,15 @@ def _told_loss(view: GraphView, plan: GradientPlan) -> Optional[tf.Tensor]:
     before = index.upstream([told.op.inputs[0].op])
     waits = any(index.number[mark.values.op] in before for mark in group)
     return None if waits or all(mark.values.dtype != told.dtype for mark in group) else told
+
+
+def _waits_for_sparse(view: GraphView, plan: GradientPlan) -> bool:
+    """Whether the first dense gradients wait for what reads sparse ones, as where two optimizers train one after the other."""
+    index = view.index()
+    before = index.upstream([mark.values.op for group in plan.dense[:1] for mark in group])
+    marks = [mark.gradient for group in plan.sparse for mark in group]
+    readers = {op for own in marks for part in (own.values, own.indices) for op in _readers(view, plan, part)}
+    return any(index.number[op] in before for op in readers)
 
 
 def _readers(view: GraphView, plan: GradientPlan, gradient: tf.Tensor) -> Set[tf.Operation]:

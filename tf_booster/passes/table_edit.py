@@ -93,7 +93,9 @@ def execute(
     for place, name in plan.gradient_summaries.items():
         _answer_nan(view, place, f"the gradient of table '{name}' as a dense tensor", result)
     fresh = [table for table in plan.tables if table.existing is None]
-    savers.rewrite_built_savers(view, replaced_variables(fresh, [entries[table.name] for table in fresh]))
+    replaced = replaced_variables(fresh, [entries[table.name] for table in fresh])
+    savers.rewrite_built_savers(view, replaced)
+    savers.note_replaced(view, replaced)
     for table in fresh:
         saveable = TableSaveable(entries[table.name], exported=entries[table.name].exported)
         view.add_to_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS, saveable)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any, Optional, Union
 
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.arguments import checked_int, checked_path
 from tf_booster.pipeline import trace_drawing
 from tf_booster.pipeline.attach import driver_of
 from tf_booster.pipeline.driver import Driver
@@ -23,12 +25,20 @@ class PipelineTraceHook(tf.compat.v1.train.SessionRunHook):
     `trace-<step>.svg` draws the same for a browser, with the time in which both halves ran.
 
     Args:
-      steps: which steps of this session to trace, from 0 on.
+      steps: which steps of this session to trace, from 0 on; at least one.
       output_dir: where to; made as needed.
+
+    Raises:
+      TypeError, ValueError: steps that no session has, or what is no path.
     """
 
-    def __init__(self, steps: Iterable[int], output_dir: str):
-        self._steps, self._folder = frozenset(steps), output_dir
+    def __init__(self, steps: Iterable[int], output_dir: Union[str, os.PathLike]):
+        if isinstance(steps, str) or not isinstance(steps, Iterable):
+            raise TypeError(f"PipelineTraceHook: steps is {steps!r}, wanted a list of integers")
+        self._steps = frozenset(checked_int("PipelineTraceHook", "a step", step, 0) for step in steps)
+        if not self._steps:
+            raise ValueError("PipelineTraceHook: steps is empty, wanted at least one integer")
+        self._folder = checked_path("PipelineTraceHook", "output_dir", output_dir)
         self._step = 0
         self._driver: Optional[Driver] = None
 

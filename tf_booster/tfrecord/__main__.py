@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import List, Optional
+from typing import Callable, List, Optional
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    """Runs a tool; returns the exit status. Damaged files: 1."""
+    """Runs a tool; returns the exit status. Damaged files, and features that cannot be: 1."""
     args = _parser().parse_args(arguments)
     import tensorflow as tf
 
@@ -20,28 +20,39 @@ def main(arguments: Optional[List[str]] = None) -> int:
         return 1
 
 
+def _at_least(least: int) -> Callable[[str], int]:
+    def integer(text: str) -> int:
+        if int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return int(text)
+
+    return integer
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tf_booster.tfrecord", description="Tools for TFRecord files of tf.train.Examples."
     )
     tools = parser.add_subparsers(dest="tool", required=True)
     inspect = tools.add_parser("inspect", help="what is in the files, and whether their checksums are right")
-    inspect.add_argument("--records", type=int, default=100_000, help="records to take apart (default %(default)s)")
+    inspect.add_argument(
+        "--records", type=_at_least(1), default=100_000, help="records to take apart (default %(default)s)"
+    )
     inspect.set_defaults(run=_inspect)
     bench = tools.add_parser("bench", help="the files through TensorFlow's parser and tf_booster's, side by side")
-    bench.add_argument("--batch-size", type=int, default=1024)
-    bench.add_argument("--rounds", type=int, default=5, help="timed passes of each (default %(default)s)")
+    bench.add_argument("--batch-size", type=_at_least(1), default=1024)
+    bench.add_argument("--rounds", type=_at_least(1), default=5, help="timed passes of each (default %(default)s)")
     bench.set_defaults(run=_bench)
     for tool in (inspect, bench):
         tool.add_argument("files", nargs="+", help="files or patterns, on any file system of tf.io.gfile")
         tool.add_argument("--compression", choices=("", "GZIP", "ZLIB"), help="default: what the first bytes say")
     make = tools.add_parser("make", help="a file of synthetic records")
     make.add_argument("file")
-    make.add_argument("--records", type=int, default=10_000)
+    make.add_argument("--records", type=_at_least(0), default=10_000)
     make.add_argument("--schema", help='JSON: {"name": {"type": "int64", "length": [1, 20], "below": 1000}}')
     make.add_argument("--feature", action="append", default=[], help="name:type[:length[:below]]; C*26:int64:1-20")
     make.add_argument("--compression", choices=("", "GZIP", "ZLIB"), default="")
-    make.add_argument("--seed", type=int, default=0)
+    make.add_argument("--seed", type=_at_least(0), default=0)
     make.set_defaults(run=_make)
     return parser
 

@@ -9,6 +9,8 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 import tensorflow as tf
 
+from tf_booster.arguments import is_int
+
 _TYPES = ("int64", "float", "bytes")
 
 
@@ -35,6 +37,8 @@ def column_of_text(text: str) -> List[Column]:
         names = [f"{name}{i}" for i in range(1, int(count) + 1)] if count else [name]
     except ValueError:
         raise ValueError(f"feature '{text}': length, limit and number of features are integers") from None
+    if not names:
+        raise ValueError(f"feature '{text}': {count} features; wanted 1 or more")
     return [_checked(Column(n, parts[1], length, below)) for n in names]
 
 
@@ -43,16 +47,22 @@ def columns_of_schema(path: str) -> List[Column]:
     with tf.io.gfile.GFile(path) as file:
         try:
             schema: Dict[str, Dict[str, Any]] = json.load(file)
-        except json.JSONDecodeError as error:
+        except ValueError as error:  # Of text that is no UTF-8, too.
             raise ValueError(f"{path} is no JSON: {error}") from None
+    if not isinstance(schema, dict):
+        raise ValueError(f'{path}: {schema!r}; wanted features by name, such as {{"age": {{"type": "float"}}}}')
     columns = []
     for name, feature in schema.items():
         if not isinstance(feature, dict) or set(feature) - {"type", "length", "below"}:
             raise ValueError(f"{path}: feature '{name}' is {feature!r}; wanted type, length and below")
         length = feature.get("length", 1)
-        low, high = length if isinstance(length, list) else (length, length)
-        column = Column(name, feature.get("type", "int64"), (low, high), feature.get("below", Column.below))
-        columns.append(_checked(column))
+        ends = length if isinstance(length, list) else [length, length]
+        below = feature.get("below", Column.below)
+        if len(ends) != 2 or not all(map(is_int, [*ends, below])):
+            raise ValueError(
+                f"{path}: feature '{name}' is {feature!r}; wanted integers: length, or its two ends, and below"
+            )
+        columns.append(_checked(Column(name, feature.get("type", "int64"), (ends[0], ends[1]), below)))
     return columns
 
 
