@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 import tensorflow as tf
 
+from tf_booster import log
 from tf_booster.parallel import host_exchange, loss_reduction, metric_updates, ranks, row_weights
 
 _reduction = loss_reduction.AVERAGE
@@ -20,7 +21,7 @@ def set_reduction(option: str) -> None:
 
 
 class MergeMetricsHook(tf.compat.v1.train.SessionRunHook):
-    """Sums what ranks added to METRIC_VARIABLES, or takes the largest or smallest of what they have, as each is updated; in front of the
+    """Sums what ranks added to metrics' Variables, or takes the largest or smallest of what they have, as each is updated; in front of the
     hook that reads the final values.
 
     Batches that come again on a rank that has run dry are updated with like others; the Variables are read before.
@@ -37,9 +38,8 @@ class MergeMetricsHook(tf.compat.v1.train.SessionRunHook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Reads what Variables have before the first batch. Raises ValueError for one whose values on ranks cannot be merged."""
         del coord
-        found = session.graph.get_collection(tf.compat.v1.GraphKeys.METRIC_VARIABLES)
         # Estimator keeps those of Keras metrics in a set: their order differs between ranks.
-        self._variables = {v.op.name: v for v in found}
+        self._variables = {v.op.name: v for v in metric_updates.variables_of_metrics(session.graph)}
         self._kinds = metric_updates.how_merged(self._variables)
         self._first = session.run(self._variables)
         self._last = None
@@ -63,6 +63,20 @@ class MergeMetricsHook(tf.compat.v1.train.SessionRunHook):
             feeds[variable.initializer.inputs[1]] = _merged(self._kinds[name], self._first[name], of_ranks)
         if feeds:
             session.run([variable.initializer for variable in self._variables.values()], feeds)
+
+
+def tell_differences(results: List[Dict[str, Any]]) -> None:
+    """Warns where ranks have found different values, as those do that evaluate what is not divided for them, and not the same everywhere."""
+    for rank, result in enumerate(results):
+        for name, value in result.items():
+            first = results[0].get(name)
+            if not isinstance(value, np.number) or np.isclose(value, first, rtol=1e-3, atol=1e-6, equal_nan=True):
+                continue
+            log.warning(
+                f"evaluations differ between ranks: '{name}' is {first} on rank 0 and {value} on rank {rank}, each of what its own input "
+                "function gives. Give all ranks the whole input, and each evaluates all of it; or return a tf.data.Dataset, which is divided"
+            )
+            return
 
 
 def _merged(kind: str, first: np.ndarray, of_ranks: List[np.ndarray]) -> np.ndarray:
@@ -93,6 +107,8 @@ def loss_metric(original: Any) -> Any:
         graph = tf.compat.v1.get_default_graph()
         weights = row_weights.row_weights(graph)
         metrics = original(eval_metric_ops, loss, distribution)
+        if ranks.current().size > 1 and distribution is None:
+            metric_updates.note_read(graph, metrics)
         if weights is None or distribution is not None:
             return metrics
         if loss_reduction.loss_reduction(graph, _reduction).kind == loss_reduction.SUM:

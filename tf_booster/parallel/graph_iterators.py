@@ -25,7 +25,11 @@ Parts = Tuple[tf.Tensor, Optional[tf.Tensor]]
 
 
 class NotDivisible(ValueError):
-    """Why an iterator must stay as it is, with the remedy."""
+    """`why` an iterator must stay as it is, with the remedy: how the program can divide it."""
+
+    def __init__(self, why: str, remedy: str):
+        super().__init__(f"{why}; {remedy}")
+        self.why = why
 
 
 class NoSource(NotDivisible):
@@ -55,20 +59,20 @@ def source_of(iterator: tf.Operation, elements: List[tf.Operation]) -> Source:
     called = f"the iterator '{iterator.name}'"
     for op in elements:
         if op.type not in ("IteratorGetNext", "IteratorGetNextSync"):
-            raise NotDivisible(f"{called} is read by '{op.name}' ({op.type}); read it by get_next()")
+            raise NotDivisible(f"{called} is read by '{op.name}' ({op.type})", "read it by get_next()")
     if iterator.type == "OneShotIterator":
         return Source(iterator, tuple(elements), None)
     if iterator.type not in ("Iterator", "IteratorV2"):
         raise NotDivisible(
-            f"{called} ({iterator.type}) is chosen when it runs; give each dataset its shard: dataset.shard(N, rank)"
+            f"{called} ({iterator.type}) is chosen when it runs", "give each dataset its shard: dataset.shard(N, rank)"
         )
     makers = [op for op in iterator.outputs[0].consumers() if op.type == "MakeIterator"]
     if len(makers) != 1:
         raise NotDivisible(
-            f"{called} reads {len(makers)} datasets in turn; give each its shard: dataset.shard(N, rank)"
+            f"{called} reads {len(makers)} datasets in turn", "give each its shard: dataset.shard(N, rank)"
         )
     if not dataset_graph.is_dataset(makers[0].inputs[0].op):
-        raise NotDivisible(f"{called} is made of no dataset of this graph; give it a shard: dataset.shard(N, rank)")
+        raise NotDivisible(f"{called} is made of no dataset of this graph", "give it a shard: dataset.shard(N, rank)")
     return Source(iterator, tuple(elements), makers[0])
 
 
@@ -150,7 +154,10 @@ def _changed_factory(view: GraphView, iterator: tf.Operation, repeated: Callable
 
     name, result = one_shot_iterators.changed_factory(view, iterator, change_body, "_of_rank")
     if name is None:
-        raise NotDivisible(f"the iterator '{iterator.name}': its dataset is not known: {result.skipped[0][1]}")
+        raise NotDivisible(
+            f"the iterator '{iterator.name}': its dataset is not known: {result.skipped[0][1]}",
+            "give it a shard: dataset.shard(N, rank)",
+        )
     return name
 
 

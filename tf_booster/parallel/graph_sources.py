@@ -32,21 +32,23 @@ def sources_of(view: GraphView, tensors: Sequence[tf.Tensor]) -> List[Source]:
     for op in ops:
         for pattern, said in _STREAMS:
             if pattern.fullmatch(op.type):
-                raise NotDivisible(f"{said.format(op.inputs[0].op.name if op.inputs else '', op.name)}; {_REMEDY}")
+                raise NotDivisible(f"{said.format(op.inputs[0].op.name if op.inputs else '', op.name)}", _REMEDY)
     fed = [op.name for op in ops if op.type in ("Placeholder", "PlaceholderV2") and _may_have_rows(op.outputs[0])]
     if fed:
-        raise NotDivisible(f"the program feeds {_some(fed)}; feed each rank rows of its own, as x[rank::N]")
+        raise NotDivisible(f"the program feeds {_some(fed)}", "feed each rank rows of its own, as x[rank::N]")
     elements: Dict[tf.Operation, List[tf.Operation]] = {}
     for op in ops:
         if _GETS_ELEMENTS.fullmatch(op.type):
             elements.setdefault(op.inputs[0].op, []).append(op)
     inside = [op.name for op in ops if _ITERATORS.fullmatch(op.type) and op not in elements]
     if inside:
-        raise NotDivisible(f"the iterator {_some(inside)} is read inside of a function; read it outside, by get_next()")
+        raise NotDivisible(
+            f"the iterator {_some(inside)} is read inside of a function", "read it outside, by get_next()"
+        )
     if not elements:
         python = [op.name for op in ops if _PYTHON.fullmatch(op.type)]
         why = f"Python code makes it, in {_some(python)}" if python else "it is read from no iterator"
-        raise NoSource(f"{why}; {_REMEDY}")
+        raise NoSource(why, _REMEDY)
     return [source_of(iterator, of_it) for iterator, of_it in elements.items()]
 
 

@@ -7,7 +7,9 @@ from typing import Any, Dict, List, Mapping, Optional, Set
 import tensorflow as tf
 
 from tf_booster import _compat
+from tf_booster.passes.graph_view import GraphView
 
+_READ = ("tf_booster", "read_by_metrics")  # A graph's collection.
 SUM, MAX, MIN = "sum", "max", "min"
 
 _READS = ("ReadVariableOp", "Identity", "VariableShape", "VarIsInitializedOp", "IsVariableInitialized", "DisableCopyOnRead", "ResourceGather",
@@ -25,6 +27,27 @@ _TOGETHER = {"Add": (SUM, (0, 1)), "AddV2": (SUM, (0, 1)), "Sub": (SUM, (0,)), "
              "LogicalOr": (MAX, (0, 1)), "LogicalAnd": (MIN, (0, 1))}  # fmt: skip
 # The number of the first input that is an argument of their functions.
 _CALLS = {"PartitionedCall": 0, "StatefulPartitionedCall": 0, "If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1}
+
+
+def note_read(graph: tf.Graph, metrics: Mapping[str, Any]) -> None:
+    """Notes what evaluations that ranks make together must merge: of `metrics`, name -> (value, update), the Variables that the updates write
+    and the values are computed from. The collection METRIC_VARIABLES does not have those that a program made for itself."""
+    index = GraphView(graph).index()
+    values, updates = ([getattr(each, "op", each) for each in part] for part in zip(*metrics.values()))
+    read, written = index.upstream(values), index.upstream(updates)
+
+    def is_written(variable: Any) -> bool:
+        ops = (op for op in _consumers(_handle(variable)) if op.type not in _READS and op is not variable.initializer)
+        return any(index.number[op] in written for op in ops)
+
+    for variable in dict.fromkeys(v.ref() for v in [*tf.compat.v1.global_variables(), *tf.compat.v1.local_variables()]):
+        if index.number[variable.deref().op] in read and is_written(variable.deref()):
+            graph.add_to_collection(_READ, variable.deref())
+
+
+def variables_of_metrics(graph: tf.Graph) -> List[Any]:
+    """Those that note_read has noted, and those of the collection; some more than once."""
+    return [*graph.get_collection(tf.compat.v1.GraphKeys.METRIC_VARIABLES), *graph.get_collection(_READ)]
 
 
 def how_merged(variables: Mapping[str, Any]) -> Dict[str, str]:

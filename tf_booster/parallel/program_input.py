@@ -77,7 +77,7 @@ def _of_all(view: GraphView, losses: List[Tuple[tf.Tensor, ...]]) -> List[graph_
     if len(found) > 1:
         names = " and ".join(sorted(", ".join(f"'{s.iterator.name}'" for s in sources) for sources in found))
         raise graph_iterators.NotDivisible(
-            f"what is trained reads different iterators: {names}; divide each by dataset.shard(N, rank)"
+            f"what is trained reads different iterators: {names}", "divide each by dataset.shard(N, rank)"
         )
     return list(next(iter(found)))
 

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.parallel import calls, host_exchange, rank_input, ranks
+from tf_booster.parallel import calls, evaluation, host_exchange, rank_input, ranks
 
 
 def evaluate(original: Any) -> Any:
@@ -25,7 +25,9 @@ def evaluate(original: Any) -> Any:
                 return original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=checkpoint_path, name=name)
         with calls.of_all():
             path = host_exchange.from_rank_0(found, "checkpoint", _compat.session_config(self))
-            return original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=path, name=name)
+            found = original(self, input_fn, steps=steps, hooks=hooks, checkpoint_path=path, name=name)
+            evaluation.tell_differences(host_exchange.all_gather(found, "results of an evaluation"))
+            return found
 
     return evaluate
 

@@ -235,11 +235,12 @@ def _tensors_of_rank(result: Any, mode: str, called: str, config: Optional[tf.co
     view = GraphView(tf.compat.v1.get_default_graph())
     try:
         sources = graph_sources.sources_of(view, leaves)
-    except graph_iterators.NotDivisible as why:
-        note(
-            view.graph,
-            f"{called} returned tensors, and each rank reads what its own gives: {why}; or return a tf.data.Dataset",
-        )
+    except graph_iterators.NotDivisible as refusal:
+        # What ranks find in parts that nobody knows of is not joined.
+        whole = f"{refusal.why}; give all ranks the whole of it"
+        why = refusal if mode == tf.estimator.ModeKeys.TRAIN else whole
+        said = f"{called} returned tensors, and each rank reads what its own gives: {why}; or return a tf.data.Dataset"
+        note(view.graph, said)
         return result
     flags = divide_sources(view, sources, mode, called, config)
     moved = tf.nest.map_structure(
