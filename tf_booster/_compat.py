@@ -1125,7 +1125,21 @@ def batch_length(estimator: Any, predictions: Dict[str, Any]) -> int:
 
 
 def stops_by_steps(hook: Any) -> bool:
-    """Whether a hook asks for the end after the same step on all ranks: TensorFlow's own do, but for NaNs and early stopping."""
-    module = type(hook).__module__
-    own = module.startswith(("tensorflow.", "tensorflow_estimator.", "tf_booster."))
-    return own and not module.endswith("early_stopping") and not isinstance(hook, tf.estimator.NanTensorHook)
+    """Whether a hook asks for the end after the same step on all ranks: TensorFlow's own do, but for NaNs, early stopping, and where a
+    listener of the program's asks for it behind a checkpoint."""
+    if any(not _is_tensorflows(listener) for listener in getattr(hook, "_listeners", ())):
+        return False
+    early = type(hook).__module__.endswith("early_stopping")
+    return _is_tensorflows(hook) and not early and not isinstance(hook, tf.estimator.NanTensorHook)
+
+
+def _is_tensorflows(made: Any) -> bool:
+    return type(made).__module__.startswith(("tensorflow.", "tensorflow_estimator.", "tf_booster."))
+
+
+def end_by_steps(hook: Any) -> str:
+    """When a hook that counts steps ends a session, in words; "" for any other."""
+    if isinstance(hook, tf.compat.v1.train.StopAtStepHook):
+        return f"after {hook._num_steps} steps" if hook._num_steps is not None else f"at step {hook._last_step}"
+    evaluations = getattr(hook, "_num_evals", None)
+    return "" if evaluations is None else f"after {evaluations} steps"

@@ -38,6 +38,17 @@ class StopAfter(v1.train.SessionRunHook):
             run_context.request_stop()
 
 
+class StopBehind(v1.train.CheckpointSaverListener):
+    """A program's own listener, which asks for the end behind its second checkpoint."""
+
+    def __init__(self, saves: int) -> None:
+        self.saves = saves
+
+    def after_save(self, session: Any, global_step_value: int) -> Any:
+        self.saves -= 1
+        return self.saves == 0 or None
+
+
 def serving() -> Any:
     x = v1.placeholder(tf.float32, [None, 4], "x")
     features = {"x": x, "i": tf.range(tf.shape(x)[0])}
@@ -86,6 +97,10 @@ def end(rank, size, folder):
 
     train("steps", steps=3)
     train("hook of one rank", [StopAfter(2 if rank == 1 else 1000)])
+    listener = StopBehind(2 if rank == 1 else 1000)
+    saved = estimator(os.path.join(folder, "listener"), save_every=2)
+    saved.train(endless, saving_listeners=[listener])
+    found["listener of one rank"] = int(saved.get_variable_value("global_step"))
     early = tf.estimator.experimental.make_early_stopping_hook
     train("early", lambda e: [early(e, lambda: rank == 0, run_every_secs=None, run_every_steps=2)])
     both = estimator(os.path.join(folder, "both"))
@@ -137,6 +152,8 @@ def test_steps_count_as_in_one_process(run):
 
 def test_wish_of_one_rank_ends_all_a_step_later(run):
     assert [values["hook of one rank"] for values in run[1]] == [3, 3]
+    first, second = (values["listener of one rank"] for values in run[1])
+    assert first == second == 3
     first, second = (values["early"] for values in run[1])
     assert first == second and first in (2, 3)  # The first step that the timer takes is TensorFlow's affair.
 

@@ -15,9 +15,10 @@ from tf_booster.parallel.agreed_time import Agreement
 v1 = tf.compat.v1
 
 
-def hang(rank, size):
+def hang(rank, size, watchdog, watchdog_abort):
     """Rank 1 stays away from the third run; the job ends because of watchdog_abort."""
-    tf_booster.enable_gpu_booster(watchdog=2, watchdog_abort=1)
+    tf_booster.enable_gpu_booster()
+    tf_booster.enable_gpu_booster(watchdog=watchdog, watchdog_abort=watchdog_abort)
     with tf.Graph().as_default():
         sums = collectives.all_reduce_packed([tf.constant([1.0 + rank])], "dense", "gradients")
         with v1.train.MonitoredSession() as session:
@@ -27,9 +28,10 @@ def hang(rank, size):
                 assert session.run(sums)[0].tolist() == [3.0]
 
 
-def test_a_rank_that_hangs_is_named_with_its_collective():
+@pytest.mark.parametrize("seconds", [(2, 1), (0, 2)], ids=["named before", "named at the end"])
+def test_a_rank_that_hangs_is_named_with_its_collective(seconds):
     begin = time.monotonic()
-    ended = launch.outcomes(hang, 2, seconds=100)
+    ended = launch.outcomes(hang, 2, seconds=100, watchdog=seconds[0], watchdog_abort=seconds[1])
     assert time.monotonic() - begin < 60
     assert ended[0].status == watchdog.EXIT_CODE, ended[0].output
     assert "rank 1 of 2" in ended[0].output and "'tf_booster/dense/gradients'" in ended[0].output
@@ -111,6 +113,25 @@ def test_a_rank_without_an_input_ends_the_job_where_it_is_caught(tmp_path, calle
     output = "".join(each.output for each in ended)
     assert watchdog.EXIT_CODE in [each.status for each in ended] and "caught" in ended[1].output, output
     assert "It will not come: its run ended with FileNotFoundError: no part-1 here, which was caught there" in output
+
+
+def end_apart(rank, size, folder, steps):
+    tf_booster.enable_gpu_booster()
+
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(v1.layers.dense(features, 1) ** 2)
+        train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    read = lambda: tf.data.Dataset.from_tensors(tf.ones([2, 3])).repeat()
+    tf.estimator.Estimator(model_fn, folder).train(read, **{name: 3 + rank for name in steps})
+
+
+@pytest.mark.parametrize("steps, end", [("steps", "after 3 steps"), ("max_steps", "at step 3")])
+def test_ranks_with_other_last_steps_are_told(tmp_path, steps, end):
+    ended = launch.outcomes(end_apart, 2, seconds=100, folder=str(tmp_path), steps=[steps])
+    assert all(each.error for each in ended)
+    assert f"Only rank 0 has: end: {end}" in ended[1].error and "RanksDiffer" in ended[1].error, ended[1].error
 
 
 class FailsToBegin(v1.train.SessionRunHook):

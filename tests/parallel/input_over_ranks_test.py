@@ -85,10 +85,14 @@ def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
 
 
-def estimator(folder: str, **params: Any) -> tf.estimator.Estimator:
+def estimator(folder: str, save_every: int = 1000, **params: Any) -> tf.estimator.Estimator:
     session = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     config = tf.estimator.RunConfig(
-        tf_random_seed=3, session_config=session, save_summary_steps=2, log_step_count_steps=2
+        tf_random_seed=3,
+        session_config=session,
+        save_summary_steps=2,
+        log_step_count_steps=2,
+        save_checkpoints_steps=save_every,
     )
     return tf.estimator.Estimator(model_fn, folder, config, params)
 

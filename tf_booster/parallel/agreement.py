@@ -1,4 +1,4 @@
-"""What all ranks must have in common before they train: the graph, the options, the tables' seeds, the model_dir.
+"""What all ranks must have in common before they train: the graph, the options, the last step, the tables' seeds, the model_dir.
 
 Ranks that build different graphs would hang in their first collective, or take each other's numbers. So each compares its graph with rank 0's
 through the store, where nothing hangs, and ends with the difference.
@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 import tensorflow as tf
 
 from tf_booster import log
-from tf_booster.parallel import meetings, ranks, shared_graphs
+from tf_booster.parallel import end_together, meetings, ranks, shared_graphs
 from tf_booster.parallel.collectives import is_users_collective
 from tf_booster.parallel.progress import collectives, mark_collectives
 from tf_booster.parallel.store import store
@@ -72,7 +72,7 @@ def agree(graph: tf.Graph) -> None:
 
 
 def describe(graph: tf.Graph) -> List[str]:
-    """What must be the same on all ranks, a line each: options, tables, trainable Variables, collectives in their order."""
+    """What must be the same on all ranks, a line each: options, tables, the last step, trainable Variables, collectives in their order."""
     lines = [f"option {name}={value}" for name, value in sorted(_options.items())]
     for op in graph.get_operations():
         if op.type == "TfBoosterHashTable":
@@ -80,6 +80,7 @@ def describe(graph: tf.Graph) -> List[str]:
             lines.append(
                 f"table {names}: dim {op.get_attr('dim')}, optimizer '{tf.compat.as_str(op.get_attr('optimizer'))}'"
             )
+    lines += [f"end: {said}" for said in sorted(end_together.ends_by_steps(graph))]
     variables = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
     lines += sorted(f"Variable {v.op.name}: {v.dtype.base_dtype.name} {v.shape}" for v in variables)
     for i, op in enumerate(collectives(graph)):

@@ -12,6 +12,7 @@ from tf_booster.parallel import row_weights
 from tf_booster.parallel.row_weights import STOP
 
 _ASKED = ("tf_booster", "stop_asked")
+_ENDS = ("tf_booster", "ends_by_steps")
 PROGRAMS_LOOP = ("tf_booster", "programs_loop")
 
 
@@ -26,6 +27,11 @@ def note_programs_loop(graph: tf.Graph, elements: List[tf.Operation]) -> None:
     """Notes that `graph` is run by a program's own loop, not an Estimator's, and the ops that get its batches."""
     for op in elements:
         graph.add_to_collection(PROGRAMS_LOOP, op)
+
+
+def ends_by_steps(graph: tf.Graph) -> List[str]:
+    """When hooks end the session of this graph, where they count steps: all ranks must have the same."""
+    return graph.get_collection(_ENDS)
 
 
 class EndTogetherHook(tf.compat.v1.train.SessionRunHook):
@@ -164,7 +170,11 @@ def with_end_together(original: Any) -> Any:
 def together(hooks: List[Any]) -> List[Any]:
     """`hooks` with an EndTogetherHook, through which those ask for the end that do not by the count of steps."""
     given = [hook for hook in hooks if isinstance(hook, EndTogetherHook)]
-    loop = tf.compat.v1.get_default_graph().get_collection(PROGRAMS_LOOP)
+    graph = tf.compat.v1.get_default_graph()
+    loop = graph.get_collection(PROGRAMS_LOOP)
+    graph.clear_collection(_ENDS)
+    for said in filter(None, map(_compat.end_by_steps, hooks)):
+        graph.add_to_collection(_ENDS, said)
     end = given[0] if given else EndOfInputHook(loop) if loop else EndTogetherHook()
     asking = [hook if hook is end or _compat.stops_by_steps(hook) else _AskingHook(hook, end) for hook in hooks]
     return asking if given else [*asking, end]

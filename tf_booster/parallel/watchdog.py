@@ -27,13 +27,16 @@ _running: Optional[Watchdog] = None
 
 
 def start(limit: float, abort: float) -> None:
-    """Starts the thread, once. `limit`: seconds after which a hang is told, 0 for never. `abort`: seconds after which it ends the job, 0 for never."""
+    """Starts the thread, or another one if these are other seconds: after `limit` a hang is told, after `abort` it ends the job; 0: never."""
     global _running
     here = ranks.current()
-    if limit <= 0 or here.size == 1 or _running is not None:
+    given = (limit, abort)
+    if here.size == 1 or (_running is not None and _running.given == given):
         return
-    _running = Watchdog(store(), here.rank, here.size, limit, abort)
-    _running.start()
+    stop()
+    if any(given):
+        _running = Watchdog(store(), here.rank, here.size, *given)
+        _running.start()
 
 
 def stop() -> None:
@@ -50,6 +53,8 @@ class Watchdog(threading.Thread):
     def __init__(self, channel: Store, rank: int, size: int, limit: float, abort: float):
         super().__init__(name="tf_booster_watchdog", daemon=True)
         self.stopped = threading.Event()
+        self.given = (limit, abort)
+        limit = min(seconds for seconds in self.given if seconds > 0)  # What ends the job is told then.
         self._store, self._rank, self._size, self._abort = channel, rank, size, abort
         self._watched = range(size) if rank == 0 else range(2 if rank == 1 else 0)
         self._hangs = Hangs(size, limit, patient=[host_exchange.COLLECTIVE])  # Where a prediction waits for its reader.
