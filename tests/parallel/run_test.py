@@ -100,6 +100,14 @@ def test_the_cause_is_not_the_rank_that_was_only_left_alone(consequence):
     assert "ValueError: no column 'x'" in job.summary() and "The other ranks were stopped after it: 0." in job.summary()
 
 
+def test_a_consequence_far_in_front_of_the_last_line():
+    stack = [f"[0]<stderr>:  File 'train.py', line {i}" for i in range(60)]
+    job = output("[0]<stderr>:Horovod has been shut down.", *stack, "Process 0 exit with status code 1.",
+                 "[1]<stderr>:RanksDiffer", "Process 1 exit with status code 1.")  # fmt: skip
+    assert job.cause() == Exit(1, 1)
+    assert len(output(*stack, "Process 0 exit with status code 1.").summary().splitlines()) == 27
+
+
 def test_ranks_that_the_launcher_stopped_are_no_cause():
     job = output("Process 0 exit with status code 143.", "Process 1 exit with status code 139.")
     assert job.cause() == Exit(1, 139) and "signal 11 (SIGSEGV)" in job.summary()

@@ -42,3 +42,10 @@ def test_a_chosen_step_has_both_halves_on_one_time_line(mode, tmp_path):
 def test_steps_that_no_session_has(steps, folder, error, message):
     with pytest.raises(error, match=f"PipelineTraceHook: {message}"):
         tf_booster.PipelineTraceHook(steps, folder)
+
+
+def test_steps_are_those_of_each_session(tmp_path):
+    hook = tf_booster.PipelineTraceHook([1], tmp_path / "traces")
+    for name in ("first", "second"):
+        train("exact", tmp_path / name, lambda: dataset(3), hooks=[hook])
+        (tmp_path / "traces" / "trace-1.json").unlink()

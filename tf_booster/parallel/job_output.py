@@ -8,6 +8,7 @@ import signal
 from typing import Deque, Dict, List, NamedTuple, Optional
 
 _LINES = 25  # Of stderr that are repeated: a traceback of TensorFlow's has 20 and its message.
+_KEPT = 300  # That are looked through: behind the message TensorFlow repeats where the program has made the op.
 
 _LINE_OF_RANK = re.compile(r"[^\[]*\[(\d+)\]<(stdout|stderr)>:(.*)", re.DOTALL)
 _EXIT = re.compile(r"Process (\d+) exit with status code (-?\d+)\.")
@@ -39,7 +40,7 @@ class JobOutput:
 
     def __init__(self, size: int):
         self._size = size
-        self._last: Dict[int, Deque[str]] = collections.defaultdict(lambda: collections.deque(maxlen=_LINES))
+        self._last: Dict[int, Deque[str]] = collections.defaultdict(lambda: collections.deque(maxlen=_KEPT))
         self.exits: List[Exit] = []
         self.launchers_error: List[
             str
@@ -85,7 +86,8 @@ class JobOutput:
         elif others:
             lines.append(f"The other ranks were stopped after it: {', '.join(str(e.rank) for e in others)}.")
         if self._last[cause.rank]:
-            lines += [f"Rank {cause.rank}'s stderr ended with:", *(f"    {line}" for line in self._last[cause.rank])]
+            last = [*self._last[cause.rank]][-_LINES:]
+            lines += [f"Rank {cause.rank}'s stderr ended with:", *(f"    {line}" for line in last)]
         else:
             lines.append(f"Rank {cause.rank} wrote nothing to stderr.")
         return "\n".join(lines)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 from collections.abc import Iterable
 from typing import Any, Optional, Union
@@ -25,7 +27,7 @@ class PipelineTraceHook(tf.compat.v1.train.SessionRunHook):
     `trace-<step>.svg` draws the same for a browser, with the time in which both halves ran.
 
     Args:
-      steps: which steps of this session to trace, from 0 on; at least one.
+      steps: which steps of each session to trace, from 0 on; at least one. In a later session of the same hook they are written anew.
       output_dir: where to; made as needed.
 
     Raises:
@@ -41,6 +43,10 @@ class PipelineTraceHook(tf.compat.v1.train.SessionRunHook):
         self._folder = checked_path("PipelineTraceHook", "output_dir", output_dir)
         self._step = 0
         self._driver: Optional[Driver] = None
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """See SessionRunHook."""
+        self._step, self._driver = 0, None
 
     def before_run(self, run_context: Any) -> Any:
         """Asks for the times of all ops in a chosen step."""
@@ -71,7 +77,10 @@ class PipelineTraceHook(tf.compat.v1.train.SessionRunHook):
             joined.device = f"{AHEAD}, {device.device}"
         self._write(f"trace-{step}.json", _compat.chrome_trace(metadata.step_stats))
         writer = tf.compat.v1.summary.FileWriterCache.get(self._folder)
-        writer.add_run_metadata(metadata, f"step_{step}")
+        for number in itertools.count(1):
+            with contextlib.suppress(ValueError):  # The writer, which is one for the folder, takes a name once.
+                writer.add_run_metadata(metadata, f"step_{step}" if number == 1 else f"step_{step}_again_{number}")
+                break
         writer.flush()
 
     def _write(self, name: str, text: str) -> None:
