@@ -130,6 +130,8 @@ def test_wrong_ids(graph, ids, message):
         [[1], [2]],
         [np.array([1]), np.array([2])],
         np.array(["a"], object),
+        np.array([1, 2], object),
+        np.array([3], np.uint32),
         ["a", b"b"],
         7,
     ],

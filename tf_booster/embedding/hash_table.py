@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_booster import _compat, _native, log
+from tf_booster.arguments import is_int
 from tf_booster.checkpoint import layout
 from tf_booster.embedding import registry
 from tf_booster.embedding.initializers import from_initializer
@@ -160,11 +161,7 @@ class HashTable:
           TypeError: the ids are of another dtype, or key_dtype does not allow theirs.
         """
         if not tf.is_tensor(ids):
-            leaves = tf.nest.flatten(ids)
-            if all(type(each) in (int, float, str, bytes) for each in leaves):
-                ids = tf.convert_to_tensor(ids, dtype_hint=self._key_dtype)
-            else:  # A hint would have numpy's numbers of any dtype cast.
-                ids = tf.convert_to_tensor(ids if any(map(tf.is_tensor, leaves)) else np.asarray(ids))
+            ids = _converted(ids, self._key_dtype)
         check_keys_dtype(f"{what} {self.name!r}", ids.dtype, self._key_dtype)
         return to_int64_keys(ids)
 
@@ -362,6 +359,20 @@ def check_keys_dtype(what: str, found: tf.DType, key_dtype: tf.DType) -> None:
             f"{what}: ids are {found.name}, but the table's key_dtype is {key_dtype.name}; make the table with "
             f"key_dtype=tf.int64, or give it {key_dtype.name} ids"
         )
+
+
+def _converted(ids: Any, key_dtype: tf.DType) -> tf.Tensor:
+    """Ids of Python and numpy as a tensor. Integers of any kind are taken; with a hint for TensorFlow numpy's other numbers would be cast."""
+    leaves = tf.nest.flatten(ids)
+    if all(type(each) in (int, float, str, bytes) for each in leaves):
+        return tf.convert_to_tensor(ids, dtype_hint=key_dtype)
+    if any(map(tf.is_tensor, leaves)):
+        return tf.convert_to_tensor(ids)
+    array = np.asarray(ids)
+    if array.dtype == object:
+        return tf.convert_to_tensor(array.astype(np.int64) if all(map(is_int, array.flat)) else ids)
+    narrow = array.dtype.kind in "iu" and array.dtype != np.int32 and np.can_cast(array.dtype, np.int64)
+    return tf.convert_to_tensor(array.astype(np.int64) if narrow else array)
 
 
 def to_int64_keys(ids: tf.Tensor) -> tf.Tensor:

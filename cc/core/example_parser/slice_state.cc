@@ -1,5 +1,6 @@
 #include "cc/core/example_parser/slice_state.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "cc/core/example_parser/wire.h"
@@ -104,7 +105,7 @@ void SliceState::Start(ParsedSlice* slice, void* const* fixed_outputs, size_t fi
     ParsedSlice::Column& column = slice->columns_[f];
     if (feature.kind != FeatureKind::kFixedDense) {
       expected[f].lengths = column.lengths.Reserve(n);
-      std::memset(expected[f].lengths, 0, n * sizeof(uint32_t));
+      std::fill_n(expected[f].lengths, n, 0u);  // Where no record is to be parsed there may be no place.
       expected[f].out = feature.type == ValueType::kInt64   ? static_cast<void*>(&column.int64s)
                         : feature.type == ValueType::kFloat ? static_cast<void*>(&column.floats)
                                                             : static_cast<void*>(&column.bytes);
