@@ -1127,7 +1127,7 @@ def batch_length(estimator: Any, predictions: Dict[str, Any]) -> int:
 def stops_by_steps(hook: Any) -> bool:
     """Whether a hook asks for the end after the same step on all ranks: TensorFlow's own do, but for NaNs, early stopping, and where a
     listener of the program's asks for it behind a checkpoint."""
-    if any(not _is_tensorflows(listener) for listener in getattr(hook, "_listeners", ())):
+    if any(not _is_tensorflows(listener) for listener in getattr(hook, "_listeners", None) or ()):
         return False
     early = type(hook).__module__.endswith("early_stopping")
     return _is_tensorflows(hook) and not early and not isinstance(hook, tf.estimator.NanTensorHook)
@@ -1141,5 +1141,5 @@ def end_by_steps(hook: Any) -> str:
     """When a hook that counts steps ends a session, in words; "" for any other."""
     if isinstance(hook, tf.compat.v1.train.StopAtStepHook):
         return f"after {hook._num_steps} steps" if hook._num_steps is not None else f"at step {hook._last_step}"
-    evaluations = getattr(hook, "_num_evals", None)
+    evaluations = getattr(hook, "_num_evals", None) if _is_tensorflows(hook) else None
     return "" if evaluations is None else f"after {evaluations} steps"

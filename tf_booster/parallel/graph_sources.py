@@ -32,7 +32,7 @@ def sources_of(view: GraphView, tensors: Sequence[tf.Tensor]) -> List[Source]:
     for op in ops:
         for pattern, said in _STREAMS:
             if pattern.fullmatch(op.type):
-                raise NotDivisible(f"{said.format(op.inputs[0].op.name if op.inputs else '', op.name)}", _REMEDY)
+                raise NotDivisible(said.format(op.inputs[0].op.name if op.inputs else "", op.name), _REMEDY)
     fed = [op.name for op in ops if op.type in ("Placeholder", "PlaceholderV2") and _may_have_rows(op.outputs[0])]
     if fed:
         raise NotDivisible(f"the program feeds {_some(fed)}", "feed each rank rows of its own, as x[rank::N]")
