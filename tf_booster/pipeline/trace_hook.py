@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 from collections.abc import Iterable
 from typing import Any, Optional, Union
@@ -77,7 +76,7 @@ class PipelineTraceHook(tf.compat.v1.train.SessionRunHook):
             joined.device = f"{AHEAD}, {device.device}"
         self._write(f"trace-{step}.json", _compat.chrome_trace(metadata.step_stats))
         writer = tf.compat.v1.summary.FileWriterCache.get(self._folder)
-        for number in itertools.count(1):
+        for number in range(1, 1000):
             with contextlib.suppress(ValueError):  # The writer, which is one for the folder, takes a name once.
                 writer.add_run_metadata(metadata, f"step_{step}" if number == 1 else f"step_{step}_again_{number}")
                 break
