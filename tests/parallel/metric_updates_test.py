@@ -7,7 +7,7 @@ from typing import Any, Callable
 import pytest
 import tensorflow as tf
 
-from tf_booster.parallel.metric_updates import how_merged
+from tf_booster.parallel.metric_updates import how_merged, note_read, variables_of_metrics
 
 v1 = tf.compat.v1
 
@@ -55,6 +55,40 @@ def test_reference_variables_and_flags():
     assert of_metric(lambda v, x: v1.assign_add(v, x), resource=False) == "sum"
     assert of_metric(lambda v, x: v1.assign(v, tf.maximum(v, x)), resource=False) == "max"
     assert of_metric(lambda v, x: v.assign(tf.logical_or(v, x)), tf.bool) == "max"
+
+
+@pytest.mark.parametrize("resource", [True, False])
+def test_variables_that_checkpoints_have(resource):
+    def make(v, x):
+        v1.assign_add(v, x)
+        v1.train.Saver([v])
+
+    assert of_metric(make, resource=resource) == "sum"
+
+
+@pytest.mark.parametrize("resource", [True, False])
+def test_variables_of_no_collection_of_metrics(resource):
+    with tf.Graph().as_default() as graph, v1.variable_scope("", use_resource=resource):
+        values = v1.placeholder(tf.float32, [None])
+        added, step, only_read, only_written = (
+            v1.get_variable(name, [], trainable=False, initializer=v1.zeros_initializer())
+            for name in ("added", "step", "only_read", "only_written")
+        )
+        total = v1.get_local_variable("total", [], initializer=v1.zeros_initializer(), use_resource=True)
+        v1.assign_add(step, 1.0)  # By a train op, say.
+        updates = [v1.assign_add(added, tf.reduce_sum(values)), v1.assign_add(only_written, 1.0)]
+        in_a_cond = tf.cond(values[0] > 0, lambda: v1.assign_add(total, 1.0), lambda: v1.assign_add(total, 2.0))
+        note_read(
+            graph,
+            {
+                "own": (tf.identity(added) * tf.identity(step) + tf.identity(only_read), tf.group(*updates)),
+                "total": (tf.identity(total), in_a_cond),
+                "mean": v1.metrics.mean(values),
+            },
+        )
+        found = {v.op.name: v for v in variables_of_metrics(graph)}
+        assert set(found) == {"added", "total", "mean/total", "mean/count"}
+        assert set(how_merged(found).values()) == {"sum"}
 
 
 REFUSED = [

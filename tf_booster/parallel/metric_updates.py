@@ -13,7 +13,7 @@ _READ = ("tf_booster", "read_by_metrics")  # A graph's collection.
 SUM, MAX, MIN = "sum", "max", "min"
 
 _READS = ("ReadVariableOp", "Identity", "VariableShape", "VarIsInitializedOp", "IsVariableInitialized", "DisableCopyOnRead", "ResourceGather",
-          "ResourceGatherNd")  # fmt: skip
+          "ResourceGatherNd", "Save", "SaveSlices", "SaveV2")  # fmt: skip
 _INTO_A_COND = ("Switch", "RefSwitch")  # Of v1 control flow.
 _WRITES = {
     **dict.fromkeys(("AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp"), SUM),
@@ -22,6 +22,7 @@ _WRITES = {
     **{f"{prefix}Scatter{nd}Min": MIN for prefix in ("", "Resource") for nd in ("", "Nd")},
 }
 _ASSIGNS = ("Assign", "AssignVariableOp")
+_RESTORES = ("Restore", "RestoreSlice", "RestoreV2")
 # What is assigned is the old value with this; for which inputs it may be.
 _TOGETHER = {"Add": (SUM, (0, 1)), "AddV2": (SUM, (0, 1)), "Sub": (SUM, (0,)), "Maximum": (MAX, (0, 1)), "Minimum": (MIN, (0, 1)),
              "LogicalOr": (MAX, (0, 1)), "LogicalAnd": (MIN, (0, 1))}  # fmt: skip
@@ -73,7 +74,12 @@ def _handle(variable: Any) -> tf.Tensor:
 
 
 def _initializers(variables: Mapping[str, Any]) -> Set[tf.Operation]:
-    return {variable.initializer for variable in variables.values()}
+    """What gives them their first values: initializers, and Savers, of those that checkpoints have."""
+    found = {variable.initializer for variable in variables.values()}
+    for variable in variables.values():
+        assigns = (op for op in _consumers(_handle(variable)) if op.type in _ASSIGNS)
+        found.update(op for op in assigns if _behind_identities(op.inputs[1]).op.type in _RESTORES)
+    return found
 
 
 def _updates(handles: Dict[str, tf.Tensor], left_out: Set[tf.Operation]) -> Dict[str, List[Optional[str]]]:
