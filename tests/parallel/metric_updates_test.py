@@ -74,6 +74,10 @@ def test_variables_of_no_collection_of_metrics(resource):
             v1.get_variable(name, [], trainable=False, initializer=v1.zeros_initializer())
             for name in ("added", "step", "only_read", "only_written")
         )
+        weight = v1.get_variable("weight", [], use_resource=True)
+        read_inside = tf.cond(values[0] > 1, lambda: weight + 1.0, lambda: weight - 1.0)
+        looped = tf.while_loop(lambda i: i < 3.0, lambda i: i + weight**2 + 1.0, [0.0])
+        called = tf.function(lambda: weight * 2.0)()
         total = v1.get_local_variable("total", [], initializer=v1.zeros_initializer(), use_resource=True)
         v1.assign_add(step, 1.0)  # By a train op, say.
         updates = [v1.assign_add(added, tf.reduce_sum(values)), v1.assign_add(only_written, 1.0)]
@@ -83,7 +87,8 @@ def test_variables_of_no_collection_of_metrics(resource):
             {
                 "own": (tf.identity(added) * tf.identity(step) + tf.identity(only_read), tf.group(*updates)),
                 "total": (tf.identity(total), in_a_cond),
-                "mean": v1.metrics.mean(values),
+                "mean": v1.metrics.mean(values * read_inside * called * looped),
+                "weight": (read_inside + called + looped, tf.group(read_inside, called, looped)),
             },
         )
         found = {v.op.name: v for v in variables_of_metrics(graph)}

@@ -38,12 +38,26 @@ def note_read(graph: tf.Graph, metrics: Mapping[str, Any]) -> None:
     read, written = index.upstream(values), index.upstream(updates)
 
     def is_written(variable: Any) -> bool:
-        ops = (op for op in _consumers(_handle(variable)) if op.type not in _READS and op is not variable.initializer)
-        return any(index.number[op] in written for op in ops)
+        writers = [op for op in _writers(_handle(variable)) if op is not variable.initializer]
+        return any(index.number[op] in written for op in writers)
 
     for variable in dict.fromkeys(v.ref() for v in [*tf.compat.v1.global_variables(), *tf.compat.v1.local_variables()]):
         if index.number[variable.deref().op] in read and is_written(variable.deref()):
             graph.add_to_collection(_READ, variable.deref())
+
+
+def _writers(handle: tf.Tensor) -> List[tf.Operation]:
+    """The ops that write the Variable, calls of functions that do among them. A model's Variable may be read in such ones, too."""
+
+    def writes_inside(call: tf.Operation) -> bool:
+        places = [i - _CALLS[call.type] for i, tensor in enumerate(call.inputs) if tensor is handle]
+        return any(_writers(body.inputs[i]) for body in _compat.called_graphs(call) for i in places)
+
+    return [
+        op
+        for op in _consumers(handle)
+        if op.type in _WRITES or op.type in _ASSIGNS or (op.type in _CALLS and writes_inside(op))
+    ]
 
 
 def variables_of_metrics(graph: tf.Graph) -> List[Any]:
