@@ -142,6 +142,20 @@ def test_ids_of_python_and_numpy(graph, ids):
     assert keys.dtype == tf.int64 and keys.shape == np.shape(ids)
 
 
+@pytest.mark.parametrize(
+    "key_dtype, ids",
+    [
+        (tf.int32, np.array([1, 2], np.int16)),
+        (tf.int32, np.array([1, 2], np.uint8)),
+        *((key_dtype, np.array([])) for key_dtype in (tf.int64, tf.int32, tf.string)),
+        (tf.int32, np.zeros([0, 2], np.int64)),
+    ],
+)
+def test_narrow_ids_and_none(graph, key_dtype, ids):
+    table = tf_booster.get_hash_table("user", DIM, key_dtype=key_dtype)
+    assert tf_booster.embedding_lookup(table, ids).shape == [*ids.shape, DIM]
+
+
 @pytest.mark.parametrize("key_dtype, ids", [(tf.string, [1]), (tf.int32, np.array([1])), (tf.int32, ["a"])])
 def test_ids_that_key_dtype_does_not_allow(graph, key_dtype, ids):
     table = tf_booster.get_hash_table("user", DIM, key_dtype=key_dtype)

@@ -371,8 +371,11 @@ def _converted(ids: Any, key_dtype: tf.DType) -> tf.Tensor:
     array = np.asarray(ids)
     if array.dtype == object:
         return tf.convert_to_tensor(array.astype(np.int64) if all(map(is_int, array.flat)) else ids)
-    narrow = array.dtype.kind in "iu" and array.dtype != np.int32 and np.can_cast(array.dtype, np.int64)
-    return tf.convert_to_tensor(array.astype(np.int64) if narrow else array)
+    if array.size == 0:
+        return tf.zeros(array.shape, key_dtype)
+    integers = np.int32 if key_dtype == tf.int32 and np.can_cast(array.dtype, np.int32) else np.int64
+    narrow = array.dtype.kind in "iu" and array.dtype != np.int32 and np.can_cast(array.dtype, integers)
+    return tf.convert_to_tensor(array.astype(integers) if narrow else array)
 
 
 def to_int64_keys(ids: tf.Tensor) -> tf.Tensor:
