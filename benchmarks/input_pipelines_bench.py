@@ -5,7 +5,7 @@ iterator, as DeepCTR's input_fn_tfrecord has it; `filtered` keeps nine of ten re
 sample_from_datasets makes one, and `generator` are records of a Python generator. `serialized` are batches of
 records as they are, of 39 ids or of 10 kB, which programs parse in the graph, or by a map of another kind. `lists` are of 32 such Examples
 in a message, decoded, padded and parsed as TF-Ranking does. `lines` are Criteo's, 40 fields each, of which map(decode_csv) makes tensors, one by one and in batches, or `make_csv_dataset`; `libsvm` are lines of 39 ids with
-their values, split one by one. `padded` are the lists of records, made rows of one length one by one (`tf.pad`), and `padded lines` lines with 8 lists of ids, for padded_batch. `in memory` are 39 ids and a label of arrays, by from_tensor_slices, shuffled or not, and by numpy_input_fn, which hands
+their values, split one by one. `padded` are the lists of records, made rows of one length one by one (`tf.pad`), and `padded lines` lines with 8 lists of ids, for padded_batch. `sequences` are SequenceExamples with 13 ids and 3 histories, parsed one by one, for padded_batch. `in memory` are 39 ids and a label of arrays, by from_tensor_slices, shuffled or not, and by numpy_input_fn, which hands
 them over in a queue. Each contestant is a graph with an endless iterator, or a queue; a run takes 24 batches, of which a few may have been
 made ahead in another's turn.
 """
@@ -34,6 +34,8 @@ SECONDS = 2.0
 SHUFFLE = 2048
 LIST_SIZE = 32
 LISTS = 8
+CONTEXT = [f"c{i}" for i in range(13)]
+HISTORIES = ["items", "shops", "times"]
 LONGEST = 20
 
 
@@ -90,6 +92,10 @@ def run(threads: int) -> Iterator[Result]:
         _write_lists_of_ids(path)
         make = functools.partial(_padded_lines, path, threads)
         yield _result("padded lines", f"{LISTS} lists", threads, _beside(make, threads, {}))
+        path = os.path.join(folder, "sequences")
+        _write_sequences(path)
+        make = functools.partial(_sequences, path, threads)
+        yield _result("sequences", "13 ids, 3 histories", threads, _beside(make, threads, {}))
     for shape, pipeline in (
         ("in memory", _slices),
         ("in memory, shuffled", _shuffled_slices),
@@ -153,6 +159,33 @@ def _write_lists_of_ids(path: str) -> None:
         for _ in range(BATCH * BATCHES):
             lists = [",".join(map(str, rng.integers(10**6, size=n))) for n in rng.integers(1, LONGEST + 1, LISTS)]
             file.write("\t".join(["1", *lists]) + "\n")
+
+
+def _write_sequences(path: str) -> None:
+    """13 ids, and histories of 1 to LONGEST ids."""
+    rng = np.random.default_rng(1)
+    with tf.io.TFRecordWriter(path) as writer:
+        for _ in range(BATCH * BATCHES):
+            made = tf.train.SequenceExample()
+            for key, number in zip(CONTEXT, rng.integers(2**40, size=len(CONTEXT)).tolist()):
+                made.context.feature[key].int64_list.value.append(number)
+            length = rng.integers(1, LONGEST + 1)
+            for key in HISTORIES:
+                for number in rng.integers(10**6, size=length).tolist():
+                    made.feature_lists.feature_list[key].feature.add().int64_list.value.append(number)
+            writer.write(made.SerializeToString())
+
+
+def _sequences(path: str, threads: int) -> tf.data.Dataset:
+    context = {key: tf.io.FixedLenFeature([], tf.int64) for key in CONTEXT}
+    steps = {key: tf.io.FixedLenSequenceFeature([], tf.int64) for key in HISTORIES}
+
+    def function(serialized: tf.Tensor) -> Any:
+        ids, histories = tf.io.parse_single_sequence_example(serialized, context, steps)
+        return dict(ids, **histories, length=tf.shape(histories["items"])[0])
+
+    parsed = tf.data.TFRecordDataset(path).map(function, _calls(threads))
+    return parsed.shuffle(SHUFFLE, seed=1).repeat().padded_batch(BATCH)
 
 
 def _padded(path: str, features: Any, threads: int) -> tf.data.Dataset:

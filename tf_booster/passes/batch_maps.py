@@ -10,9 +10,10 @@ import tensorflow as tf
 
 from tf_booster.passes import parsed_functions, record_tensors, row_functions, row_lists, row_parses
 from tf_booster.passes.composed_functions import composed
-from tf_booster.passes.dataset_functions import Refused
+from tf_booster.passes.dataset_functions import DatasetFunction, Refused
 from tf_booster.passes.dataset_steps import MAP_AND_BATCH, MAPS, PADDED_BATCH, batched_shapes, element, static
 from tf_booster.passes.record_predicates import RecordFunction, record_function
+from tf_booster.passes.row_sequences import PARSE_SEQUENCE
 
 _T = TypeVar("_T")
 
@@ -61,8 +62,8 @@ def maps_of_batches(
     Raises:
       Refused: a function is not known to compute each record by itself.
     """
-    if len(maps) > 1 and row_lists.are_padded(m.definition for m in maps):
-        maps = [_joined(batch, maps)]  # Only together do they give rows of one length.
+    if len(maps) > 1 and _belong_together(maps):
+        maps = [_joined(batch, maps)]
     made = []
     for function in maps:
         op = function.op
@@ -75,6 +76,12 @@ def maps_of_batches(
         shapes = batched_shapes(op if function is not maps[-1] else batch)
         made.append(BatchMap(op, definition, shapes, is_light))
     return made
+
+
+def _belong_together(maps: Sequence[RecordFunction]) -> bool:
+    """Whether only together they give rows of one length, or it is known of which rank SparseTensors are."""
+    definitions = [m.definition for m in maps]
+    return row_lists.are_padded(definitions) or any(DatasetFunction(d).of_type(PARSE_SEQUENCE) for d in definitions)
 
 
 def map_of_padded_batches(

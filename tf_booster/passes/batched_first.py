@@ -1,4 +1,4 @@
-"""Finds elements → map(decode_csv, string_split or parse_single_example) → … → batch among the ops of datasets, and says why one cannot be changed.
+"""Finds elements → map(decode_csv, string_split, parse_single_example or parse_single_sequence_example) → … → batch among the ops of datasets, and says why one cannot be changed.
 
 Elements are batched first then, and decoded a batch at a time: TensorFlow pays for each field of each line, or feature of each record,
 that it decodes by itself. Lines that are read from files are batched by one op, TextLineBatchDataset, or TFRecordBatchDataset, where that knows
@@ -38,6 +38,7 @@ from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.inlined_functions import function_of
 from tf_booster.passes.record_predicates import RecordFunction, composed_predicate, record_function
 from tf_booster.passes.row_parses import PARSES
+from tf_booster.passes.row_sequences import PARSE_SEQUENCE
 from tf_booster.passes.string_batches import BatchesOfFiles, of_files
 
 
@@ -78,7 +79,7 @@ def match(map_op: tf.Operation, functions: Dict[str, Any], of_csv: bool = False)
     if not values or None in values:
         raise Refused("what its function gets is not lines or records, or SparseTensors and the like beside them")
     function = function_of(map_op, functions)
-    parses = bool(function.of_type(*PARSES))
+    parses = bool(function.of_type(*PARSES, PARSE_SEQUENCE))
     if not parses and any(shape.rank != 0 for shape in values):
         return [_decoded_batches(map_op, function, functions)] if function.of_type(row_functions.DECODE_CSV) else []
     if not any(shape.rank == 0 for shape in values):

@@ -41,6 +41,7 @@ from tf_booster.passes.line_pieces import SPLITS
 from tf_booster.passes.record_pipelines import RecordPipeline
 from tf_booster.passes.row_functions import DECODE_CSV
 from tf_booster.passes.row_parses import OWN_PARSE
+from tf_booster.passes.row_sequences import PARSE_SEQUENCE
 from tf_booster.passes.serialized_pipelines import SerializedPipeline
 from tf_booster.passes.string_batches import BatchesOfFiles
 
@@ -159,7 +160,9 @@ def _match(op: tf.Operation, functions: Dict[str, Any]) -> List[_Pipeline]:
         return [example_lists.match(op, function, functions)]
     if function.of_type(PARSE):
         return _match_parse(op, functions)
-    return list(batched_first.match(op, functions) if function.of_type(DECODE_CSV, OWN_PARSE, *SPLITS) else [])
+    return list(
+        batched_first.match(op, functions) if function.of_type(DECODE_CSV, OWN_PARSE, PARSE_SEQUENCE, *SPLITS) else []
+    )
 
 
 def _match_parse(op: tf.Operation, functions: Dict[str, Any]) -> List[_Pipeline]:
@@ -185,7 +188,7 @@ def _parses_inside(view: GraphView) -> List[tf.Operation]:
     """The datasets of files that parse or decode in functions of theirs."""
     found = [op for op in view.ops(*file_readers.TYPES) if live_datasets.is_read(op)]
     functions = _compat.functions_by_name(view.graph) if found else {}
-    return [op for op in found if runs(op, [PARSE, DECODE_CSV, *SPLITS], functions)]
+    return [op for op in found if runs(op, [PARSE, PARSE_SEQUENCE, DECODE_CSV, *SPLITS], functions)]
 
 
 def _csv_files(view: GraphView) -> List[tf.Operation]:

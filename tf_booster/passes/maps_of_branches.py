@@ -23,10 +23,11 @@ from tf_booster.passes.line_pieces import SPLITS
 from tf_booster.passes.record_predicates import RecordFunction, record_function
 from tf_booster.passes.row_functions import DECODE_CSV
 from tf_booster.passes.row_parses import PARSES
+from tf_booster.passes.row_sequences import PARSE_SEQUENCE
 
 # The number of the first of the datasets among the inputs.
 _JOINS = {"ConcatenateDataset": 0, "DirectedInterleaveDataset": 1}
-_DECODING = (*PARSES, DECODE_CSV, *SPLITS)
+_DECODING = (*PARSES, PARSE_SEQUENCE, DECODE_CSV, *SPLITS)
 _MOST_STEPS = 600  # How deep functions here may call themselves, too.
 
 _Path = Tuple[tf.Operation, ...]  # The maps of one of the joined datasets, the last one first.

@@ -19,6 +19,7 @@ from tf_booster.passes.inlined_functions import function_of
 from tf_booster.passes.line_pieces import SPLITS
 from tf_booster.passes.row_lists import PADS
 from tf_booster.passes.row_parses import PARSES
+from tf_booster.passes.row_sequences import PARSE_SEQUENCE
 
 # They fail where a tensor is smaller than they want, as what a text is split into may be, or the numbers that its bytes are.
 _OF_KNOWN_SIZES = ("StridedSlice", "Reshape", "EnsureShape", "Split", "SplitV", "Unpack")
@@ -114,7 +115,7 @@ def _may_fail(node: Any, definition: Any) -> bool:
         return not _is_clipped(DatasetFunction(definition), data_inputs(node)[1])
     if node.op == "DecodeRaw":
         return tf.as_dtype(node.attr["out_type"].type).size > 1
-    return node.op in ("StringToNumber", row_functions.DECODE_CSV, *PARSES)
+    return node.op in ("StringToNumber", row_functions.DECODE_CSV, *PARSES, PARSE_SEQUENCE)
 
 
 def _is_clipped(function: DatasetFunction, paddings: str) -> bool:

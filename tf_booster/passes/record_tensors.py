@@ -14,9 +14,10 @@ class NotByRow(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A tensor that the record decides. shape: without the batch; None: the variant of a SparseTensor."""
+    """A tensor that the record decides. shape: without the batch; None: the variant of a SparseTensor. of_steps: see SparsePart."""
 
     shape: Optional[Tuple[int, ...]]
+    of_steps: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +62,11 @@ class Outside:
 
 @dataclasses.dataclass(frozen=True)
 class SparsePart:
-    """ "indices", "values" or "shape" of the SparseTensor in a variant; values may have been computed, each by itself."""
+    """ "indices", "values" or "shape" of a SparseTensor; values may have been computed, each by itself.
 
-    variant: str
+    source: the variant it is in, or its place among the outputs of a parse, node:kind:number. of_steps: it has a list for each step, not one for the record.
+    """
+
+    source: str
     part: str
+    of_steps: bool = False

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.passes import line_pieces, ragged_line, row_lists, row_parses, row_repeats
+from tf_booster.passes import line_pieces, ragged_line, row_lists, row_parses, row_repeats, row_sequences
 from tf_booster.passes.dataset_functions import DatasetFunction, data_inputs, dtype_of, prune
 from tf_booster.passes.float_arithmetic import changed_by_grappler
 from tf_booster.passes.function_constants import MASKS, constant_node, folded, index_of
@@ -22,6 +22,7 @@ from tf_booster.passes.line_pieces import SPLITS, LinePieces, NotOfLines, Pieces
 from tf_booster.passes.ragged_line import OfRow
 from tf_booster.passes.record_tensors import Even, Longer, NotByRow, Outside, Padding, Row, SparsePart
 from tf_booster.passes.row_lists import PADS, AtLeast, Length, LengthsUnknown, RowLists
+from tf_booster.passes.row_sequences import PARSE_SEQUENCE
 
 _ANY = ("LogicalNot", "Neg", "Abs", "Square", "Floor", "Ceil", "Rint", "IsNan", "IsInf", "IsFinite",
         "ZerosLike", "OnesLike", "StringToNumber", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToHashBucket",
@@ -124,7 +125,7 @@ class _Batching:
         definition = self._function.definition
         if isinstance(found, Outside):
             self.repeat(name, found)
-        elif isinstance(found, SparsePart) and found.part == "values":
+        elif isinstance(found, SparsePart) and found.part == "values" and not found.of_steps:
             tensor = definition.ret[name]
             found = self._lists.of_values(tensor, found, self._function.result_type(name))
             definition.ret[name] = self._lists.dense(tensor)
@@ -178,11 +179,14 @@ class _Batching:
         if node.op == "Identity":
             return inputs[0]
         if node.op == "DeserializeSparse" and isinstance(inputs[0], Row):
-            return SparsePart(names[0], tensor.split(":")[1][len("sparse_") :])
+            return SparsePart(names[0], tensor.split(":")[1][len("sparse_") :], inputs[0].of_steps)
         if node.op == "SerializeSparse":
             return self._sparse(node, inputs)
         if node.op in row_parses.PARSES:
             return row_parses.parsed(node, tensor, inputs, self._has_lists)
+        if node.op == PARSE_SEQUENCE:
+            found = row_sequences.parsed(node, tensor, inputs, self._has_lists)
+            return self._lists.of_steps(found, node) if isinstance(found, Longer) else found
         if node.op in SPLITS:
             return self._split(node, tensor, names, inputs)
         found = self._of_list(node, names, inputs)
@@ -269,7 +273,10 @@ class _Batching:
             if found is not None:
                 return found
         if node.op in ("Size", "Shape"):
-            of = self._list(node, names[0], inputs[0])
+            rows = (
+                inputs[0] if node.op == "Shape" and isinstance(inputs[0], Longer) else None
+            )  # Also of vectors and more.
+            of = rows or self._list(node, names[0], inputs[0])
             return None if of is None else Length(of, tf.as_dtype(node.attr["out_type"].type), node.op == "Shape")
         if node.op in PADS and self._has_lists:
             of = self._list(node, names[0], self._made(names[0], inputs[0]))
@@ -293,7 +300,7 @@ class _Batching:
         """`tensor` as a list of each record; None for anything else."""
         if isinstance(found, Pieces):
             return Longer(found) if found.shape == (None,) else None
-        if isinstance(found, SparsePart) and found.part == "values":
+        if isinstance(found, SparsePart) and found.part == "values" and not found.of_steps:
             return self._lists.of_values(tensor, found, tf.as_dtype(node.attr["T"].type))
         return found if isinstance(found, Longer) and not found.shape else None
 
@@ -338,17 +345,17 @@ class _Batching:
         return inputs
 
     def _sparse(self, node: Any, inputs: List[Any]) -> Row:
-        parts = [(i.variant, i.part) if isinstance(i, SparsePart) else None for i in inputs]
-        variant = parts[0][0] if parts[0] else ""
-        if parts != [(variant, part) for part in ("indices", "values", "shape")]:
+        source = _source_of_parts(inputs, ("indices", "values", "shape"))
+        if source is None:
             raise NotByRow(f"the SparseTensor of '{node.name}' is put together anew")
-        return Row(None)
+        return Row(None, inputs[0].of_steps)
 
     def _to_dense(self, node: Any, inputs: List[Any]) -> Longer:
-        parts = [(i.variant, i.part) if isinstance(i, SparsePart) else None for i in inputs[:3]]
-        variant = parts[0][0] if parts[0] else ""
-        if parts != [(variant, part) for part in ("indices", "shape", "values")]:
-            raise NotByRow(f"its SparseToDense ('{node.name}') is not of a SparseTensor of the record")
+        source = _source_of_parts(inputs[:3], ("indices", "shape", "values"))
+        if source is None or inputs[0].of_steps:
+            raise NotByRow(
+                f"its SparseToDense ('{node.name}') is not of a SparseTensor that has one list for the record"
+            )
         if not isinstance(inputs[3], Outside):
             raise NotByRow(f"the default value of its SparseToDense ('{node.name}') is not the same for all records")
         return Longer(node.name)
@@ -544,6 +551,12 @@ def decode_by_own_op(node: Any, single: bool) -> None:
     """Has a DecodeCSV of a function be our op for it. single: it decoded lines one by one, and errors are to be those."""
     node.op = _OWN_DECODE_CSV
     node.attr["single"].b = single
+
+
+def _source_of_parts(inputs: Sequence[Any], parts: Sequence[str]) -> Optional[str]:
+    """What the `inputs` are those parts of; None if it is not one SparseTensor."""
+    sources = {i.source if isinstance(i, SparsePart) and i.part == part else None for i, part in zip(inputs, parts)}
+    return sources.pop() if len(sources) == 1 else None
 
 
 def _output(tensor: str) -> int:

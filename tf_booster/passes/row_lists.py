@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Hashable, Iterable, List, Optional, Sequ
 import numpy as np
 import tensorflow as tf
 
-from tf_booster.passes import row_parses
+from tf_booster.passes import row_parses, row_sequences
 from tf_booster.passes.dataset_functions import DatasetFunction, rename
 from tf_booster.passes.function_constants import zero
 from tf_booster.passes.line_pieces import Count, LinePieces, Pieces
@@ -89,6 +89,12 @@ class RowLists:
         self._pieces[pieces] = None
         return Longer(pieces)
 
+    def of_steps(self, found: Longer, parse: Any) -> Longer:
+        """`found`, lists of `parse`, a parse of SequenceExamples."""
+        self._lengths[Longer(found.source)], dtype = row_sequences.told_of_lists(parse, str(found.source))
+        self.pads[found.source] = zero(dtype)
+        return found
+
     def has_lengths(self, of: Longer) -> bool:
         """Whether it can be told how long the lists are."""
         known = isinstance(of.source, Pieces) or Longer(of.source) in self._lengths
@@ -120,7 +126,7 @@ class RowLists:
     def of_values(self, tensor: str, values: SparsePart, dtype: tf.DType) -> Longer:
         """The values of a record's SparseTensor as a list; dense() has its tensor."""
         if tensor not in self._dense:
-            indices, shape = self._parts(values.variant)
+            indices, shape = self._parts(values.source)
             default = self._constant(zero(dtype))
             made = self._add("SparseToDense", [indices, shape, tensor, default], "dense", T=dtype, Tindices=tf.int64)
             self._dense[tensor] = made
@@ -133,12 +139,13 @@ class RowLists:
         """The tensor of lists that `tensor` is, or that of_values() has made of it."""
         return self._dense.get(tensor, tensor)
 
-    def _parts(self, variant: str) -> Sequence[str]:
+    def _parts(self, source: str) -> Sequence[str]:
+        """Indices and shape of a SparseTensor; source: as SparsePart has it."""
         for node in self._function.of_type("DeserializeSparse"):
-            if node.input[0] == variant:
+            if node.input[0] == source:
                 return f"{node.name}:sparse_indices:0", f"{node.name}:sparse_shape:0"
-        parse, place = variant.split(":")
-        return f"{parse}:sparse_indices:{place}", f"{parse}:sparse_shapes:{place}"
+        parse, kind, place = source.split(":")
+        return f"{parse}:{kind}_indices:{place}", f"{parse}:{kind}_shapes:{place}"
 
     def made(self, tensor: str, found: Lazy) -> Row:
         """Has `tensor`, of that kind, be made. Raises NotByRow where it is only known as a part of what is padded."""
@@ -233,12 +240,12 @@ class RowLists:
     def pad_result(self, name: str, found: Longer, value: np.ndarray, size: int) -> None:
         """Has the list that is the result `name` be padded with `value`, to `size`; -1: to the longest of its batch. Raises NotByRow."""
         before = np.zeros([], np.int64) if found.cast else value  # Behind the source, that is.
-        casts = found.cast and value != 0
+        casts = found.cast and (value != 0 or _is_minus_zero(value))
         if self.has_lengths(found):
-            anew = found.computed or casts or self.pads.setdefault(found.source, before) != before
+            anew = found.computed or casts or _differ(self.pads.setdefault(found.source, before), before)
         elif casts:
             raise LengthsUnknown(f"its result '{name}' is cast, and padded with {value}")
-        elif self.pads.setdefault(found.source, before) != before:
+        elif _differ(self.pads.setdefault(found.source, before), before):
             raise LengthsUnknown(f"its result '{name}' is padded with {value}, another one of the same values is not")
         else:
             anew = False
@@ -264,7 +271,7 @@ class RowLists:
                 node.input[at] = self._constant(_of_type(dtype, value.reshape([1])))
             elif node is not None and node.op == "TfBoosterSliceLists":
                 node.input[2] = self._constant(_of_type(tf.as_dtype(node.attr["T"].type), value))
-            elif node is not None:
+            elif node is not None and node.op == "SparseToDense":
                 node.input[3] = self._constant(_of_type(tf.as_dtype(node.attr["T"].type), value))
 
     def pad(self, values: str, of: Longer, padding: str, size: int, dtype: int, longer: str, known: bool = True) -> str:
@@ -298,6 +305,14 @@ def _packed(inputs: Sequence[Any]) -> Optional[Shortfall]:
     in_front = found[0] is inputs[0]
     zero = _number(inputs[1 if in_front else 0]) == 0
     return dataclasses.replace(found[0], packed=1, in_front=in_front) if zero else None
+
+
+def _differ(one: np.ndarray, other: np.ndarray) -> bool:
+    return bool(one != other) or _is_minus_zero(one) != _is_minus_zero(other)
+
+
+def _is_minus_zero(value: np.ndarray) -> bool:
+    return value.dtype.kind == "f" and value == 0 and bool(np.signbit(value))
 
 
 def _of_type(dtype: tf.DType, value: np.ndarray) -> np.ndarray:

@@ -44,7 +44,7 @@ def parsed(node: Any, tensor: str, inputs: Sequence[Any], pads: bool) -> Union[R
     node.attr["single"].b = True
     _, output, place = tensor.split(":")
     if output in _PARTS:
-        return SparsePart(f"{node.name}:{place}", _PARTS[output])
+        return SparsePart(f"{node.name}:sparse:{place}", _PARTS[output])
     shape = tf.TensorShape(node.attr["dense_shapes"].list.shape[int(place)])
     if shape.is_fully_defined():
         return Row(tuple(shape.as_list()))
