@@ -335,6 +335,12 @@ def contexts_around(op: tf.Operation) -> Iterator[Any]:
         context = context.outer_context
 
 
+def v1_predicates(op: tf.Operation) -> List[tf.Tensor]:
+    """What decides whether, or how often, `op` runs: of the conditions and loops of v1 control flow around it."""
+    found = [context.pred if is_cond_context(context) else context.pivot for context in contexts_around(op)]
+    return [tensor for tensor in found if tensor is not None]
+
+
 def set_control_flow_context(op: tf.Operation, context: Any) -> None:
     """Says which tf.cond or tf.while_loop `op` stands in; None: in none."""
     op._set_control_flow_context(context)  # pylint: disable=protected-access

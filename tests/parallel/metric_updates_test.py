@@ -24,12 +24,46 @@ def in_a_function(v: Any, x: Any) -> None:
     v.assign(tf.maximum(x, v))
 
 
+def in_control_flow_v1(make: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def made(v: Any, x: Any) -> Any:
+        v1.disable_control_flow_v2()
+        try:
+            return make(v, x)
+        finally:
+            v1.enable_control_flow_v2()
+
+    return made
+
+
 def v1_cond(v: Any, x: Any) -> Any:
-    v1.disable_control_flow_v2()
-    try:
-        return v1.cond(v1.placeholder(tf.bool, []), lambda: v.assign_add(x), lambda: v.assign_add(2 * x))
-    finally:
-        v1.enable_control_flow_v2()
+    return v1.cond(v1.placeholder(tf.bool, []), lambda: v.assign_add(x), lambda: v.assign_add(2 * x))
+
+
+def loop(v: Any, x: Any) -> Any:
+    """Each step adds what no step before has read."""
+
+    def body(i: Any, read: Any) -> Any:
+        added = v.assign_add(x * tf.cast(i, tf.float32))
+        return i + 1, read + added  # Goes out of the loop alone.
+
+    return tf.while_loop(lambda i, _: i < 3, body, [0, x])
+
+
+@tf.function
+def loop_in_a_function(v: Any, x: Any) -> None:
+    for y in tf.range(3.0):
+        v.assign(tf.maximum(v, x * y))
+
+
+def loop_that_adds_what_it_read(v: Any, x: Any) -> Any:
+    def body(i: Any, one: Any, other: Any) -> Any:
+        return i + 1, v.assign_add(other) * 2.0, one
+
+    return tf.while_loop(lambda i, *_: i < 3, body, [0, x, x])
+
+
+def loop_that_ends_by_it(v: Any, x: Any) -> Any:
+    return tf.while_loop(lambda i: v[0] + i < 3.0, lambda i: (v.assign_add(x), i + 1.0)[1:], [0.0])
 
 
 MERGED = [
@@ -41,7 +75,11 @@ MERGED = [
     (lambda v, x: v.assign(tf.minimum(x, v)), "min"),
     (in_a_function, "max"),
     (lambda v, x: tf.cond(x[0] > 0, lambda: v.assign(tf.minimum(v, x)), lambda: v.read_value()), "min"),
-    (v1_cond, "sum"),
+    (in_control_flow_v1(v1_cond), "sum"),
+    (loop, "sum"),
+    (in_control_flow_v1(loop), "sum"),
+    (lambda v, x: tf.map_fn(lambda y: v.assign_add(x * y), x), "sum"),
+    (loop_in_a_function, "max"),
     (lambda v, x: None, "sum"),
 ]  # fmt: skip
 
@@ -96,6 +134,39 @@ def test_variables_of_no_collection_of_metrics(resource):
         assert set(how_merged(found).values()) == {"sum"}
 
 
+@pytest.mark.parametrize("resource", [True, False])
+def test_variables_that_decide_how_those_of_metrics_are_updated(resource):
+    with tf.Graph().as_default() as graph, v1.variable_scope("", use_resource=resource):
+        total, rows, batches, called = (
+            v1.get_local_variable(name, [], initializer=v1.zeros_initializer())
+            for name in ("total", "rows", "batches", "called")
+        )
+        values = v1.placeholder(tf.float32, [None])
+        counted = v1.assign_add(rows, tf.cast(tf.size(values), tf.float32))
+        few = v1.assign_add(batches, 1.0)
+        with tf.control_dependencies([few, v1.assign_add(called, 1.0)]):
+            branches = lambda: v1.assign_add(total, 1.0), lambda: v1.assign_add(total, 0.0)
+            update = in_control_flow_v1(lambda *_: v1.cond(counted < 13.0, *branches))(None, None)
+        note_read(graph, {"first rows": (tf.identity(total), [update, few])})
+        found = {v.op.name: v for v in variables_of_metrics(graph)}
+        assert {"total", "rows"} <= set(found)
+        if resource:
+            assert set(found) == {"total", "rows"}
+        with pytest.raises(ValueError, match="'total' is not only added to"):
+            how_merged(found)
+
+
+def test_metrics_updated_in_loops_and_strided_slices_are_noted():
+    with tf.Graph().as_default() as graph:
+        values = v1.placeholder(tf.float32, [None])
+        looped, sliced = (
+            v1.get_local_variable(name, [2], initializer=v1.zeros_initializer()) for name in ("looped", "sliced")
+        )
+        updates = (tf.map_fn(looped.assign_add, tf.stack([values, values])), sliced[:1].assign(values))
+        note_read(graph, {"own": ((looped.read_value(), sliced.read_value()), updates)})
+        assert {v.op.name for v in variables_of_metrics(graph)} == {"looped", "sliced"}
+
+
 REFUSED = [
     lambda v, x: v.assign(x),
     lambda v, x: v.assign(0.9 * v + x),
@@ -106,6 +177,15 @@ REFUSED = [
     tf.function(lambda v, x: v.assign(x)),
     lambda v, x: tf.function(lambda d: v.assign_add(d))(x - v),
     lambda v, x: tf.while_loop(lambda i: i < 3, lambda i: v.assign_add(x)[0] * 0 + i + 1, [0.0]),
+    loop_that_adds_what_it_read,
+    in_control_flow_v1(loop_that_adds_what_it_read),
+    loop_that_ends_by_it,
+    in_control_flow_v1(loop_that_ends_by_it),
+    in_control_flow_v1(
+        lambda v, x: v1.cond(v[0] > 1.0, lambda: v.assign_add([1.0] * 4), lambda: v.assign_add([0.0] * 4))
+    ),
+    lambda v, x: tf.cond(v[0] > 1.0, lambda: v.assign_add([1.0] * 4), lambda: v.assign_add([0.0] * 4)),
+    lambda v, x: v[:2].assign(x[:2]),
 ]
 
 

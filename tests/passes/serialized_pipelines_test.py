@@ -345,7 +345,10 @@ LEFT = {
     "'MapDataset' makes something else of records one by one": lambda files: (
         Records(files).map(tf.strings.length).shuffle(9, seed=1).batch(4)
     ),
-    "'ParallelMapDatasetV2' makes something": lambda files: Records(files).map(sequence, 2).prefetch(1).batch(4),
+    "'ParallelMapDatasetV2' makes something": lambda files: Records(files)
+    .map(tf.strings.upper, 2)
+    .prefetch(1)
+    .batch(4),
     "'FilterDataset' chooses among records one by one": lambda files: (
         Records(files).filter(lambda s: tf.strings.length(s) > 30).batch(4)
     ),
