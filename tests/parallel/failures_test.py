@@ -180,7 +180,7 @@ def fail_before_a_step(rank, size, folder):
 def test_what_rank_0_meets_before_a_step_ends_the_training_of_all(tmp_path):
     (errors, step, loss), (others, *there) = launch.values(fail_before_a_step, 2, seconds=100, folder=str(tmp_path))
     assert len(errors) == len(others) == 3, (errors, others)
-    assert "graph.pbtxt" in errors[0] and "the training of rank 0 has ended with" in others[0]
+    assert "graph.pbtxt" in errors[0] and "this call of rank 0's has ended with" in others[0]
     assert "rank 1 waited for rank 0 to save" in others[0] and "graph.pbtxt" in others[0]
     assert (
         "rank 1 waited for rank 0 to open its model_dir, in vain" in others[1]
@@ -188,6 +188,53 @@ def test_what_rank_0_meets_before_a_step_ends_the_training_of_all(tmp_path):
     )
     assert "rank 1 waited for rank 0 to finish its graph" in others[2] and "UnknownError: has no cluster" in others[2]
     assert step == 6 and there == [step, loss]
+
+
+def fail_before_an_evaluation(rank, size, folder):
+    """Rank 0 alone fails before it has finished the graph of an evaluation or prediction, for which rank 1 waits; both catch it and go on."""
+    tf_booster.enable_gpu_booster(watchdog=20)
+
+    def model_fn(features, mode):
+        table = tf_booster.get_hash_table("t", embedding_dim=2, initializer=tf.constant_initializer(1.0))
+        rows = tf_booster.embedding_lookup(table, features)
+        loss = tf.reduce_sum(rows)
+        train_op = v1.train.GradientDescentOptimizer(0.5).minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, predictions=rows)
+
+    def inputs():
+        return tf.data.Dataset.from_tensors(tf.range(6, dtype=tf.int64)).unbatch().batch(1)
+
+    class Fails(v1.train.SessionRunHook):
+        def begin(self):
+            if rank == 0:
+                raise ValueError("no file")
+
+    def tried(call):
+        try:
+            return call()
+        except (ValueError, store.RankFailed) as error:
+            return f"{type(error).__name__}: {error}"
+
+    estimator = tf.estimator.Estimator(model_fn, folder)
+    evaluate = lambda *hooks: float(estimator.evaluate(inputs, hooks=hooks)["loss"])
+    predict = lambda *hooks: len(list(estimator.predict(inputs, hooks=hooks)))
+    estimator.train(inputs)
+    tries = [tried(lambda: evaluate(Fails())), tried(evaluate), tried(lambda: predict(Fails())), tried(predict)]
+    predictions = estimator.predict(inputs)
+    first = [next(predictions)] if rank == 0 else []  # The program goes on in the middle of it.
+    predictions.close() if rank == 0 else list(predictions)
+    estimator.train(inputs)
+    return tries, len(first), evaluate()
+
+
+def test_rank_0_alone_fails_before_an_evaluation(tmp_path):
+    of_0, of_1 = launch.values(fail_before_an_evaluation, 2, seconds=100, folder=str(tmp_path))
+    (evaluation, *_), first, last = of_0
+    assert evaluation == "ValueError: no file" == of_0[0][2] and first == 1
+    for found in (of_1[0][0], of_1[0][2]):
+        assert "RankFailed: rank 1 waited for rank 0 to finish its graph, in vain" in found and "no file" in found
+    assert of_0[0][1] == of_1[0][1] and isinstance(of_0[0][1], float)
+    assert (of_0[0][3], of_1[0][3]) == (6, 0) and last == of_1[2]
 
 
 def start_again(rank, size, folder):

@@ -73,15 +73,10 @@ class Calls:
         if folder and self._rank > 0 and found[0]["folder"]:
             own_folders.compare(folder, found[0]["folder"])
         self._trains, self._all_have = True, {by: all(by in told["evaluate"] for told in found) for by in evaluate}
-        meetings.begin_training()
         try:
-            with of_all():
+            with of_all(meetings.begin_training(), self._store):
                 yield
-        except Exception as error:
-            self._tell_failure(error)
-            raise
         finally:
-            meetings.end_training()
             self._trains = False
 
     def is_of_all(self, what: str, where: str = "", path: str = "", by: str = "") -> bool:
@@ -102,11 +97,6 @@ class Calls:
         else:
             log.once(f"{what} is made by rank {self._rank} alone: it has the whole input, and whole tables")
         return together
-
-    def _tell_failure(self, error: Exception) -> None:
-        """For those who wait in the store."""
-        with contextlib.suppress(StoreError):
-            self._store.put(meetings.failure_key(), {"rank": self._rank, "error": log.brief(error)})
 
     def end(self) -> None:
         """This rank's program has ended."""
@@ -234,16 +224,21 @@ class Calls:
 
 
 @contextlib.contextmanager
-def of_all() -> Iterator[None]:
+def of_all(call: Optional[meetings.Call] = None, channel: Any = None) -> Iterator[meetings.Call]:
     """Around a call to which all ranks have come. The program may catch the error of one: the watchdog hears of it for those who wait in a
-    collective.
+    collective, the store has it for those who wait there.
     """
     failed_runs.forget()
+    call = call or meetings.begin_call()
     try:
-        yield
+        yield call
     except Exception as error:
         failed_runs.note(error)
+        with contextlib.suppress(StoreError):
+            (channel or store()).put(call.failure_key, {"rank": ranks.launched().rank, "error": log.brief(error)})
         raise
+    finally:
+        meetings.end(call)
 
 
 def start() -> None:

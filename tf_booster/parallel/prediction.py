@@ -9,7 +9,7 @@ from typing import Any, Iterator, Optional
 import tensorflow as tf
 
 from tf_booster import _compat
-from tf_booster.parallel import calls, rank_input, ranks, row_weights
+from tf_booster.parallel import calls, meetings, rank_input, ranks, row_weights
 from tf_booster.parallel.end_together import EndTogetherHook
 from tf_booster.parallel.host_exchange import Exchange
 
@@ -55,10 +55,11 @@ def predict(original: Any) -> Any:
             yield from _alone(original(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples))
             return
         rows, end = _RowsHook(), EndTogetherHook()
-        with calls.of_all(), Exchange(_compat.session_config(self)) as exchange:
+        with calls.of_all() as call, Exchange(_compat.session_config(self)) as exchange:
             path = exchange.all_gather(found, "checkpoint")[0]
             batches = original(self, input_fn, predict_keys, [*(hooks or []), rows, end], path, False)
             for batch in batches:
+                meetings.end(call)  # The program goes on between two of them.
                 try:
                     for each in _of_all_ranks(batch, rows, exchange):
                         yield from _examples(self, each) if yield_single_examples else [each]

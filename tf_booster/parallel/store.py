@@ -24,7 +24,7 @@ _REQUEST_SECONDS = 10
 # Between tries of one request: the launcher may be busy with other ranks or resumed just now. One that has ended refuses at once.
 _PAUSES = (0.1, 0.5, 2.0)
 _SAY_AFTER_SECONDS = 30
-_LOOK_SECONDS = 2.0  # Between looks whether another rank has left the training. Where its process ends, the launcher ends the job before.
+_LOOK_SECONDS = 2.0  # Between looks whether another rank has left the call. Where its process ends, the launcher ends the job before.
 # Longer than any rank computes between two meetings; a rank that is dead ends the job long before.
 LIMIT_SECONDS = 3600.0
 
@@ -34,7 +34,7 @@ class StoreError(RuntimeError):
 
 
 class RankFailed(StoreError):
-    """What was waited for will not come: a rank has left the training with an error."""
+    """What was waited for will not come: a rank has left the call with an error."""
 
 
 class Store:
@@ -63,7 +63,7 @@ class Store:
           in_vain: asked whether it is, again and again.
 
         Raises:
-          RankFailed: a rank has left this training with an error.
+          RankFailed: a rank has left this training, evaluation or prediction with an error.
           StoreError: see `seconds`; or the store does not answer.
         """
         begin = said = looked = time.monotonic()
@@ -77,20 +77,19 @@ class Store:
                 raise StoreError(f"rank {ranks.launched().rank} waited {seconds:.0f} s for {what}, in vain")
             if now - looked > _LOOK_SECONDS:
                 looked = now
-                self._check_training(what)
+                self._check_calls(what)
             if now - said > _SAY_AFTER_SECONDS:
                 said = now
                 log.warning(f"rank {ranks.launched().rank} has waited {now - begin:.0f} s for {what}")
             time.sleep(pause)
             pause = min(pause * 1.5, 0.1)
 
-    def _check_training(self, what: str) -> None:
-        key = meetings.failure_key()
-        failed = self.get(key) if key else None
-        if failed is not None:
-            raise RankFailed(
-                f"rank {ranks.launched().rank} waited for {what}, in vain: the training of rank {failed['rank']} has ended with {failed['error']}"
-            )
+    def _check_calls(self, what: str) -> None:
+        for failed in map(self.get, meetings.failure_keys()):
+            if failed is not None:
+                raise RankFailed(
+                    f"rank {ranks.launched().rank} waited for {what}, in vain: this call of rank {failed['rank']}'s has ended with {failed['error']}"
+                )
 
     def _request(self, method: str, key: str, body: Optional[bytes] = None) -> Tuple[int, bytes]:
         for pause in (*_PAUSES, None):
